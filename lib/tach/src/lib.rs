@@ -1,0 +1,1 @@
+//! Clocks from the CPU counter: one instruction to read, trustworthy or replaced by the OS clock, no calibration stall.

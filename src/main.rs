@@ -1,0 +1,3 @@
+//! Measures how late periodic async tasks really are, and at what price.
+
+fn main() {}
