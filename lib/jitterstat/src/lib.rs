@@ -1,1 +1,19 @@
-//! Samples, statistics, report model, comparison and gate for timer lateness: pure, no clock, no I/O.
+//! Samples, statistics and the report model of timer lateness.
+//!
+//! Everything here is pure: no clock, no operating system, no printing. The input is plain nanoseconds,
+//! so a test needs no machine, and a report can be analysed again years later.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
+//! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
+//! | [`summary`] | percentiles and counts over the rounds of one subject |
+//! | [`histogram`] | the stored HDR histogram of a subject |
+//! | [`report`] | the file `osjitter.report/1` as plain data |
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod recorder;
+pub mod report;
+pub mod sample;
+pub mod summary;

@@ -1,0 +1,341 @@
+//! The report `osjitter.report/1`: plain data, integers in nanoseconds, complete enough to draw every picture and table
+//! again and to run the same plan again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Value of [`Report::schema`] that this version writes and reads.
+pub const SCHEMA: &str = "osjitter.report/1";
+
+macro_rules! model {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+    )*};
+}
+
+model! {
+    /// One invocation of `osjitter run`.
+    pub struct Report {
+        /// Always [`SCHEMA`].
+        pub schema: String,
+        /// The program that wrote it.
+        pub tool: Tool,
+        /// Start of the run, RFC 3339, UTC.
+        pub started_utc: String,
+        /// Length of the run, set-up and pauses between rounds included.
+        pub duration_ns: u64,
+        /// The run was interrupted: what is here was measured, but not all that was asked for.
+        pub partial: bool,
+        /// What was asked for, complete enough to run again.
+        pub plan: Plan,
+        /// The machine and the run's environment.
+        pub host: Host,
+        /// The clock that stamped the samples.
+        pub clock: Clock,
+        /// What the tool changed on the machine while it ran.
+        pub changes: Vec<Change>,
+        /// What a reader should know before trusting a number.
+        pub warnings: Vec<Warning>,
+        /// One entry for each subject, period and runtime.
+        pub subjects: Vec<Subject>,
+    }
+
+    /// The program that wrote a report.
+    pub struct Tool {
+        /// Its name.
+        pub name: String,
+        /// Its version.
+        pub version: String,
+        /// The commit it was built from, where that is known.
+        pub commit: Option<String>,
+    }
+
+    /// The effective plan.
+    pub struct Plan {
+        /// Seed of the order of subjects, of the phases and of the resampling.
+        pub seed: u64,
+        /// Whether every sample is kept in the report.
+        pub samples: bool,
+        /// Allowed CPUs the measuring thread was bound to; `None` for all.
+        pub cpu: Option<usize>,
+        /// Scheduling class asked for, as on the command line.
+        pub sched: Option<String>,
+        /// Whether the process's memory was locked.
+        pub mlock: bool,
+        /// Timer slack asked for; `None` leaves it as inherited.
+        pub timer_slack_ns: Option<u64>,
+        /// The scenarios, one for each subject, period and runtime.
+        pub scenarios: Vec<Scenario>,
+    }
+
+    /// One thing to measure.
+    pub struct Scenario {
+        /// Unique within the report, for example `os-interval@500us/current-thread`.
+        pub id: String,
+        /// Name of the subject.
+        pub subject: String,
+        /// Nominal period.
+        pub period_ns: u64,
+        /// Ticks to record over all rounds.
+        pub ticks: u64,
+        /// Recorded ticks of a full round.
+        pub round_ticks: u64,
+        /// Leading ticks of each round that are run and dropped.
+        pub warmup_ticks: u64,
+        /// Runtime of a tokio subject; `None` for a bare thread.
+        pub runtime: Option<String>,
+    }
+
+    /// Facts about the machine; `None` where the platform does not tell.
+    pub struct Host {
+        /// Operating system.
+        pub os: String,
+        /// Architecture.
+        pub arch: String,
+        /// Kernel release.
+        pub kernel: Option<String>,
+        /// Preemption model of the kernel, as its version string tells.
+        pub preempt: Option<String>,
+        /// CPU model.
+        pub cpu_model: Option<String>,
+        /// CPUs online.
+        pub cpus_online: Option<u64>,
+        /// CPUs this process may run on.
+        pub affinity: Option<Vec<usize>>,
+        /// The kernel's clock source.
+        pub clock_source: Option<String>,
+        /// Timer slack of the measuring thread.
+        pub timer_slack_ns: Option<u64>,
+        /// Frequency governor of the first CPU.
+        pub governor: Option<String>,
+        /// Idle driver.
+        pub idle_driver: Option<String>,
+        /// Hypervisor or container technology.
+        pub virtualisation: Option<String>,
+        /// CPU quota of the control group, in CPUs.
+        pub quota_cpus: Option<f64>,
+        /// Scheduling class of the process at the start.
+        pub sched: Option<String>,
+        /// Versions of what was measured.
+        pub versions: BTreeMap<String, String>,
+    }
+
+    /// The clock that stamped the samples.
+    pub struct Clock {
+        /// What is read at each wake-up.
+        pub source: String,
+        /// Rate of the counter.
+        pub rate_hz: f64,
+        /// How the rate is known.
+        pub rate_known_by: String,
+        /// Largest error of a conversion to the kernel's clock in this run.
+        pub error_bound_ns: u64,
+        /// Why the CPU counter was not used.
+        pub why_not_counter: Option<String>,
+    }
+
+    /// Something the tool changed.
+    pub struct Change {
+        /// What was changed.
+        pub what: String,
+        /// Before.
+        pub from: String,
+        /// While measuring.
+        pub to: String,
+    }
+
+    /// Something a reader should know.
+    pub struct Warning {
+        /// Stable short name.
+        pub code: String,
+        /// What is so.
+        pub message: String,
+        /// What to do about it.
+        pub hint: String,
+    }
+
+    /// What was measured of one scenario.
+    pub struct Subject {
+        /// Id of its scenario.
+        pub id: String,
+        /// Name of the subject.
+        pub name: String,
+        /// Nominal period.
+        pub period_ns: u64,
+        /// Runtime of a tokio subject.
+        pub runtime: Option<String>,
+        /// What it ticked from.
+        pub backend: Option<String>,
+        /// Whether it was measured.
+        pub status: Status,
+        /// Over all rounds; `None` where nothing was measured.
+        pub summary: Option<Summary>,
+        /// Of all lateness values.
+        pub histogram: Option<Histogram>,
+        /// In the order they ran.
+        pub rounds: Vec<Round>,
+    }
+
+    /// Counts and distributions; of a subject over all rounds, or of one round.
+    pub struct Summary {
+        /// Indices asked for: delivered + coalesced + skipped.
+        pub ticks: u64,
+        /// With a wake-up of their own.
+        pub delivered: u64,
+        /// Sharing the wake-up of a later tick.
+        pub coalesced: u64,
+        /// Never delivered.
+        pub skipped: u64,
+        /// Not delivered before the next deadline, late or never.
+        pub missed: u64,
+        /// Delivered before their deadline: each is a bug.
+        pub early: u64,
+        /// Ticks for which the runtime had no park of its own; `None` where parks are not observed.
+        pub no_park: Option<u64>,
+        /// Slope of lateness over time.
+        pub drift_ppb: Option<f64>,
+        /// From first to last tick of each round, added up.
+        pub elapsed_ns: i64,
+        /// The same on the grid.
+        pub ideal_ns: i64,
+        /// CPU time of the whole process for each tick asked for.
+        pub cpu_ns_per_tick: Option<f64>,
+        /// Context switches of the whole process for each tick asked for.
+        pub wakeups_per_tick: Option<f64>,
+        /// Wake time minus deadline.
+        pub lateness_ns: Distribution,
+        /// Difference of the lateness of neighbouring ticks.
+        pub jitter_consecutive_ns: Option<Distribution>,
+        /// Lateness above the smallest lateness.
+        pub jitter_spread_ns: Option<Distribution>,
+        /// From the deadline until the runtime came back from its park: the kernel, and what the runtime asked of it.
+        pub until_unpark_ns: Option<Distribution>,
+        /// From there until the task ran.
+        pub after_unpark_ns: Option<Distribution>,
+    }
+
+    /// A distribution in nanoseconds. Nearest rank on the exact samples.
+    pub struct Distribution {
+        /// Smallest.
+        pub min: i64,
+        /// Arithmetic mean, cut to a whole nanosecond.
+        pub mean: i64,
+        /// Median.
+        pub p50: Option<i64>,
+        /// 90th percentile.
+        pub p90: Option<i64>,
+        /// 99th percentile; null where fewer than 5 samples lie above it, as with every percentile.
+        pub p99: Option<i64>,
+        /// 99.9th percentile.
+        pub p99_9: Option<i64>,
+        /// 99.99th percentile.
+        pub p99_99: Option<i64>,
+        /// Largest.
+        pub max: i64,
+        /// 95 % confidence intervals over rounds, by name of the percentile; empty below 10 rounds.
+        #[serde(default)]
+        pub ci95: BTreeMap<String, [i64; 2]>,
+    }
+
+    /// A stored histogram.
+    pub struct Histogram {
+        /// How many values it holds: ticks minus skipped.
+        pub count: u64,
+        /// How `data` is written.
+        pub encoding: String,
+        /// The histogram.
+        pub data: String,
+    }
+
+    /// One round of one subject.
+    pub struct Round {
+        /// Which round.
+        pub index: u64,
+        /// Place within the round's order.
+        pub slot: u64,
+        /// Start of the grid, after the start of the run.
+        pub start_ns: u64,
+        /// The random part of that start.
+        pub phase_ns: u64,
+        /// CPU time of the process.
+        pub cpu_ns: Option<u64>,
+        /// Time stolen by the hypervisor, over all CPUs.
+        pub steal_ns: Option<u64>,
+        /// Time the measuring thread was runnable and waited for a CPU.
+        pub run_queue_ns: Option<u64>,
+        /// Context switches by waiting.
+        pub switches_voluntary: Option<u64>,
+        /// Context switches by being preempted.
+        pub switches_involuntary: Option<u64>,
+        /// Of this round alone; `None` where no tick came.
+        pub summary: Option<Summary>,
+        /// Index of the first recorded tick.
+        pub first_tick: u64,
+        /// Lateness of each tick in order; empty when samples were not asked for.
+        pub lateness_ns: Vec<i64>,
+        /// Index of each tick, only where they are not consecutive from `first_tick`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub tick: Option<Vec<u64>>,
+        /// Until the runtime came back from its park, for each tick; null for ticks without a park of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub until_unpark_ns: Option<Vec<Option<i64>>>,
+    }
+}
+
+/// Whether a subject was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", tag = "state", deny_unknown_fields)]
+pub enum Status {
+    /// Every round was measured.
+    Measured,
+    /// Some rounds were, before the run was interrupted.
+    Partial,
+    /// It could not be measured.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Report {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: Option<String>,
+        }
+        let head: Head = serde_json::from_str(text).map_err(|e| format!("not a report: {e}"))?;
+        match head.schema.as_deref() {
+            Some(SCHEMA) => serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}")),
+            Some(other) => Err(format!("schema {other:?} is not known; this version reads {SCHEMA:?}")),
+            None => Err(format!("no \"schema\" key; this version reads {SCHEMA:?}")),
+        }
+    }
+
+    /// Writes a report, one line for each round's samples' worth of JSON; ends with a newline.
+    ///
+    /// # Panics
+    /// Never: the model holds nothing that JSON cannot.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string(self).expect("the model is plain data");
+        text.push('\n');
+        text
+    }
+}
+
+/// JSON Schema of the report.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    schemars::schema_for!(Report).to_value()
+}

@@ -1,0 +1,217 @@
+//! One round: every index of the grid is booked exactly once.
+
+use std::fmt;
+
+/// A wake-up in nanoseconds after the start of the grid (negative: before it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    /// Index of the last tick reported.
+    pub tick: u64,
+    /// Number of consecutive ticks reported, ending with `tick`; at least 1.
+    pub expirations: u64,
+    /// When the waiting code ran again.
+    pub wake_ns: i64,
+    /// When the runtime came back from its park; `None` where it had not parked for this tick.
+    pub unpark_ns: Option<i64>,
+}
+
+/// The grid of a round: deadline k lies at `k * period_ns`; indices `first_tick .. first_tick + ticks` are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// The nominal period.
+    pub period_ns: u64,
+    /// First recorded index: the number of warm-up ticks before it.
+    pub first_tick: u64,
+    /// How many indices the round asks for.
+    pub ticks: u64,
+}
+
+impl Grid {
+    /// Deadline of index `tick`, in nanoseconds after the start.
+    #[must_use]
+    pub fn deadline_ns(&self, tick: u64) -> i64 {
+        i64::try_from(u128::from(tick) * u128::from(self.period_ns)).unwrap_or(i64::MAX)
+    }
+
+    fn end(&self) -> u64 {
+        self.first_tick.saturating_add(self.ticks)
+    }
+}
+
+/// Why a round's wake-ups cannot be booked: the subject broke its contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BookingError {
+    /// A wake-up reports an index that an earlier one has reported already.
+    NotIncreasing {
+        /// The first index it claims.
+        tick: u64,
+    },
+    /// A wake-up reports no expiration, or more of them than there can have been.
+    BadCount {
+        /// The last index it claims.
+        tick: u64,
+    },
+}
+
+impl fmt::Display for BookingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotIncreasing { tick } => write!(f, "tick {tick} was reported twice or out of order"),
+            Self::BadCount { tick } => {
+                write!(f, "the wake-up of tick {tick} reports an impossible number of expirations")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BookingError {}
+
+/// The lateness of every tick of one round that was delivered or coalesced, in order of index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundSamples {
+    /// What was asked for.
+    pub grid: Grid,
+    /// Indices, strictly increasing.
+    pub ticks: Vec<u64>,
+    /// Lateness of each index: wake time minus deadline; negative is early.
+    pub lateness_ns: Vec<i64>,
+    /// The runtime's return from its park minus the deadline, for ticks that had a park of their own.
+    pub until_unpark_ns: Vec<Option<i64>>,
+    /// Ticks that shared the wake-up of a later one.
+    pub coalesced: u64,
+}
+
+impl RoundSamples {
+    /// Books the wake-ups of a round on its grid. Indices outside the grid (warm-up) are left out.
+    ///
+    /// # Errors
+    /// [`BookingError`] where an index is claimed twice, or a count of expirations is impossible.
+    pub fn book(grid: Grid, wakeups: &[Wakeup]) -> Result<Self, BookingError> {
+        let mut samples = Self {
+            grid,
+            ticks: Vec::with_capacity(wakeups.len()),
+            lateness_ns: Vec::with_capacity(wakeups.len()),
+            until_unpark_ns: Vec::with_capacity(wakeups.len()),
+            coalesced: 0,
+        };
+        let mut next_free = 0_u64;
+        for wakeup in wakeups {
+            let before = wakeup.expirations.checked_sub(1).and_then(|n| wakeup.tick.checked_sub(n));
+            let Some(first) = before else {
+                return Err(BookingError::BadCount { tick: wakeup.tick });
+            };
+            if first < next_free {
+                return Err(BookingError::NotIncreasing { tick: first });
+            }
+            next_free = wakeup.tick.saturating_add(1);
+            for tick in first.max(grid.first_tick)..next_free.min(grid.end()) {
+                let deadline_ns = grid.deadline_ns(tick);
+                let last = tick == wakeup.tick;
+                samples.ticks.push(tick);
+                samples.lateness_ns.push(wakeup.wake_ns.saturating_sub(deadline_ns));
+                samples.until_unpark_ns.push(wakeup.unpark_ns.map(|u| u.saturating_sub(deadline_ns)));
+                samples.coalesced += u64::from(!last);
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Ticks that were delivered or coalesced: the ones that have a lateness.
+    #[must_use]
+    pub fn booked(&self) -> u64 {
+        self.lateness_ns.len() as u64
+    }
+
+    /// Ticks with a wake-up of their own.
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.booked() - self.coalesced
+    }
+
+    /// Ticks that never came.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.grid.ticks - self.booked()
+    }
+
+    /// Ticks not delivered before the next deadline: late by a period or more, or never. No hidden tolerance.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        let period_ns = i64::try_from(self.grid.period_ns).unwrap_or(i64::MAX);
+        let late = self.lateness_ns.iter().filter(|&&l| l >= period_ns).count();
+        late as u64 + self.skipped()
+    }
+
+    /// Ticks delivered before their deadline: each is a bug of the subject.
+    #[must_use]
+    pub fn early(&self) -> u64 {
+        self.lateness_ns.iter().filter(|&&l| l < 0).count() as u64
+    }
+
+    /// Differences of the lateness of neighbouring indices; a skipped index leaves a gap, not a difference.
+    pub fn consecutive_ns(&self) -> impl Iterator<Item = i64> + '_ {
+        let neighbours = self.ticks.windows(2).zip(self.lateness_ns.windows(2));
+        neighbours.filter(|(t, _)| t[0] + 1 == t[1]).map(|(_, l)| l[1].saturating_sub(l[0]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GRID: Grid = Grid { period_ns: 500, first_tick: 2, ticks: 4 };
+
+    fn wakeup(tick: u64, expirations: u64, wake_ns: i64) -> Wakeup {
+        Wakeup { tick, expirations, wake_ns, unpark_ns: None }
+    }
+
+    #[test]
+    fn warm_up_is_left_out_and_the_rest_booked() {
+        let wakeups: Vec<_> = (0..6).map(|k| wakeup(k, 1, 500 * k as i64 + 7)).collect();
+        let round = RoundSamples::book(GRID, &wakeups).unwrap();
+        assert_eq!(round.ticks, [2, 3, 4, 5]);
+        assert_eq!(round.lateness_ns, [7; 4]);
+        assert_eq!((round.delivered(), round.coalesced, round.skipped(), round.missed()), (4, 0, 0, 0));
+    }
+
+    #[test]
+    fn coalesced_ticks_are_each_late_by_their_own_amount() {
+        let round = RoundSamples::book(GRID, &[wakeup(5, 6, 2_600)]).unwrap();
+        assert_eq!(round.lateness_ns, [1_600, 1_100, 600, 100]);
+        assert_eq!((round.delivered(), round.coalesced, round.missed()), (1, 3, 3));
+    }
+
+    #[test]
+    fn skipped_ticks_have_no_lateness_and_count_as_missed() {
+        let round = RoundSamples::book(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
+        assert_eq!((round.skipped(), round.missed(), round.early()), (2, 2, 1));
+        assert_eq!(round.consecutive_ns().count(), 0);
+    }
+
+    #[test]
+    fn contract_breaches_are_refused() {
+        let twice = [wakeup(2, 1, 1_000), wakeup(2, 1, 1_001)];
+        assert_eq!(RoundSamples::book(GRID, &twice), Err(BookingError::NotIncreasing { tick: 2 }));
+        assert_eq!(RoundSamples::book(GRID, &[wakeup(2, 0, 0)]), Err(BookingError::BadCount { tick: 2 }));
+        assert_eq!(RoundSamples::book(GRID, &[wakeup(2, 4, 0)]), Err(BookingError::BadCount { tick: 2 }));
+    }
+
+    proptest! {
+        #[test]
+        fn every_index_is_exactly_one_of_the_three(
+            steps in proptest::collection::vec((1_u64..4, 1_u64..4), 0..60), first in 0_u64..9, ticks in 1_u64..90
+        ) {
+            let mut tick = 0;
+            let wakeups: Vec<_> = steps.iter().map(|&(gap, n)| {
+                tick += gap + n;
+                wakeup(tick, n, 0)
+            }).collect();
+            let round = RoundSamples::book(Grid { period_ns: 10, first_tick: first, ticks }, &wakeups).unwrap();
+            prop_assert_eq!(round.delivered() + round.coalesced + round.skipped(), ticks);
+            prop_assert!(round.ticks.windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(round.ticks.iter().all(|&t| (first..first + ticks).contains(&t)));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! From the rounds of one subject to its summary.
+
+use std::collections::BTreeMap;
+
+use crate::report::{Distribution, Summary};
+use crate::sample::RoundSamples;
+
+/// The percentiles a report gives, as (name, quantile).
+pub const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
+
+/// A percentile is given only where at least this many samples lie above it.
+pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
+
+/// What a round cost, beside its samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundCost {
+    /// CPU time of the whole process, where the platform tells it.
+    pub cpu_ns: Option<u64>,
+    /// Voluntary and involuntary context switches of the process, where the platform tells them.
+    pub wakeups: Option<u64>,
+}
+
+/// Summarises the rounds of one subject; `None` if no tick of any round was delivered or coalesced.
+#[must_use]
+pub fn summarise(rounds: &[(&RoundSamples, RoundCost)], has_runtime: bool) -> Option<Summary> {
+    let all = |f: fn(&RoundSamples) -> u64| rounds.iter().map(|(r, _)| f(r)).sum::<u64>();
+    let lateness: Vec<&[i64]> = rounds.iter().map(|(r, _)| r.lateness_ns.as_slice()).collect();
+    let min_ns = lateness.iter().flat_map(|r| r.iter()).copied().min()?;
+    let ticks = all(|r| r.grid.ticks);
+    let per_tick = |total: Option<u64>| total.map(|t| t as f64 / ticks as f64);
+    let cpu_ns = rounds.iter().map(|(_, c)| c.cpu_ns).sum::<Option<u64>>();
+    let wakeups = rounds.iter().map(|(_, c)| c.wakeups).sum::<Option<u64>>();
+
+    let consecutive: Vec<Vec<i64>> = rounds.iter().map(|(r, _)| r.consecutive_ns().collect()).collect();
+    let spread: Vec<Vec<i64>> = lateness.iter().map(|r| r.iter().map(|l| l - min_ns).collect()).collect();
+    let until: Vec<Vec<i64>> =
+        rounds.iter().map(|(r, _)| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
+    let after: Vec<Vec<i64>> = rounds
+        .iter()
+        .map(|(r, _)| {
+            let pairs = r.lateness_ns.iter().zip(&r.until_unpark_ns);
+            pairs.filter_map(|(l, u)| u.map(|u| l - u)).collect()
+        })
+        .collect();
+    let stamped: u64 = until.iter().map(|r| r.len() as u64).sum();
+    let (elapsed_ns, ideal_ns) = rounds.iter().map(|(r, _)| spans(r)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    Some(Summary {
+        ticks,
+        delivered: all(RoundSamples::delivered),
+        coalesced: all(|r| r.coalesced),
+        skipped: all(RoundSamples::skipped),
+        missed: all(RoundSamples::missed),
+        early: all(RoundSamples::early),
+        no_park: (has_runtime && stamped > 0).then(|| all(RoundSamples::booked) - stamped),
+        drift_ppb: drift_ppb(rounds.iter().map(|(r, _)| *r)),
+        elapsed_ns,
+        ideal_ns,
+        cpu_ns_per_tick: per_tick(cpu_ns),
+        wakeups_per_tick: per_tick(wakeups),
+        lateness_ns: distribution(&lateness)?,
+        jitter_consecutive_ns: distribution(&consecutive),
+        jitter_spread_ns: distribution(&spread),
+        until_unpark_ns: distribution(&until),
+        after_unpark_ns: distribution(&after),
+    })
+}
+
+/// Time from the first to the last booked tick: as it was, and as the grid has it.
+fn spans(round: &RoundSamples) -> (i64, i64) {
+    let ends = |v: &[i64]| v.first().copied().zip(v.last().copied());
+    let (Some((l0, l1)), Some((k0, k1))) = (ends(&round.lateness_ns), round.ticks.first().zip(round.ticks.last()))
+    else {
+        return (0, 0);
+    };
+    let ideal_ns = round.grid.deadline_ns(*k1) - round.grid.deadline_ns(*k0);
+    (ideal_ns + l1 - l0, ideal_ns)
+}
+
+/// Slope of lateness over the deadline, in parts per billion (nanoseconds per second): ordinary least squares with
+/// an offset of its own for each round, so that a slow round is not taken for a drift.
+fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> {
+    let (mut sxy, mut sxx) = (0.0, 0.0);
+    for round in rounds {
+        let n = round.ticks.len() as f64;
+        let x = |k: u64| (k - round.grid.first_tick) as f64 * round.grid.period_ns as f64;
+        let mean_x = round.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
+        let mean_y = round.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
+        for (&k, &l) in round.ticks.iter().zip(&round.lateness_ns) {
+            sxy += (x(k) - mean_x) * (l as f64 - mean_y);
+            sxx += (x(k) - mean_x) * (x(k) - mean_x);
+        }
+    }
+    (sxx > 0.0).then(|| sxy / sxx * 1e9)
+}
+
+/// Pooled distribution over rounds; `None` where there is no sample.
+#[must_use]
+pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
+    let mut sorted: Vec<i64> = rounds.iter().flat_map(|r| r.as_ref()).copied().collect();
+    sorted.sort_unstable();
+    let (min, max) = (*sorted.first()?, *sorted.last()?);
+    let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
+    let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
+    let at = |q: f64| {
+        let n = sorted.len() as f64;
+        // A quantile such as 0.99 has no exact binary form; the margin keeps a whole product whole.
+        let above = n * (1.0 - q) + 1e-6;
+        let rank = (q * n - 1e-6).ceil().max(1.0) as usize;
+        (above >= MIN_SAMPLES_ABOVE).then(|| sorted[rank - 1])
+    };
+    let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
+    Some(Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Grid, Wakeup};
+
+    #[test]
+    fn percentiles_are_nearest_rank_and_only_where_the_sample_carries_them() {
+        let hundred: Vec<i64> = (1..=100).collect();
+        let d = distribution(&[hundred]).unwrap();
+        assert_eq!((d.p50, d.p90, d.p99), (Some(50), Some(90), None));
+        let five_hundred: Vec<i64> = (1..=500).collect();
+        let d = distribution(&[five_hundred]).unwrap();
+        assert_eq!((d.p99, d.p99_9, d.max), (Some(495), None, 500));
+        assert!(distribution::<Vec<i64>>(&[]).is_none());
+    }
+
+    #[test]
+    fn a_slipping_schedule_is_drift_and_a_late_one_is_not() {
+        let round = |late: &dyn Fn(i64) -> i64| {
+            let wakeups: Vec<_> = (0..100)
+                .map(|k| Wakeup {
+                    tick: k,
+                    expirations: 1,
+                    wake_ns: 1_000 * k as i64 + late(k as i64),
+                    unpark_ns: None,
+                })
+                .collect();
+            RoundSamples::book(Grid { period_ns: 1_000, first_tick: 0, ticks: 100 }, &wakeups).unwrap()
+        };
+        let late = summarise(&[(&round(&|_| 700), RoundCost::default())], false).unwrap();
+        assert_eq!((late.drift_ppb, late.elapsed_ns - late.ideal_ns), (Some(0.0), 0));
+        let slipping = summarise(&[(&round(&|k| k), RoundCost::default())], false).unwrap();
+        assert!((slipping.drift_ppb.unwrap() - 1e6).abs() < 1.0);
+        assert_eq!(slipping.elapsed_ns - slipping.ideal_ns, 99);
+    }
+}
