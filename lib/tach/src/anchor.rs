@@ -1,0 +1,133 @@
+//! Pairs of a count and the operating system's clock, and the line between two of them.
+
+use std::time::{Duration, Instant};
+
+/// A count and the operating system's clock at the same moment, up to the bracket.
+#[derive(Clone, Copy, Debug)]
+pub struct Anchor {
+    count: u64,
+    std: Instant,
+    bracket_counts: u64,
+}
+
+/// An anchor is the tightest of so many pairs: enough that one of them meets no interrupt.
+const PAIRS: usize = 32;
+
+impl Anchor {
+    /// Reads the clock between two counts, several times, and keeps the tightest: a few microseconds in all.
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "an anchor is a reading of the OS clock")]
+    pub fn take() -> Self {
+        let pair = || {
+            let before = crate::ordered_count();
+            let std = Instant::now();
+            let bracket_counts = crate::ordered_count().saturating_sub(before);
+            Self { count: before + bracket_counts / 2, std, bracket_counts }
+        };
+        let first = pair();
+        (1..PAIRS)
+            .map(|_| pair())
+            .fold(first, |best, next| if next.bracket_counts < best.bracket_counts { next } else { best })
+    }
+
+    /// The count.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The operating system's clock at that count.
+    #[must_use]
+    pub fn std(&self) -> Instant {
+        self.std
+    }
+
+    /// Counts between the two readings around the clock's: the pair is wrong by at most half of it.
+    #[must_use]
+    pub fn bracket_counts(&self) -> u64 {
+        self.bracket_counts
+    }
+}
+
+/// The line through two anchors: counts to nanoseconds, in whole numbers, with an error bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Conversion {
+    first: Anchor,
+    counts: u64,
+    ns: u64,
+    bracket_counts: u64,
+}
+
+impl Conversion {
+    /// The line; `None` if either clock has not advanced from the first anchor to the last.
+    #[must_use]
+    pub fn between(first: &Anchor, last: &Anchor) -> Option<Self> {
+        let counts = last.count.checked_sub(first.count).filter(|&c| c > 0)?;
+        let ns = last.std.checked_duration_since(first.std)?.as_nanos();
+        let ns = u64::try_from(ns).ok().filter(|&n| n > 0)?;
+        Some(Self { first: *first, counts, ns, bracket_counts: first.bracket_counts.max(last.bracket_counts) })
+    }
+
+    /// Nanoseconds from `origin` to the moment of `count`; negative if it was before.
+    #[must_use]
+    pub fn ns_since(&self, count: u64, origin: Instant) -> i64 {
+        let counts = i128::from(count) - i128::from(self.first.count);
+        let scaled = counts * i128::from(self.ns);
+        let counts = i128::from(self.counts);
+        let after_first = (scaled + counts / 2).div_euclid(counts);
+        let signed = |d: Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX / 2);
+        let first_after_origin = match self.first.std.checked_duration_since(origin) {
+            Some(after) => signed(after),
+            None => -signed(origin - self.first.std),
+        };
+        i64::try_from(after_first + first_after_origin).unwrap_or(if after_first < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, and the
+    /// rounding to a whole nanosecond of the clock and of the result. The anchors' own error enters linearly, so
+    /// between them it is never more than at the worse of the two; a rate that varies in between is not in it.
+    #[must_use]
+    pub fn error_bound_ns(&self) -> u64 {
+        let half = u128::from(self.bracket_counts) * u128::from(self.ns) / u128::from(self.counts) / 2;
+        u64::try_from(half).unwrap_or(u64::MAX).saturating_add(2)
+    }
+
+    /// Counts a second, from the anchors.
+    #[must_use]
+    pub fn rate_hz(&self) -> f64 {
+        self.counts as f64 / self.ns as f64 * 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock itself")]
+    fn converted_counts_agree_with_the_os_clock_within_the_bound() {
+        let first = Anchor::take();
+        // Each count lies between two clock readings, so the conversion must fall between them, up to its bound.
+        let reads: Vec<_> = (0..1_000).map(|_| (Instant::now(), crate::ordered_count(), Instant::now())).collect();
+        std::thread::sleep(Duration::from_millis(5));
+        let conversion = Conversion::between(&first, &Anchor::take()).unwrap();
+        let bound = conversion.error_bound_ns() as i64;
+        for (before, count, after) in reads {
+            assert!(conversion.ns_since(count, before) >= -bound);
+            assert!(conversion.ns_since(count, after) <= bound);
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "two anchors need some time between them")]
+    fn the_line_is_exact_at_its_ends() {
+        let first = Anchor::take();
+        std::thread::sleep(Duration::from_millis(2));
+        let last = Anchor::take();
+        let conversion = Conversion::between(&first, &last).unwrap();
+        assert_eq!(conversion.ns_since(first.count(), first.std()), 0);
+        assert_eq!(conversion.ns_since(last.count(), last.std()), 0);
+        assert!(Conversion::between(&first, &first).is_none());
+        assert!(Conversion::between(&last, &first).is_none());
+    }
+}
