@@ -1,0 +1,116 @@
+//! The command line: structs and help text, no logic.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Measures how late periodic async tasks really are, and at what price.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  osjitter run --period 500us --ticks 10000      which ticker to use on this machine
+  osjitter run --subject 'tokio-*' --duration 10s
+  osjitter run --plan plan.toml --out results/mine
+  osjitter run --period 1ms --print-plan > plan.toml
+  osjitter list
+
+Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure lateness and cost of one or several kinds of ticker
+    Run(Box<RunArgs>),
+    /// Show the subjects, which are available here, and why not
+    List(ListArgs),
+    /// Write a completion script for a shell to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What to write to standard output
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter run --period 500us --ticks 10000
+  osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
+  osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
+
+A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.")]
+pub struct RunArgs {
+    /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
+    #[arg(long, value_name = "DURATION")]
+    pub period: Vec<String>,
+    /// Ticks to record of each subject [default: 10000]
+    #[arg(long, value_name = "N", value_parser = crate::units::count, conflicts_with = "duration")]
+    pub ticks: Option<u64>,
+    /// Record each subject for so long instead
+    #[arg(long, value_name = "DURATION")]
+    pub duration: Option<String>,
+    /// Recorded ticks of a round [default: a tenth of the ticks, at most 250 and at most 1s]
+    #[arg(long, value_name = "N", value_parser = crate::units::count)]
+    pub round_ticks: Option<u64>,
+    /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// What to measure: a name, a glob, or all; repeat for several [default: see list]
+    #[arg(long, value_name = "NAME")]
+    pub subject: Vec<String>,
+    /// Where tokio subjects run: current-thread, multi-thread or multi-thread:N
+    #[arg(long, value_name = "KIND")]
+    pub runtime: Vec<String>,
+    /// Bind the measuring thread to this CPU
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+    /// Scheduling class while measuring: fifo:N, rr:N or other
+    #[arg(long, value_name = "CLASS")]
+    pub sched: Option<String>,
+    /// Lock all memory of the process
+    #[arg(long)]
+    pub mlock: bool,
+    /// Timer slack of the measuring thread (Linux)
+    #[arg(long, value_name = "DURATION")]
+    pub timer_slack: Option<String>,
+    /// Seed of the order and the phases [default: drawn, and kept in the report]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Directory for the report [default: results/<UTC stamp>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the samples out of the report
+    #[arg(long)]
+    pub no_samples: bool,
+    /// What to write to standard output
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Read scenarios from a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Write the effective plan to standard output as TOML, and measure nothing
+    #[arg(long)]
+    pub print_plan: bool,
+    /// Nothing on standard error but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}

@@ -1,0 +1,5 @@
+//! One file a subcommand.
+
+pub mod completions;
+pub mod list;
+pub mod run;

@@ -1,0 +1,78 @@
+//! The terminal table: one line a subject.
+
+use jitterstat::report::{Distribution, Report, Status, Subject};
+
+use crate::units;
+use crate::view::scale::Unit;
+
+/// A heading and how to get its cell out of a distribution.
+type Column = (&'static str, fn(&Distribution) -> Option<i64>);
+
+const COLUMNS: [Column; 5] =
+    [("p50", |d| d.p50), ("p90", |d| d.p90), ("p99", |d| d.p99), ("p99.9", |d| d.p99_9), ("max", |d| Some(d.max))];
+
+/// Lateness percentiles, missed ticks and CPU time a tick; a dash where the sample carries no such percentile.
+pub fn table(report: &Report) -> String {
+    let measured = |s: &'_ Subject| s.summary.clone().map(|m| m.lateness_ns);
+    let largest = report.subjects.iter().filter_map(measured).filter_map(|d| d.p50).max();
+    let unit = Unit::for_largest(largest.unwrap_or(1_000));
+    let one_period = report.subjects.windows(2).all(|w| w[0].period_ns == w[1].period_ns);
+    let label = |s: &Subject| {
+        if one_period && !s.id.contains('#') { s.id.replacen(&at_period(s), "", 1) } else { s.id.clone() }
+    };
+    let mut rows = vec![heading()];
+    let mut notes = Vec::new();
+    for subject in &report.subjects {
+        let mut row = vec![label(subject)];
+        if let Some(summary) = &subject.summary {
+            row.extend(COLUMNS.iter().map(|(_, get)| get(&summary.lateness_ns).map_or("-".into(), |v| unit.format(v))));
+            row.push(summary.missed.to_string());
+            row.push(summary.cpu_ns_per_tick.map_or("-".into(), |ns| format!("{:.1}", ns / 1e3)));
+        } else {
+            row.extend(std::iter::repeat_n("-".to_owned(), COLUMNS.len() + 2));
+        }
+        if let Status::Failed { reason } = &subject.status {
+            notes.push(format!("{}: not measured: {reason}", subject.id));
+        }
+        if let Some(early) = subject.summary.as_ref().map(|s| s.early).filter(|&n| n > 0) {
+            notes.push(format!("{}: {early} ticks came before their deadline", subject.id));
+        }
+        rows.push(row);
+    }
+    let period = report.subjects.first().filter(|_| one_period).map_or(String::new(), |s| {
+        format!(" at a period of {}", units::short(std::time::Duration::from_nanos(s.period_ns)))
+    });
+    let mut text = format!("lateness in {}{period}; CPU time in us per tick\n", unit.symbol());
+    text += &align(&rows);
+    for note in notes {
+        text += &format!("{note}\n");
+    }
+    if report.partial {
+        text += "interrupted: this is what was measured until then\n";
+    }
+    text
+}
+
+fn at_period(subject: &Subject) -> String {
+    format!("@{}", units::short(std::time::Duration::from_nanos(subject.period_ns)))
+}
+
+fn heading() -> Vec<String> {
+    let names = COLUMNS.iter().map(|(name, _)| *name);
+    ["subject"].into_iter().chain(names).chain(["missed", "CPU"]).map(str::to_owned).collect()
+}
+
+/// First column to the left, the others to the right.
+fn align(rows: &[Vec<String>]) -> String {
+    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        text += &format!("{:<w$}", row[0], w = widths[0]);
+        for (cell, w) in row.iter().zip(&widths).skip(1) {
+            text += &format!("  {cell:>w$}");
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,62 @@
+//! Facts about the machine and the run's environment; nothing is guessed: what the platform does not tell is `None`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use jitterstat::report::Host;
+
+use crate::os;
+
+/// Gathers them.
+pub fn capture() -> Host {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    Host {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        preempt: preempt(),
+        cpu_model: field("model name"),
+        cpus_online: std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+        affinity: os::affinity(),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        timer_slack_ns: os::timer_slack_ns(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
+        virtualisation: virtualisation(&field("flags").unwrap_or_default()),
+        quota_cpus: quota_cpus(),
+        sched: os::sched(),
+        versions: BTreeMap::from([
+            ("osjitter".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("tokio".to_owned(), env!("OSJITTER_TOKIO_VERSION").to_owned()),
+        ]),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty())
+}
+
+/// The kernel's version string names its preemption model.
+fn preempt() -> Option<String> {
+    let version = read("/proc/sys/kernel/version")?;
+    ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|p| version.contains(p)).map(str::to_owned)
+}
+
+fn virtualisation(cpu_flags: &str) -> Option<String> {
+    let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
+    let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
+    guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
+}
+
+/// The quota of our own control group (version 2), in CPUs.
+fn quota_cpus() -> Option<f64> {
+    let groups = read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?;
+    let text = read(&format!("/sys/fs/cgroup{path}/cpu.max"))?;
+    let mut words = text.split_whitespace().map(str::parse::<f64>);
+    Some(words.next()?.ok()? / words.next()?.ok()?)
+}

@@ -1,0 +1,299 @@
+//! The schedule of rounds, the loop, and the accounting around it.
+//!
+//! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use jitterstat::recorder::{RawSample, Recorder};
+use jitterstat::report::{Plan, Scenario};
+use jitterstat::sample::{Grid, RoundSamples, Wakeup};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use tach::{Anchor, Conversion};
+
+use crate::os::{self, Usage};
+use crate::plan::{self, Runtime};
+use crate::subject::{self, Place, Schedule, Subject, Ticker, Visitor};
+
+/// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
+const LEAD: Duration = Duration::from_millis(2);
+/// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
+const LEAST_PHASE: Duration = Duration::from_millis(1);
+/// Rounds longer than this count their ticks for whoever shows progress.
+const COUNTED_ROUND: Duration = Duration::from_secs(1);
+
+/// The only words a round shares with other threads.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Set to stop at the current tick.
+    pub stop: AtomicBool,
+    /// Ticks of the current round, in rounds over a second.
+    pub ticks: AtomicU64,
+}
+
+/// One measured round of one scenario.
+#[derive(Debug)]
+pub struct MeasuredRound {
+    /// Which round.
+    pub index: u64,
+    /// Place within the round's order.
+    pub slot: u64,
+    /// Deadline of tick 0.
+    pub start: Instant,
+    /// The random part of the start.
+    pub phase: Duration,
+    /// The samples, in nanoseconds.
+    pub samples: RoundSamples,
+    /// Ticks that ran, warm-up included: what the cost is shared among.
+    pub ticks_run: u64,
+    /// What the round cost.
+    pub cost: Cost,
+    /// What the ticks came from.
+    pub backend: String,
+    /// Rate of the counter over this round.
+    pub rate_hz: f64,
+    /// Error bound of the conversion of this round.
+    pub error_bound_ns: u64,
+    /// Whether it was stopped before its last tick.
+    pub stopped: bool,
+}
+
+/// What a round cost, from the moment its runtime was ready to its last tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// CPU time of the process.
+    pub cpu_ns: Option<u64>,
+    /// Context switches by waiting.
+    pub switches_voluntary: Option<u64>,
+    /// Context switches by being preempted.
+    pub switches_involuntary: Option<u64>,
+    /// Time the process's threads waited for a CPU.
+    pub run_queue_ns: Option<u64>,
+    /// Time the hypervisor took from all CPUs.
+    pub steal_ns: Option<u64>,
+}
+
+/// What happens between rounds.
+pub trait Observer {
+    /// A round is about to run.
+    fn before(&mut self, scenario: &Scenario, index: u64);
+    /// A round is over, measured or not.
+    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>);
+}
+
+/// Runs the plan: in every round each scenario once, back to back, in an order drawn at random.
+pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
+    let mut random = SmallRng::seed_from_u64(plan.seed);
+    let most = plan.scenarios.iter().map(plan::rounds).max().unwrap_or(0);
+    let mut failed = vec![false; plan.scenarios.len()];
+    for index in 0..most {
+        let mut order: Vec<usize> =
+            (0..plan.scenarios.len()).filter(|&i| index < plan::rounds(&plan.scenarios[i])).collect();
+        order.shuffle(&mut random);
+        // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
+        let phase_share: f64 = random.random();
+        for (slot, &i) in order.iter().enumerate() {
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if failed[i] {
+                continue;
+            }
+            let scenario = &plan.scenarios[i];
+            let phase = Duration::from_nanos(scenario.period_ns).max(LEAST_PHASE).mul_f64(phase_share);
+            let ticks = plan::ticks_of_round(scenario, index);
+            observer.before(scenario, index);
+            let visitor = OneRound { scenario, ticks, phase, shared };
+            let result = subject::with(&scenario.subject, visitor)
+                .unwrap_or_else(|| Err(format!("no subject {:?}", scenario.subject)))
+                .map(|round| MeasuredRound { index, slot: slot as u64, ..round });
+            failed[i] = result.is_err();
+            observer.after(scenario, result);
+        }
+    }
+}
+
+struct OneRound<'a> {
+    scenario: &'a Scenario,
+    ticks: u64,
+    phase: Duration,
+    shared: &'a Arc<Shared>,
+}
+
+impl Visitor for OneRound<'_> {
+    type Output = Result<MeasuredRound, String>;
+
+    fn visit<S: Subject>(self) -> Self::Output {
+        let grid =
+            Grid { period_ns: self.scenario.period_ns, first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
+        let total = grid.first_tick + grid.ticks;
+        let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
+        let recorder =
+            Recorder::try_with_capacity(capacity).map_err(|_| "not enough memory for its samples".to_owned())?;
+        let job = Job {
+            period: Duration::from_nanos(grid.period_ns),
+            phase: self.phase,
+            last_tick: total - 1,
+            counted: Duration::from_nanos(grid.period_ns) * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
+            recorder,
+            shared: Arc::clone(self.shared),
+        };
+        let raw = match S::PLACE {
+            Place::Thread => on_thread::<S>(job),
+            Place::Tokio => {
+                let runtime = plan::runtime(self.scenario.runtime.as_deref().unwrap_or("current-thread"))?;
+                on_tokio::<S>(job, runtime)
+            }
+        };
+        let raw = raw.map_err(|error| error.to_string())?;
+        finish(raw, grid, self.phase)
+    }
+}
+
+/// What a round needs to run; moved onto the thread or task that runs it.
+struct Job {
+    period: Duration,
+    phase: Duration,
+    last_tick: u64,
+    counted: bool,
+    recorder: Recorder,
+    shared: Arc<Shared>,
+}
+
+/// What a round leaves behind, before anything is converted.
+struct RawRound {
+    recorder: Recorder,
+    start: Instant,
+    anchors: (Anchor, Anchor),
+    cost: Cost,
+    backend: String,
+    stopped: bool,
+}
+
+fn on_thread<S: Subject>(job: Job) -> io::Result<RawRound> {
+    // A control blocks in its wait, so its future is ready at the first poll.
+    let mut future = pin!(drive::<S>(job));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+}
+
+fn on_tokio<S: Subject>(job: Job, runtime: Runtime) -> io::Result<RawRound> {
+    let mut builder = match runtime {
+        Runtime::CurrentThread => tokio::runtime::Builder::new_current_thread(),
+        Runtime::MultiThread(workers) => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(workers);
+            builder
+        }
+    };
+    let runtime = builder.enable_all().on_thread_unpark(|| UNPARKED.set(Some(tach::count()))).build()?;
+    let result = runtime.block_on(async { tokio::spawn(drive::<S>(job)).await });
+    result.map_err(io::Error::other)?
+}
+
+thread_local! {
+    /// When this thread's runtime last came back from its park; taken by the wake-up that follows.
+    static UNPARKED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// One round: the loop itself.
+#[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
+async fn drive<S: Subject>(job: Job) -> io::Result<RawRound> {
+    let Job { period, phase, last_tick, counted, mut recorder, shared } = job;
+    shared.ticks.store(0, Ordering::Relaxed);
+    let before = Snapshot::take();
+    let start_anchor = Anchor::take();
+    let schedule = Schedule { start: Instant::now() + LEAD + phase, period };
+    let mut ticker = pin!(S::ticker(schedule)?);
+    let backend = ticker.backend();
+    UNPARKED.set(None);
+    let mut stopped = false;
+    loop {
+        let event = ticker.as_mut().wait().await?;
+        let wake_count = tach::ordered_count();
+        let booking = ticker.as_mut().book(event);
+        let unpark_count = UNPARKED.take();
+        recorder.push(RawSample { tick: booking.tick, expirations: booking.expirations, wake_count, unpark_count });
+        if booking.tick >= last_tick {
+            break;
+        }
+        if counted {
+            shared.ticks.store(booking.tick + 1, Ordering::Relaxed);
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            stopped = true;
+            break;
+        }
+    }
+    let end_anchor = Anchor::take();
+    let cost = Snapshot::take().since(&before);
+    Ok(RawRound { recorder, start: schedule.start, anchors: (start_anchor, end_anchor), cost, backend, stopped })
+}
+
+/// Turns counts into nanoseconds on the grid.
+fn finish(raw: RawRound, grid: Grid, phase: Duration) -> Result<MeasuredRound, String> {
+    let (first, last) = &raw.anchors;
+    let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
+    let ns = |count: u64| conversion.ns_since(count, raw.start);
+    let wakeups: Vec<Wakeup> = raw
+        .recorder
+        .samples()
+        .iter()
+        .map(|s| Wakeup {
+            tick: s.tick,
+            expirations: s.expirations,
+            wake_ns: ns(s.wake_count),
+            unpark_ns: s.unpark_count.map(ns),
+        })
+        .collect();
+    let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
+    // A round that was stopped asked only for what it came to.
+    let asked = if raw.stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
+    let samples = RoundSamples::book(Grid { ticks: asked, ..grid }, &wakeups).map_err(|e| e.to_string())?;
+    Ok(MeasuredRound {
+        index: 0,
+        slot: 0,
+        start: raw.start,
+        phase,
+        samples,
+        ticks_run,
+        cost: raw.cost,
+        backend: raw.backend,
+        rate_hz: conversion.rate_hz(),
+        error_bound_ns: conversion.error_bound_ns(),
+        stopped: raw.stopped,
+    })
+}
+
+struct Snapshot {
+    usage: Usage,
+    run_queue_ns: Option<u64>,
+    steal_ns: Option<u64>,
+}
+
+impl Snapshot {
+    fn take() -> Self {
+        Self { usage: os::usage(), run_queue_ns: os::run_queue_ns(), steal_ns: os::steal_ns() }
+    }
+
+    fn since(&self, before: &Self) -> Cost {
+        let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Cost {
+            cpu_ns: delta(self.usage.cpu_ns, before.usage.cpu_ns),
+            switches_voluntary: delta(self.usage.switches_voluntary, before.usage.switches_voluntary),
+            switches_involuntary: delta(self.usage.switches_involuntary, before.usage.switches_involuntary),
+            run_queue_ns: delta(self.run_queue_ns, before.run_queue_ns),
+            steal_ns: delta(self.steal_ns, before.steal_ns),
+        }
+    }
+}

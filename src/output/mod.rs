@@ -1,0 +1,67 @@
+//! What is said on standard error: talk, never data.
+#![allow(clippy::print_stderr, reason = "the home of standard error")]
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::exit::Failure;
+
+/// Says why a command failed.
+pub fn failure(failure: &Failure) {
+    match failure {
+        Failure::Usage(message) | Failure::Measure(message) => eprintln!("error: {message}"),
+        Failure::ClosedPipe => {}
+    }
+}
+
+/// Says something in passing.
+pub fn note(quiet: bool, message: &str) {
+    if !quiet {
+        eprintln!("{message}");
+    }
+}
+
+/// Ends the process at once, for a person who does not want to wait.
+#[allow(clippy::exit, reason = "a second interrupt asks for exactly this")]
+pub fn abort() {
+    std::process::exit(4);
+}
+
+/// The progress of a run, drawn between rounds and only on a terminal.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    quiet: bool,
+}
+
+impl Progress {
+    /// A bar of `rounds` steps.
+    pub fn new(rounds: u64, quiet: bool) -> Self {
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style =
+            ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}").expect("a fixed template");
+        Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style), quiet }
+    }
+
+    /// Names the round that runs next.
+    pub fn show(&self, id: &str, index: u64) {
+        self.bar.set_message(format!("{id}, round {}", index + 1));
+    }
+
+    /// One round less.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Says something without breaking the bar.
+    pub fn say(&self, message: &str) {
+        self.bar.suspend(|| note(self.quiet, message));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,164 @@
+//! From measured rounds to the report.
+
+use std::time::Instant;
+
+use jitterstat::histogram;
+use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool, Warning};
+use jitterstat::sample::RoundSamples;
+use jitterstat::summary::{RoundCost, summarise};
+
+use crate::measure::MeasuredRound;
+
+/// Collects the rounds of a run.
+#[derive(Debug)]
+pub struct Record {
+    plan: Plan,
+    host: Host,
+    started_utc: String,
+    started: Instant,
+    changes: Vec<Change>,
+    warnings: Vec<Warning>,
+    rounds: Vec<Vec<MeasuredRound>>,
+    failures: Vec<Option<String>>,
+}
+
+impl Record {
+    /// An empty one.
+    pub fn new(plan: Plan, host: Host, started_utc: String, started: Instant, changes: Vec<Change>) -> Self {
+        let n = plan.scenarios.len();
+        let warnings = warnings(&host);
+        let rounds = std::iter::repeat_with(Vec::new).take(n).collect();
+        Self { plan, host, started_utc, started, changes, warnings, rounds, failures: vec![None; n] }
+    }
+
+    /// Adds a round of scenario `id`, or the reason why there is none.
+    pub fn add(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
+        let Some(i) = self.plan.scenarios.iter().position(|s| s.id == scenario.id) else { return };
+        match result {
+            Ok(round) => self.rounds[i].push(round),
+            Err(reason) => self.failures[i] = Some(reason),
+        }
+    }
+
+    /// The report; `partial` where the run was interrupted.
+    pub fn report(self, partial: bool, ended: Instant) -> Report {
+        let all = || self.rounds.iter().flatten();
+        let n = all().count().max(1) as f64;
+        let clock = Clock {
+            source: tach::source().to_string(),
+            rate_hz: all().map(|r| r.rate_hz).sum::<f64>() / n,
+            rate_known_by: "anchors at the start and end of each round".to_owned(),
+            error_bound_ns: all().map(|r| r.error_bound_ns).max().unwrap_or(0),
+            why_not_counter: tach::why_not_counter().map(|why| why.to_string()),
+        };
+        let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
+        let subjects = subjects
+            .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), &self.plan, self.started))
+            .collect();
+        Report {
+            schema: SCHEMA.to_owned(),
+            tool: Tool {
+                name: "osjitter".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
+            },
+            started_utc: self.started_utc,
+            duration_ns: ns(ended.saturating_duration_since(self.started)),
+            partial,
+            plan: self.plan.clone(),
+            host: self.host,
+            clock,
+            changes: self.changes,
+            warnings: self.warnings,
+            subjects,
+        }
+    }
+}
+
+fn ns(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn subject(
+    scenario: &Scenario,
+    rounds: &[MeasuredRound],
+    failure: Option<&String>,
+    plan: &Plan,
+    started: Instant,
+) -> Subject {
+    let has_runtime = scenario.runtime.is_some();
+    let summarised: Vec<(&RoundSamples, RoundCost)> = rounds.iter().map(|r| (&r.samples, cost(r))).collect();
+    let summary = summarise(&summarised, has_runtime);
+    let histogram =
+        summary.is_some().then(|| histogram::pack(rounds.iter().flat_map(|r| r.samples.lateness_ns.iter().copied())));
+    let complete = rounds.len() as u64 == crate::plan::rounds(scenario) && rounds.iter().all(|r| !r.stopped);
+    let status = match failure {
+        Some(reason) => Status::Failed { reason: reason.clone() },
+        None if complete => Status::Measured,
+        None => Status::Partial,
+    };
+    Subject {
+        id: scenario.id.clone(),
+        name: scenario.subject.clone(),
+        period_ns: scenario.period_ns,
+        runtime: scenario.runtime.clone(),
+        backend: rounds.first().map(|r| r.backend.clone()),
+        status,
+        summary,
+        histogram,
+        rounds: rounds.iter().map(|r| round(r, has_runtime, plan.samples, started)).collect(),
+    }
+}
+
+/// The cost of a round, scaled from the ticks that ran to the ticks that count: warm-up costs too.
+fn cost(round: &MeasuredRound) -> RoundCost {
+    let share = |total: Option<u64>| {
+        let counted = u128::from(total?) * u128::from(round.samples.grid.ticks);
+        u64::try_from(counted / u128::from(round.ticks_run.max(1))).ok()
+    };
+    let switches = round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
+    RoundCost { cpu_ns: share(round.cost.cpu_ns), wakeups: share(switches) }
+}
+
+fn round(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started: Instant) -> Round {
+    let samples = &round.samples;
+    let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
+    let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
+    let stamped = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
+    Round {
+        index: round.index,
+        slot: round.slot,
+        start_ns: ns(round.start.saturating_duration_since(started)),
+        phase_ns: ns(round.phase),
+        cpu_ns: round.cost.cpu_ns,
+        steal_ns: round.cost.steal_ns,
+        run_queue_ns: round.cost.run_queue_ns,
+        switches_voluntary: round.cost.switches_voluntary,
+        switches_involuntary: round.cost.switches_involuntary,
+        summary: summarise(&[(samples, cost(round))], has_runtime),
+        first_tick,
+        lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
+        tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
+        until_unpark_ns: (keep_samples && stamped).then(|| samples.until_unpark_ns.clone()),
+    }
+}
+
+/// What the host's facts say about how far to trust the numbers.
+fn warnings(host: &Host) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(why) = tach::why_not_counter() {
+        warnings.push(Warning {
+            code: "os-clock".to_owned(),
+            message: format!("samples are stamped with the OS clock: {why}"),
+            hint: "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that".to_owned(),
+        });
+    }
+    if let Some(quota) = host.quota_cpus {
+        warnings.push(Warning {
+            code: "cpu-quota".to_owned(),
+            message: format!("the control group allows {quota:.2} CPUs; throttling looks like lateness"),
+            hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
+        });
+    }
+    warnings
+}

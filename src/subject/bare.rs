@@ -1,0 +1,106 @@
+//! Controls on a bare thread: what the machine can give just then.
+
+use std::io;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use super::{Booking, Place, Schedule, Subject, Ticker};
+use crate::os;
+
+/// `clock_nanosleep` on absolute deadlines.
+pub struct Nanosleep {
+    schedule: Schedule,
+    sleeper: os::Sleeper,
+    next: u64,
+    inherited_slack_ns: Option<u64>,
+}
+
+/// Timer slack of the control: the least the kernel takes.
+const CONTROL_SLACK_NS: u64 = 1;
+
+impl Subject for Nanosleep {
+    const PLACE: Place = Place::Thread;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let sleeper = os::Sleeper::new()?;
+        let inherited_slack_ns = os::timer_slack_ns();
+        os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
+        Ok(Self { schedule, sleeper, next: 0, inherited_slack_ns })
+    }
+}
+
+impl Ticker for Nanosleep {
+    type Event = ();
+
+    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
+        self.sleeper.sleep_until(self.schedule.deadline(self.next))
+    }
+
+    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        "clock_nanosleep".to_owned()
+    }
+}
+
+impl Drop for Nanosleep {
+    fn drop(&mut self) {
+        // The next subject runs on this thread: it gets the slack back that the run started with.
+        if let Some(slack_ns) = self.inherited_slack_ns {
+            let _ = os::set_timer_slack_ns(slack_ns);
+        }
+    }
+}
+
+/// A busy loop on the kernel's clock.
+pub struct Spin {
+    schedule: Schedule,
+    next: u64,
+}
+
+/// The spin begins this long before the first deadline; until then the thread sleeps.
+const SPIN_LEAD: Duration = Duration::from_millis(1);
+
+impl Subject for Spin {
+    const PLACE: Place = Place::Thread;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, next: 0 })
+    }
+}
+
+impl Ticker for Spin {
+    type Event = ();
+
+    #[allow(clippy::disallowed_methods, reason = "this control is a loop over the clock")]
+    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
+        let deadline = self.schedule.deadline(self.next);
+        if self.next == 0 {
+            let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
+            std::thread::sleep(lead.saturating_duration_since(Instant::now()));
+        }
+        while Instant::now() < deadline {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        "busy loop".to_owned()
+    }
+}
+
+/// The index of a delivery that is counted, not told.
+pub(super) fn ordinal(next: &mut u64) -> Booking {
+    let tick = *next;
+    *next += 1;
+    Booking { tick, expirations: 1 }
+}

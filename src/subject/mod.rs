@@ -1,0 +1,194 @@
+//! The things under test: the only place that knows them.
+//!
+//! A [`Subject`] makes a fresh [`Ticker`] for each round. The measuring loop is generic over it; the choice by name is
+//! made once, by [`with`], outside the loop: nothing is boxed and nothing dispatched between wake-up and stamp.
+
+mod bare;
+mod tokio_timers;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+/// The grid a ticker is to follow: tick k is due at `start + k * period`.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Deadline of tick 0.
+    pub start: Instant,
+    /// Spacing of the deadlines.
+    pub period: Duration,
+}
+
+impl Schedule {
+    /// Deadline of tick `k`: one multiplication from the start, so that no rounding adds up.
+    pub fn deadline(&self, k: u64) -> Instant {
+        let after_ns = self.period.as_nanos() * u128::from(k);
+        self.start + Duration::from_nanos(u64::try_from(after_ns).unwrap_or(u64::MAX / 2))
+    }
+
+    /// The index whose deadline is `deadline`.
+    pub fn index(&self, deadline: Instant) -> u64 {
+        let after = deadline.saturating_duration_since(self.start).as_nanos();
+        let period = self.period.as_nanos();
+        u64::try_from((after + period / 2) / period).unwrap_or(u64::MAX)
+    }
+}
+
+/// Which ticks of the grid a wake-up stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booking {
+    /// The last of them.
+    pub tick: u64,
+    /// How many, ending with `tick`.
+    pub expirations: u64,
+}
+
+/// Something that ticks.
+pub trait Ticker: Send + 'static {
+    /// What a wait returns; turned into a [`Booking`] only after the stamp.
+    type Event: Send;
+
+    /// Waits for the next tick. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so
+    /// that a timer may live inside it.
+    fn wait(self: Pin<&mut Self>) -> impl Future<Output = io::Result<Self::Event>> + Send;
+
+    /// Which ticks the event stands for.
+    fn book(self: Pin<&mut Self>, event: Self::Event) -> Booking;
+
+    /// What the ticks come from.
+    fn backend(&self) -> String;
+}
+
+/// Where a subject runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// As a spawned task of a tokio runtime.
+    Tokio,
+    /// On a bare thread.
+    Thread,
+}
+
+/// A kind of ticker, chosen by name.
+pub trait Subject: Send + Sync + 'static {
+    /// Where it runs.
+    const PLACE: Place;
+    /// What it makes.
+    type Ticker: Ticker;
+
+    /// Makes a fresh ticker, inside the runtime it will run on.
+    fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
+}
+
+/// Something to be done with a subject, whose type is known only inside.
+pub trait Visitor {
+    /// What it results in.
+    type Output;
+    /// Does it.
+    fn visit<S: Subject>(self) -> Self::Output;
+}
+
+macro_rules! subjects {
+    ($($name:literal, $kind:ty, $default:literal, $about:literal;)*) => {
+        /// Every subject, in the order of `osjitter list`.
+        pub const ALL: &[Entry] = &[$(Entry {
+            name: $name,
+            about: $about,
+            place: <$kind as Subject>::PLACE,
+            default: $default,
+        }),*];
+
+        /// Hands the subject called `name` to the visitor; `None` if there is none of that name.
+        pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            match name {
+                $($name => Some(visitor.visit::<$kind>()),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+/// A line of the list of subjects.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Where it runs.
+    pub place: Place,
+    /// Whether a run without `--subject` takes it.
+    pub default: bool,
+}
+
+subjects! {
+    "tokio-interval", tokio_timers::Interval<tokio_timers::Burst>, true,
+        "tokio::time::Interval (Burst)";
+    "tokio-interval-delay", tokio_timers::Interval<tokio_timers::Delay>, false,
+        "the same with missed-tick behaviour Delay";
+    "tokio-interval-skip", tokio_timers::Interval<tokio_timers::Skip>, false,
+        "the same with missed-tick behaviour Skip";
+    "tokio-sleep", tokio_timers::SleepPerTick, false,
+        "tokio::time::sleep_until, a Sleep made for each tick";
+    "tokio-sleep-reused", tokio_timers::SleepReused, true,
+        "one pinned Sleep, reset at each tick";
+    "tokio-sleep-reused-boxed", tokio_timers::SleepReusedBoxed, false,
+        "the same in a Pin<Box<Sleep>>";
+    "tokio-timeout", tokio_timers::Timeout, true,
+        "tokio::time::timeout_at around a future that never ends";
+    "nanosleep", bare::Nanosleep, true,
+        "control: a thread in clock_nanosleep, absolute, timer slack 1 ns";
+    "spin", bare::Spin, true,
+        "control: a thread that spins on the kernel's clock";
+}
+
+/// Whether a subject can run here, by making one; the reason if not.
+pub fn availability(name: &str) -> Result<(), String> {
+    struct Try;
+    impl Visitor for Try {
+        type Output = io::Result<()>;
+        #[allow(clippy::disallowed_methods, reason = "a start for a ticker that is dropped at once")]
+        fn visit<S: Subject>(self) -> io::Result<()> {
+            let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
+            match S::PLACE {
+                Place::Thread => S::ticker(schedule).map(drop),
+                Place::Tokio => {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                    runtime.block_on(async { S::ticker(schedule).map(drop) })
+                }
+            }
+        }
+    }
+    with(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grid_is_its_own_inverse_and_never_slips() {
+        #[allow(clippy::disallowed_methods, reason = "any instant will do")]
+        let schedule = Schedule { start: Instant::now(), period: Duration::from_nanos(333_333) };
+        for k in [0, 1, 2, 999, 10_000_000] {
+            assert_eq!(schedule.index(schedule.deadline(k)), k);
+            assert_eq!(schedule.deadline(k) - schedule.start, Duration::from_nanos(333_333 * k));
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        struct Found;
+        impl Visitor for Found {
+            type Output = Place;
+            fn visit<S: Subject>(self) -> Place {
+                S::PLACE
+            }
+        }
+        for entry in ALL {
+            assert_eq!(with(entry.name, Found), Some(entry.place), "{}", entry.name);
+            assert_eq!(ALL.iter().filter(|e| e.name == entry.name).count(), 1);
+        }
+        assert_eq!(with("no-such-thing", Found), None);
+    }
+}

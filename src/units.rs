@@ -1,0 +1,126 @@
+//! Durations and counts as people write them.
+
+use std::time::Duration;
+
+/// Shortest period.
+pub const MIN_PERIOD: Duration = Duration::from_micros(1);
+/// Longest period.
+pub const MAX_PERIOD: Duration = Duration::from_secs(3600);
+
+const UNITS: [(&str, u128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads `500us`, `2.5ms`, `1m`: a number of nanoseconds, exact; a fraction of one is an error.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+')).unwrap_or(text.len());
+    let (number, unit) = (text[..split].trim(), text[split..].trim());
+    if number.starts_with('-') {
+        return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
+    }
+    if unit.is_empty() {
+        return Err(format!("{text:?} has no unit; write for example {number}us or {number}ms"));
+    }
+    let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, m or h"));
+    };
+    let bad = || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| bad()) };
+    if whole.is_empty() && fraction.is_empty() || number.starts_with('+') || fraction.len() > 15 {
+        return Err(bad());
+    }
+    let scale = 10_u128.pow(fraction.len() as u32);
+    let scaled = digits(whole)?.checked_mul(scale).and_then(|w| w.checked_add(digits(fraction).ok()?));
+    let total = scaled.and_then(|n| n.checked_mul(*unit_ns)).ok_or_else(bad)?;
+    digits(fraction)?;
+    if !total.is_multiple_of(scale) {
+        return Err(format!("{text:?} has a fraction of a nanosecond; round it"));
+    }
+    u64::try_from(total / scale).map(Duration::from_nanos).map_err(|_| format!("{text:?} is too long"))
+}
+
+/// Reads a period: a duration from 1 us to 1 h.
+pub fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    if period.is_zero() {
+        return Err(format!("a period of {text} is no period; give one from 1us to 1h"));
+    }
+    if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
+        return Err(format!("a period of {text} is outside 1us to 1h"));
+    }
+    Ok(period)
+}
+
+/// Reads a positive count; `_` and `,` may group the digits.
+pub fn count(text: &str) -> Result<u64, String> {
+    let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
+    match plain.parse::<u64>() {
+        Ok(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!("{text:?} is not a whole number of at least 1")),
+    }
+}
+
+/// The shortest exact way to write a duration, the inverse of [`duration`].
+pub fn short(duration: Duration) -> String {
+    let ns = duration.as_nanos();
+    let exact = |unit: u128| ns != 0 && ns.is_multiple_of(unit);
+    match ns {
+        _ if exact(1_000_000_000) => format!("{}s", ns / 1_000_000_000),
+        _ if exact(1_000_000) => format!("{}ms", ns / 1_000_000),
+        _ if exact(1_000) => format!("{}us", ns / 1_000),
+        _ => format!("{ns}ns"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_people_write() {
+        for (text, ns) in
+            [("500us", 500_000), ("2.5ms", 2_500_000), ("1m", 60_000_000_000), ("0.5 µs", 500), (".5s", 500_000_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_they_should_not_is_named() {
+        for (text, says) in [
+            ("500", "no unit"),
+            ("-5us", "negative"),
+            ("5 parsecs", "not a unit"),
+            ("us", "not a duration"),
+            ("1.5ns", "fraction"),
+            ("1..5ms", "not a duration"),
+            ("99999999999999999999h", "not a duration"),
+            ("600000h", "too long"),
+        ] {
+            let error = duration(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        for text in ["0us", "999ns", "61m", "0.9us"] {
+            assert!(period(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn short_reads_back(ns in 1_u64..4_000_000_000_000) {
+            let d = Duration::from_nanos(ns);
+            prop_assert_eq!(duration(&short(d)), Ok(d));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What a report says and how it is scaled: pure.
+
+pub mod scale;
