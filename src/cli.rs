@@ -95,7 +95,7 @@ pub struct RunArgs {
     /// Seed of the order and the phases [default: drawn, and kept in the report]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Directory for the report [default: results/<UTC stamp>]
+    /// Directory for the report [default: results/ and a UTC stamp]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Leave the samples out of the report
