@@ -60,13 +60,13 @@ Examples:
 A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub period: Vec<String>,
     /// Ticks to record of each subject [default: 10000]
     #[arg(long, value_name = "N", value_parser = crate::units::count, conflicts_with = "duration")]
     pub ticks: Option<u64>,
     /// Record each subject for so long instead
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Recorded ticks of a round [default: a tenth of the ticks, at most 250 and at most 1s]
     #[arg(long, value_name = "N", value_parser = crate::units::count)]

@@ -337,5 +337,9 @@ impl Report {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    schemars::schema_for!(Report).to_value()
+    let mut schema = schemars::schema_for!(Report).to_value();
+    // The version is part of the shape: another one is another schema.
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["title"] = SCHEMA.into();
+    schema
 }

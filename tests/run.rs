@@ -1,0 +1,129 @@
+//! `osjitter run` from outside: what it writes, and that it adds up.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use jitterstat::report::{Report, Status};
+
+fn osjitter(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+}
+
+fn report(directory: &Path) -> (Report, serde_json::Value) {
+    let text = std::fs::read_to_string(directory.join("report.json")).unwrap();
+    (Report::from_json(&text).unwrap(), serde_json::from_str(&text).unwrap())
+}
+
+#[test]
+fn every_subject_is_measured_and_every_tick_booked_once() {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    let output = osjitter(&["run", "--subject", "all", "--period", "500us", "--ticks", "60", "--out", path]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (report, json) = report(out.path());
+    let schema = jitterstat::report::json_schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(!report.partial);
+    let listed = String::from_utf8(osjitter(&["list", "--format", "json"]).stdout).unwrap();
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
+    assert_eq!(report.subjects.len(), listed.len());
+    let table = String::from_utf8(output.stdout).unwrap();
+    for subject in &report.subjects {
+        assert_eq!(subject.status, Status::Measured, "{}", subject.id);
+        let s = subject.summary.as_ref().unwrap();
+        assert_eq!((s.ticks, s.delivered + s.coalesced + s.skipped), (60, 60), "{}", subject.id);
+        assert_eq!(s.early, 0, "{}", subject.id);
+        let histogram = jitterstat::histogram::unpack(subject.histogram.as_ref().unwrap()).unwrap();
+        assert_eq!(histogram.len(), s.ticks - s.skipped, "{}", subject.id);
+        let samples: usize = subject.rounds.iter().map(|r| r.lateness_ns.len()).sum();
+        assert_eq!(samples as u64, s.ticks - s.skipped, "{}", subject.id);
+        assert!(table.contains(&subject.name), "{table}");
+    }
+    // Each round holds every subject once.
+    let rounds = report.subjects[0].rounds.len();
+    for index in 0..rounds {
+        let mut slots: Vec<u64> = report.subjects.iter().map(|s| s.rounds[index].slot).collect();
+        slots.sort_unstable();
+        assert!(slots.into_iter().eq(0..report.subjects.len() as u64));
+        let phases: Vec<u64> = report.subjects.iter().map(|s| s.rounds[index].phase_ns).collect();
+        assert!(phases.windows(2).all(|w| w[0] == w[1]), "one phase for all subjects of a round");
+    }
+}
+
+#[test]
+fn bad_input_exits_2_says_why_and_writes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = home.path().join("plan.toml");
+    std::fs::write(&plan, "[defaults]\nsubjekt = \"spin\"\n").unwrap();
+    let plan = plan.to_str().unwrap().to_owned();
+    let cases: &[(&[&str], &str)] = &[
+        (&["--period", "0us"], "from 1us to 1h"),
+        (&["--period", "-5us"], "negative"),
+        (&["--period", "500"], "no unit"),
+        (&["--period", "2h"], "outside 1us to 1h"),
+        (&["--ticks", "0"], "at least 1"),
+        (&["--ticks", "5", "--duration", "1s"], "cannot be used with"),
+        (&["--ticks", "18000000000000000000"], "fewer ticks"),
+        (&["--subject", "tokio-intervall"], "tokio-interval"),
+        (&["--plan", &plan], "plan.toml:2:1: unknown field `subjekt`"),
+        (&["--plan", "no-such-file.toml"], "cannot read the plan"),
+        (&["--cpu", "100000"], "CPU 100000"),
+        (&["--sched", "fifo:100"], "priority from 1 to 99"),
+        (&["--runtime", "green-threads"], "current-thread"),
+        (&["--out", "/proc/no-such-place"], "--out"),
+    ];
+    for (args, says) in cases {
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .arg("run")
+            .args(*args)
+            .current_dir(home.path())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+        assert!(!home.path().join("results").exists(), "{args:?} left something behind");
+    }
+}
+
+#[test]
+fn a_printed_plan_runs_again() {
+    let out = tempfile::tempdir().unwrap();
+    let printed = osjitter(&["run", "--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"]);
+    let plan = out.path().join("plan.toml");
+    std::fs::write(&plan, &printed.stdout).unwrap();
+    let again = osjitter(&["run", "--plan", plan.to_str().unwrap(), "--print-plan"]);
+    assert_eq!(printed.stdout, again.stdout);
+    let path = out.path().join("run");
+    let output = osjitter(&["run", "--plan", plan.to_str().unwrap(), "--out", path.to_str().unwrap(), "--quiet"]);
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty(), "quiet is quiet");
+    assert_eq!(report(&path).0.subjects.len(), 4);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_partial_report() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "60s", "--quiet", "--out"])
+        .arg(out.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    #[allow(clippy::disallowed_methods, reason = "some rounds should be over before the interrupt")]
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let (report, _) = report(out.path());
+    assert!(report.partial);
+    let subject = &report.subjects[0];
+    assert_eq!(subject.status, Status::Partial);
+    let s = subject.summary.as_ref().unwrap();
+    assert!(s.ticks < 60_000);
+    assert_eq!(s.ticks, s.delivered + s.coalesced + s.skipped);
+}
