@@ -46,9 +46,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let report = collector.record.report(partial, ended);
 
     let json = report.to_json();
-    let file = out.directory.join("report.json");
-    export::write_atomically(&file, json.as_bytes())
-        .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
+    let file = out.write("report.json", &json)?;
+    for picture in export::svg::pictures(&report) {
+        out.write(&picture.name, &picture.svg)?;
+    }
     let text = match args.format {
         Format::Table => export::table::table(&report),
         Format::Json => json,
@@ -187,6 +188,13 @@ impl Output {
         std::fs::create_dir_all(&directory).map_err(refuse)?;
         tempfile::NamedTempFile::new_in(&directory).map_err(refuse)?;
         Ok(Self { directory })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let file = self.directory.join(name);
+        export::write_atomically(&file, text.as_bytes())
+            .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
+        Ok(file)
     }
 }
 

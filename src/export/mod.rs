@@ -1,5 +1,6 @@
 //! Every format that is written.
 
+pub mod svg;
 pub mod table;
 
 use std::io::{self, Write};

@@ -1,0 +1,51 @@
+//! A long series in few points, without averaging any sample of the tail away.
+
+/// What is drawn of a series: a band from the least to the most in each column, and every point above the threshold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Envelope {
+    /// Middle of the column, least, most.
+    pub band: Vec<(f64, i64, i64)>,
+    /// Points above the threshold, each one.
+    pub tail: Vec<(f64, i64)>,
+}
+
+/// Reduces points in order of x to `columns` columns between `from` and `to`.
+pub fn envelope(points: &[(f64, i64)], from: f64, to: f64, columns: usize, above: i64) -> Envelope {
+    let mut result = Envelope::default();
+    let width = (to - from).max(f64::MIN_POSITIVE) / columns as f64;
+    let mut current: Option<(usize, i64, i64)> = None;
+    let middle = |column: usize| from + (column as f64 + 0.5) * width;
+    for &(x, y) in points {
+        if y > above {
+            result.tail.push((x, y));
+        }
+        let column = (((x - from) / width) as usize).min(columns - 1);
+        current = match current {
+            Some((c, low, high)) if c == column => Some((c, low.min(y), high.max(y))),
+            previous => {
+                result.band.extend(previous.map(|(c, low, high)| (middle(c), low, high)));
+                Some((column, y, y))
+            }
+        };
+    }
+    result.band.extend(current.map(|(c, low, high)| (middle(c), low, high)));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn extremes_and_tail_survive(values in proptest::collection::vec(-5_i64..1_000_000, 1..500), above in 0_i64..1_000_000) {
+            let points: Vec<(f64, i64)> = values.iter().enumerate().map(|(i, &v)| (i as f64, v)).collect();
+            let e = envelope(&points, 0.0, values.len() as f64, 20, above);
+            prop_assert_eq!(e.band.iter().map(|b| b.1).min(), values.iter().copied().min());
+            prop_assert_eq!(e.band.iter().map(|b| b.2).max(), values.iter().copied().max());
+            prop_assert_eq!(e.tail.len(), values.iter().filter(|&&v| v > above).count());
+            prop_assert!(e.band.len() <= 20);
+        }
+    }
+}

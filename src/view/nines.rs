@@ -1,0 +1,60 @@
+//! The percentile axis in nines: each step to the right is a tenth of the ticks left.
+
+/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9.
+pub fn position(q: f64) -> f64 {
+    -(1.0 - q).log10()
+}
+
+/// How people write the quantile at a whole position.
+pub fn label(position: f64) -> String {
+    match position.round() as i32 {
+        0 => "min".to_owned(),
+        1 => "p90".to_owned(),
+        2 => "p99".to_owned(),
+        n => format!("p99.{}", "9".repeat(usize::try_from(n - 2).unwrap_or(0))),
+    }
+}
+
+/// Most points of a curve: more than any picture has columns.
+const POINTS: usize = 400;
+
+/// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the last sample.
+pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
+    let n = sorted.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    // The largest of n samples stands for the quantile 1 - 1/(2n): in the middle of its own share.
+    let end = position(1.0 - 0.5 / n as f64);
+    let mut curve: Vec<(f64, i64)> = (0..=POINTS)
+        .map(|i| {
+            let x = end * i as f64 / POINTS as f64;
+            let q = 1.0 - 10_f64.powf(-x);
+            let rank = ((q * n as f64).ceil() as usize).clamp(1, n);
+            (x, sorted[rank - 1])
+        })
+        .collect();
+    curve[POINTS].1 = sorted[n - 1];
+    curve
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nine_is_one_step() {
+        for (q, at) in [(0.0, 0.0), (0.9, 1.0), (0.99, 2.0), (0.9999, 4.0)] {
+            assert!((position(q) - at).abs() < 1e-9);
+        }
+        assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(label), ["min", "p90", "p99", "p99.9", "p99.999"]);
+    }
+
+    #[test]
+    fn a_curve_rises_from_the_minimum_to_the_maximum() {
+        let sorted: Vec<i64> = (1..=1_000).map(|v| v * v).collect();
+        let curve = curve(&sorted);
+        assert_eq!((curve[0].1, curve[POINTS].1), (1, 1_000_000));
+        assert!(curve.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
+    }
+}

@@ -1,0 +1,26 @@
+//! Colours and marks a reader can tell apart, colour-blind or not: the Okabe-Ito set, and a shape for each turn of it.
+
+/// Red, green, blue.
+pub type Rgb = (u8, u8, u8);
+
+/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here without yellow, which fades on white.
+const COLOURS: [Rgb; 7] =
+    [(0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (0, 0, 0)];
+
+/// The shape of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A filled circle.
+    Circle,
+    /// A filled triangle.
+    Triangle,
+    /// A cross.
+    Cross,
+}
+
+const SHAPES: [Shape; 3] = [Shape::Circle, Shape::Triangle, Shape::Cross];
+
+/// Colour and shape of series number `i`.
+pub fn style(i: usize) -> (Rgb, Shape) {
+    (COLOURS[i % COLOURS.len()], SHAPES[(i / COLOURS.len() + i) % SHAPES.len()])
+}
