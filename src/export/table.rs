@@ -2,7 +2,7 @@
 
 use jitterstat::report::{Distribution, Report, Status, Subject};
 
-use crate::units;
+use crate::view::label::labels;
 use crate::view::scale::Unit;
 
 /// A heading and how to get its cell out of a distribution.
@@ -16,14 +16,11 @@ pub fn table(report: &Report) -> String {
     let measured = |s: &'_ Subject| s.summary.clone().map(|m| m.lateness_ns);
     let largest = report.subjects.iter().filter_map(measured).filter_map(|d| d.p50).max();
     let unit = Unit::for_largest(largest.unwrap_or(1_000));
-    let one_period = report.subjects.windows(2).all(|w| w[0].period_ns == w[1].period_ns);
-    let label = |s: &Subject| {
-        if one_period && !s.id.contains('#') { s.id.replacen(&at_period(s), "", 1) } else { s.id.clone() }
-    };
+    let labels = labels(report);
     let mut rows = vec![heading()];
     let mut notes = Vec::new();
-    for subject in &report.subjects {
-        let mut row = vec![label(subject)];
+    for (subject, name) in report.subjects.iter().zip(labels.names) {
+        let mut row = vec![name];
         if let Some(summary) = &subject.summary {
             row.extend(COLUMNS.iter().map(|(_, get)| get(&summary.lateness_ns).map_or("-".into(), |v| unit.format(v))));
             row.push(summary.missed.to_string());
@@ -39,10 +36,8 @@ pub fn table(report: &Report) -> String {
         }
         rows.push(row);
     }
-    let period = report.subjects.first().filter(|_| one_period).map_or(String::new(), |s| {
-        format!(" at a period of {}", units::short(std::time::Duration::from_nanos(s.period_ns)))
-    });
-    let mut text = format!("lateness in {}{period}; CPU time in us per tick\n", unit.symbol());
+    let shared = if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
+    let mut text = format!("lateness in {}, CPU time in us per tick{shared}\n", unit.symbol());
     text += &align(&rows);
     for note in notes {
         text += &format!("{note}\n");
@@ -51,10 +46,6 @@ pub fn table(report: &Report) -> String {
         text += "interrupted: this is what was measured until then\n";
     }
     text
-}
-
-fn at_period(subject: &Subject) -> String {
-    format!("@{}", units::short(std::time::Duration::from_nanos(subject.period_ns)))
 }
 
 fn heading() -> Vec<String> {

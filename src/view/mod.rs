@@ -1,6 +1,8 @@
 //! What a report says and how it is scaled: pure.
 
 pub mod envelope;
+pub mod label;
 pub mod nines;
 pub mod palette;
+pub mod samples;
 pub mod scale;

@@ -5,10 +5,21 @@ pub fn position(q: f64) -> f64 {
     -(1.0 - q).log10()
 }
 
-/// How people write the quantile at a whole position.
-pub fn label(position: f64) -> String {
-    match position.round() as i32 {
-        0 => "min".to_owned(),
+/// The quantiles that people read, below the nines.
+const READ: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
+
+/// Where the marks of an axis that ends at `end` are.
+pub fn marks(end: f64) -> Vec<f64> {
+    let whole = (1..).map(f64::from).take_while(|&n| n <= end);
+    READ.iter().map(|&(q, _)| position(q)).chain(whole).collect()
+}
+
+/// How people write the quantile at a mark.
+pub fn label(position_of: f64) -> String {
+    if let Some((_, name)) = READ.iter().find(|(q, _)| (position(*q) - position_of).abs() < 1e-3) {
+        return (*name).to_owned();
+    }
+    match position_of.round() as i32 {
         1 => "p90".to_owned(),
         2 => "p99".to_owned(),
         n => format!("p99.{}", "9".repeat(usize::try_from(n - 2).unwrap_or(0))),
@@ -48,6 +59,7 @@ mod tests {
             assert!((position(q) - at).abs() < 1e-9);
         }
         assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(label), ["min", "p90", "p99", "p99.9", "p99.999"]);
+        assert_eq!(marks(2.4).into_iter().map(label).collect::<Vec<_>>(), ["min", "p50", "p75", "p90", "p99"]);
     }
 
     #[test]

@@ -24,3 +24,26 @@ const SHAPES: [Shape; 3] = [Shape::Circle, Shape::Triangle, Shape::Cross];
 pub fn style(i: usize) -> (Rgb, Shape) {
     (COLOURS[i % COLOURS.len()], SHAPES[(i / COLOURS.len() + i) % SHAPES.len()])
 }
+
+/// How a line is drawn, lengths in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dash {
+    /// Without a gap.
+    Solid,
+    /// With gaps, so that a line below shows through.
+    Dashed {
+        /// Drawn.
+        on: i32,
+        /// Left out.
+        off: i32,
+    },
+}
+
+/// The dash of series number `i`: neighbours differ, so that curves which coincide are all seen.
+pub fn dash(i: usize) -> Dash {
+    match i % 3 {
+        0 => Dash::Solid,
+        1 => Dash::Dashed { on: 12, off: 8 },
+        _ => Dash::Dashed { on: 4, off: 6 },
+    }
+}

@@ -3,19 +3,20 @@
 
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, time_label};
-use jitterstat::report::Subject;
+use super::{Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, time_label};
+use crate::view::samples;
 
 /// Classes in each decade of lateness.
 const CLASSES: f64 = 20.0;
 
-pub(super) fn draw(area: &Area<'_>, i: usize, subject: &Subject) -> Drawn {
-    let values = || subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
-    let range = decades(values());
+pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
+    let (i, subject) = (drawable.i, drawable.subject);
+    let values = samples::sorted_lateness(subject);
+    let range = decades(values.iter().copied());
     let start = range.start.log10();
     let classes = ((range.end.log10() - start) * CLASSES).round() as usize;
     let mut counts = vec![0_u64; classes + 1];
-    for value in values() {
+    for value in values {
         counts[((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize] += 1;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;

@@ -9,7 +9,8 @@ use jitterstat::report::{Report, Subject};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::view::palette::{self, Shape};
+use crate::view::label::labels;
+use crate::view::palette::{self, Dash, Shape};
 
 /// Size of a picture in pixels.
 const SIZE: (u32, u32) = (960, 540);
@@ -17,6 +18,9 @@ const SIZE: (u32, u32) = (960, 540);
 const FONT: &str = "sans-serif";
 const TITLE_PX: u32 = 20;
 const LABEL_PX: u32 = 14;
+/// Column of the names, to the right of a chart with several subjects: names never cover the curves.
+const LEGEND_WIDTH: i32 = 240;
+const LEGEND_LINE: i32 = 24;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
@@ -30,21 +34,39 @@ pub struct Picture {
     pub svg: String,
 }
 
+/// A subject with what a picture needs beside it.
+struct Drawable<'a> {
+    /// Its place in the report: its colour, shape and dash.
+    i: usize,
+    /// Its name within the report.
+    name: String,
+    subject: &'a Subject,
+}
+
 /// Every picture of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
-    let measured: Vec<(usize, &Subject)> =
-        report.subjects.iter().enumerate().filter(|(_, s)| s.summary.is_some()).collect();
+    let labels = labels(report);
+    let measured: Vec<Drawable<'_>> = report
+        .subjects
+        .iter()
+        .zip(labels.names)
+        .enumerate()
+        .filter(|(_, (s, _))| s.summary.is_some())
+        .map(|(i, (subject, name))| Drawable { i, name, subject })
+        .collect();
     if measured.is_empty() {
         return Vec::new();
     }
     let mut pictures = vec![
-        draw("percentiles", |area| percentiles::draw(area, &measured)),
-        draw("tradeoff", |area| tradeoff::draw(area, &measured)),
+        draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared)),
+        draw("tradeoff", |area| tradeoff::draw(area, &measured, &labels.shared)),
     ];
-    for &(i, subject) in measured.iter().filter(|(_, s)| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())) {
-        let file = file_name(&subject.id);
-        pictures.push(draw(&format!("time-{file}"), |area| over_time::draw(area, i, subject)));
-        pictures.push(draw(&format!("histogram-{file}"), |area| histogram::draw(area, i, subject)));
+    for drawable in &measured {
+        let file = file_name(&drawable.subject.id);
+        if drawable.subject.rounds.iter().any(|r| !r.lateness_ns.is_empty()) {
+            pictures.push(draw(&format!("time-{file}"), |area| over_time::draw(area, drawable)));
+        }
+        pictures.push(draw(&format!("histogram-{file}"), |area| histogram::draw(area, drawable)));
     }
     pictures
 }
@@ -78,6 +100,36 @@ fn mark<'a>(i: usize, at: (i32, i32)) -> DynElement<'static, SVGBackend<'a>, (i3
         Shape::Circle => Circle::new(at, 5, style).into_dyn(),
         Shape::Triangle => TriangleMarker::new(at, 6, style).into_dyn(),
         Shape::Cross => plotters::element::Cross::new(at, 5, colour(i).stroke_width(3)).into_dyn(),
+    }
+}
+
+/// A chart's area to the left, and the names to the right of it, each beside what `key` draws.
+fn with_legend<'a>(
+    area: &Area<'a>,
+    entries: &[(usize, &str)],
+    key: impl Fn(&Area<'a>, usize, (i32, i32)) -> Drawn,
+) -> Result<Area<'a>, DrawingAreaErrorKind<std::io::Error>> {
+    let (width, _) = area.dim_in_pixel();
+    let (chart, legend) = area.split_horizontally(i32::try_from(width).unwrap_or(i32::MAX) - LEGEND_WIDTH);
+    for (line, &(i, name)) in (0_i32..).zip(entries) {
+        let y = 56 + line * LEGEND_LINE;
+        key(&legend, i, (6, y))?;
+        legend.draw_text(name, &(FONT, LABEL_PX).into_text_style(&legend), (36, y - 7))?;
+    }
+    Ok(chart)
+}
+
+/// A title, and what all that is drawn has in common.
+fn title(what: &str, shared: &str) -> String {
+    if shared.is_empty() { what.to_owned() } else { format!("{what} ({shared})") }
+}
+
+/// A line in the colour and dash of series `i`.
+fn line<'a>(i: usize, points: Vec<(i32, i32)>) -> DynElement<'static, SVGBackend<'a>, (i32, i32)> {
+    let style = colour(i).stroke_width(2);
+    match palette::dash(i) {
+        Dash::Solid => PathElement::new(points, style).into_dyn(),
+        Dash::Dashed { on, off } => plotters::element::DashedPathElement::new(points, on, off, style).into_dyn(),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FONT, LABEL_PX, SIZE, TITLE_PX, colour, decades, logarithmic, time_label};
+use super::{Area, Drawable, Drawn, FONT, LABEL_PX, SIZE, TITLE_PX, colour, decades, logarithmic, time_label};
 use crate::view::envelope::envelope;
-use jitterstat::report::Subject;
 
 /// A column of the band is two pixels wide.
 const COLUMNS: usize = SIZE.0 as usize / 2;
 
-pub(super) fn draw(area: &Area<'_>, i: usize, subject: &Subject) -> Drawn {
+pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
+    let (i, subject) = (drawable.i, drawable.subject);
     let points: Vec<(f64, i64)> = subject
         .rounds
         .iter()
@@ -41,10 +41,11 @@ pub(super) fn draw(area: &Area<'_>, i: usize, subject: &Subject) -> Drawn {
         .label_style((FONT, LABEL_PX))
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
+    let half = (to - from) / COLUMNS as f64 / 2.0;
     let bars = picture.band.iter().map(|&(x, low, high)| {
         // A column with one value is drawn as a short stroke, not as nothing.
         let (low, high) = (logarithmic(low), logarithmic(high));
-        PathElement::new(vec![(x, low), (x, high.max(low * 1.03))], colour(i).mix(0.55).stroke_width(2))
+        Rectangle::new([(x - half, low), (x + half, high.max(low * 1.03))], colour(i).mix(0.55).filled())
     });
     chart.draw_series(bars)?;
     chart.draw_series(picture.tail.iter().map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(i).filled())))?;

@@ -1,57 +1,80 @@
 //! Lateness against percentile: the latency axis logarithmic, the percentile axis in nines.
 
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, time_label};
-use crate::view::nines;
-use jitterstat::report::Subject;
+use super::{
+    Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, line, logarithmic, time_label, title, with_legend,
+};
+use crate::view::palette::{self, Dash};
+use crate::view::{nines, samples};
 
-/// One subject's line: where it stands in the report (its colour), its name, and the points.
-type Curve<'a> = (usize, &'a str, Vec<(f64, i64)>);
+/// One subject's line: which one, and its points in nines and nanoseconds.
+struct Curve<'a> {
+    of: &'a Drawable<'a>,
+    points: Vec<(f64, i64)>,
+}
 
-pub(super) fn draw(area: &Area<'_>, subjects: &[(usize, &Subject)]) -> Drawn {
+pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> Drawn {
     let curves: Vec<Curve<'_>> = subjects
         .iter()
-        .map(|(i, s)| {
-            let mut all: Vec<i64> = s.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-            all.sort_unstable();
-            (*i, s.id.as_str(), nines::curve(&all))
-        })
-        .filter(|(_, _, curve)| !curve.is_empty())
+        .map(|of| Curve { of, points: nines::curve(&samples::sorted_lateness(of.subject)) })
+        .filter(|curve| !curve.points.is_empty())
         .collect();
-    let values = || curves.iter().flat_map(|(_, _, c)| c.iter().map(|p| p.1));
-    if curves.is_empty() {
-        return Ok(());
-    }
-    let end = curves.iter().filter_map(|(_, _, c)| c.last()).map(|p| p.0).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption("Lateness by percentile", (FONT, TITLE_PX))
+    let entries: Vec<(usize, &str)> = curves.iter().map(|c| (c.of.i, c.of.name.as_str())).collect();
+    let area = with_legend(area, &entries, |legend, i, (x, y)| legend.draw(&line(i, vec![(x, y), (x + 24, y)])))?;
+    let values = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
+    let end = curves.iter().filter_map(|c| c.points.last()).map(|p| p.0).fold(1.0, f64::max);
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title("Lateness by percentile", shared), (FONT, TITLE_PX))
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(76)
-        .build_cartesian_2d(0.0..end, decades(values()).log_scale())?;
+        .build_cartesian_2d(Nines { end }, decades(values).log_scale())?;
     chart
         .configure_mesh()
-        .x_desc("ticks at most this late (each step to the right: a tenth of the rest)")
+        .x_desc("percentile of the ticks")
         .y_desc("lateness")
-        .x_labels(end.floor() as usize + 1)
-        .x_label_formatter(&|x| nines::label(*x))
+        .max_light_lines(1)
         .y_label_formatter(&time_label)
         .label_style((FONT, LABEL_PX))
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
-    for (i, id, curve) in &curves {
-        let style = colour(*i).stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(curve.iter().map(|&(x, y)| (x, logarithmic(y))), style))?
-            .label(*id)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], style));
+    for curve in &curves {
+        let points = curve.points.iter().map(|&(x, y)| (x, logarithmic(y)));
+        let style = colour(curve.of.i).stroke_width(2);
+        match palette::dash(curve.of.i) {
+            Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
+            Dash::Dashed { on, off } => chart.draw_series(DashedLineSeries::new(points, on, off, style))?,
+        };
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font((FONT, LABEL_PX))
-        .draw()
+    Ok(())
+}
+
+/// The axis of percentiles, from the least sample to the largest.
+struct Nines {
+    end: f64,
+}
+
+impl Ranged for Nines {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        from + (value / self.end * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        nines::marks(self.end)
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        0.0..self.end
+    }
+}
+
+impl ValueFormatter<f64> for Nines {
+    fn format(position: &f64) -> String {
+        nines::label(*position)
+    }
 }

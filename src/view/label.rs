@@ -1,0 +1,60 @@
+//! Names for people: what all subjects of a report share is said once, not in every line.
+
+use std::time::Duration;
+
+use jitterstat::report::{Report, Subject};
+
+use crate::units;
+
+/// How the subjects of one report are called, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels {
+    /// One name a subject, unique within the report.
+    pub names: Vec<String>,
+    /// What the names leave out, for a title: `period 500us, current-thread`; may be empty.
+    pub shared: String,
+}
+
+/// Names the subjects of a report.
+pub fn labels(report: &Report) -> Labels {
+    let subjects = &report.subjects;
+    let period = shared(subjects.iter().map(|s| s.period_ns));
+    let runtime = shared(subjects.iter().filter_map(|s| s.runtime.as_deref()));
+    let twins = |s: &Subject| subjects.iter().filter(|other| same(s, other)).count() > 1;
+    let names = subjects.iter().map(|s| {
+        if twins(s) {
+            return s.id.clone();
+        }
+        let at = if period.is_none() { format!("@{}", short(s.period_ns)) } else { String::new() };
+        let on = s.runtime.as_ref().filter(|_| runtime.is_none()).map_or(String::new(), |r| format!("/{r}"));
+        format!("{}{at}{on}", s.name)
+    });
+    let said = [period.map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
+    Labels { names: names.collect(), shared: said.into_iter().flatten().collect::<Vec<_>>().join(", ") }
+}
+
+fn same(a: &Subject, b: &Subject) -> bool {
+    (&a.name, a.period_ns, &a.runtime) == (&b.name, b.period_ns, &b.runtime)
+}
+
+fn short(period_ns: u64) -> String {
+    units::short(Duration::from_nanos(period_ns))
+}
+
+/// The value that all have, if they have one.
+fn shared<T: PartialEq + Copy>(mut values: impl Iterator<Item = T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|v| v == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared;
+
+    #[test]
+    fn only_what_all_share_is_shared() {
+        assert_eq!(shared([5, 5].into_iter()), Some(5));
+        assert_eq!(shared([5, 6].into_iter()), None);
+        assert_eq!(shared(std::iter::empty::<u8>()), None);
+    }
+}
