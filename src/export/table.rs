@@ -3,6 +3,7 @@
 use jitterstat::report::{Distribution, Report, Status, Subject};
 
 use crate::view::label::labels;
+use crate::view::reading;
 use crate::view::scale::Unit;
 
 /// A heading and how to get its cell out of a distribution.
@@ -10,6 +11,14 @@ type Column = (&'static str, fn(&Distribution) -> Option<i64>);
 
 const COLUMNS: [Column; 5] =
     [("p50", |d| d.p50), ("p90", |d| d.p90), ("p99", |d| d.p99), ("p99.9", |d| d.p99_9), ("max", |d| Some(d.max))];
+
+/// Width of a terminal that every table and paragraph fits.
+const COLUMNS_OF_TERMINAL: usize = 80;
+
+/// The table, and below it what it says in words.
+pub fn with_reading(report: &Report) -> String {
+    format!("{}\n{}", table(report), reading::wrap(&reading::reading(report), COLUMNS_OF_TERMINAL))
+}
 
 /// Lateness percentiles, missed ticks and CPU time a tick; a dash where the sample carries no such percentile.
 pub fn table(report: &Report) -> String {

@@ -6,6 +6,14 @@ use jitterstat::report::{Report, Subject};
 
 use crate::units;
 
+/// The subjects that show what the machine could give just then.
+const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
+
+/// Whether a subject is there for comparison only.
+pub fn is_control(name: &str) -> bool {
+    CONTROLS.contains(&name)
+}
+
 /// How the subjects of one report are called, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {

@@ -4,5 +4,6 @@ pub mod envelope;
 pub mod label;
 pub mod nines;
 pub mod palette;
+pub mod reading;
 pub mod samples;
 pub mod scale;

@@ -41,6 +41,16 @@ impl Unit {
     }
 }
 
+/// One value with the unit that suits it.
+pub fn time(ns: i64) -> String {
+    match ns.unsigned_abs() {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} us", three(ns as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", three(ns as f64 / 1e6)),
+        _ => format!("{} s", three(ns as f64 / 1e9)),
+    }
+}
+
 /// Three significant digits below 100, whole numbers above.
 fn three(value: f64) -> String {
     match value.abs() {
@@ -60,5 +70,6 @@ mod tests {
         assert_eq!(Unit::Us.format(14_237), "14.2");
         assert_eq!(Unit::Us.format(1_254_000), "1254");
         assert_eq!(Unit::Us.format(51), "0.051");
+        assert_eq!([54, 14_237, 1_039_000].map(time), ["54 ns", "14.2 us", "1.04 ms"]);
     }
 }
