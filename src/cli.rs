@@ -90,10 +90,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub mlock: bool,
     /// Timer slack of the measuring thread (Linux)
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub timer_slack: Option<String>,
     /// Seed of the order and the phases [default: drawn, and kept in the report]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Directory for the report [default: results/ and a UTC stamp]
     #[arg(long, value_name = "DIR")]
@@ -104,7 +104,7 @@ pub struct RunArgs {
     /// What to write to standard output
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Read scenarios from a TOML file
+    /// Run the scenarios of a TOML file, or the plan of a report.json again
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Write the effective plan to standard output as TOML, and measure nothing

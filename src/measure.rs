@@ -151,9 +151,15 @@ impl Visitor for OneRound<'_> {
                 on_tokio::<S>(job, runtime)
             }
         };
-        let raw = raw.map_err(|error| error.to_string())?;
+        let raw = raw.map_err(|error| reason(&error))?;
         finish(raw, grid, self.phase)
     }
+}
+
+/// Why a round could not be measured, with what helps where that is known.
+fn reason(error: &io::Error) -> String {
+    let hint = if os::is_out_of_descriptors(error) { "; raise the limit, for example with ulimit -n 1024" } else { "" };
+    format!("{error}{hint}")
 }
 
 /// What a round needs to run; moved onto the thread or task that runs it.

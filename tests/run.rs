@@ -58,6 +58,9 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
     let plan = home.path().join("plan.toml");
     std::fs::write(&plan, "[defaults]\nsubjekt = \"spin\"\n").unwrap();
     let plan = plan.to_str().unwrap().to_owned();
+    let newer = home.path().join("newer.json");
+    std::fs::write(&newer, "{\"schema\": \"osjitter.report/99\"}").unwrap();
+    let newer = newer.to_str().unwrap().to_owned();
     let cases: &[(&[&str], &str)] = &[
         (&["--period", "0us"], "from 1us to 1h"),
         (&["--period", "-5us"], "negative"),
@@ -68,6 +71,8 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--ticks", "18000000000000000000"], "fewer ticks"),
         (&["--subject", "tokio-intervall"], "tokio-interval"),
         (&["--plan", &plan], "plan.toml:2:1: unknown field `subjekt`"),
+        (&["--plan", &newer], "schema \"osjitter.report/99\" is not known"),
+        (&["--timer-slack", "-1us"], "negative"),
         (&["--plan", "no-such-file.toml"], "cannot read the plan"),
         (&["--cpu", "100000"], "CPU 100000"),
         (&["--sched", "fifo:100"], "priority from 1 to 99"),
@@ -101,7 +106,14 @@ fn a_printed_plan_runs_again() {
     let output = osjitter(&["run", "--plan", plan.to_str().unwrap(), "--out", path.to_str().unwrap(), "--quiet"]);
     assert!(output.status.success());
     assert!(output.stderr.is_empty(), "quiet is quiet");
-    assert_eq!(report(&path).0.subjects.len(), 4);
+    let (first, _) = report(&path);
+    assert_eq!(first.subjects.len(), 4);
+    // A report is a plan too.
+    let again = out.path().join("again");
+    let from = path.join("report.json");
+    let arguments = ["run", "--quiet", "--plan", from.to_str().unwrap(), "--out", again.to_str().unwrap()];
+    assert!(osjitter(&arguments).status.success());
+    assert_eq!(report(&again).0.plan, first.plan);
 }
 
 #[cfg(unix)]
@@ -126,4 +138,44 @@ fn an_interrupt_leaves_a_partial_report() {
     let s = subject.summary.as_ref().unwrap();
     assert!(s.ticks < 60_000);
     assert_eq!(s.ticks, s.delivered + s.coalesced + s.skipped);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["run", "--subject", "nanosleep", "--ticks", "20", "--format", "json", "--quiet", "--out"])
+        .arg(out.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(report(out.path()).0.subjects.len(), 1, "the report is written all the same");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
+    let out = tempfile::tempdir().unwrap();
+    let command = format!(
+        "ulimit -n 5; exec '{}' run --subject nanosleep --subject tokio-interval --ticks 20 --out '{}'",
+        env!("CARGO_BIN_EXE_osjitter"),
+        out.path().display()
+    );
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    let (report, _) = report(out.path());
+    let of = |name: &str| report.subjects.iter().find(|s| s.name == name).unwrap();
+    assert_eq!(of("nanosleep").status, Status::Measured);
+    match &of("tokio-interval").status {
+        Status::Failed { reason } => assert!(reason.contains("ulimit -n"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(stderr.contains("not measured"), "{stderr}");
 }

@@ -14,7 +14,7 @@ use crate::measure::{self, MeasuredRound, Observer, Shared};
 use crate::os::{self, Sched};
 use crate::plan::{self, OneOrMany, Options, RunOptions};
 use crate::record::Record;
-use crate::{export, host, output, units};
+use crate::{export, host, output};
 
 /// Plans, measures, writes.
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
@@ -80,19 +80,22 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
         warmup: args.warmup,
         runtime: several(&args.runtime),
     };
-    if let Some(class) = &args.sched {
-        sched(class)?;
-    }
-    let timer_slack = args.timer_slack.as_deref().map(units::duration).transpose()?;
     let run = RunOptions {
-        seed: args.seed.unwrap_or_else(rand::random),
-        samples: !args.no_samples,
+        seed: args.seed.or_else(|| file.run.seed.is_none().then(draw_seed)),
+        samples: args.no_samples.then_some(false),
         cpu: args.cpu,
         sched: args.sched.clone(),
-        mlock: args.mlock,
-        timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+        mlock: args.mlock.then_some(true),
+        timer_slack: args.timer_slack.clone(),
     };
-    plan::build(&file, &options, run)
+    let plan = plan::build(&file, &options, &run)?;
+    plan.sched.as_deref().map(sched).transpose()?;
+    Ok(plan)
+}
+
+/// A seed that every reader of JSON and TOML keeps exactly.
+fn draw_seed() -> u64 {
+    rand::random::<u32>().into()
 }
 
 /// Reads `fifo:50`, `rr:10` or `other`.
@@ -206,13 +209,19 @@ fn free_name(parent: &Path, name: &str) -> PathBuf {
 
 fn announce(plan: &Plan, quiet: bool) {
     let seconds = plan::expected(plan).as_secs_f64();
-    let time = if seconds < 120.0 { format!("{seconds:.0}s") } else { format!("{:.0} min", seconds / 60.0) };
+    let time = if seconds < 1.0 {
+        "less than a second".to_owned()
+    } else if seconds < 120.0 {
+        format!("about {seconds:.0}s")
+    } else {
+        format!("about {:.0} min", seconds / 60.0)
+    };
     let ticks = &plan.scenarios[0].ticks;
     let same = plan.scenarios.iter().all(|s| s.ticks == *ticks);
     let each = if same { format!("{ticks} ticks") } else { "their ticks".to_owned() };
     let n = plan.scenarios.len();
     let subjects = if n == 1 { "subject" } else { "subjects" };
-    output::note(quiet, &format!("{n} {subjects} × {each}: about {time}"));
+    output::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
 }
 
 fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {

@@ -42,3 +42,11 @@ pub enum Sched {
     /// Round robin, with its priority.
     RoundRobin(u8),
 }
+
+/// Whether an operation failed because the process or the system has no file descriptor left: `EMFILE` or `ENFILE`,
+/// which have the same numbers on every Unix.
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
