@@ -303,3 +303,68 @@ impl Snapshot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{File, OneOrMany, Options, RunOptions};
+
+    /// Allocations of one round of a subject, on the thread that runs it.
+    fn allocations(subject: &str, ticks: u64) -> u64 {
+        let options = Options {
+            subject: Some(OneOrMany::One(subject.into())),
+            ticks: Some(ticks),
+            round_ticks: Some(ticks),
+            period: Some(OneOrMany::One("100us".into())),
+            ..Options::default()
+        };
+        let run = RunOptions { seed: Some(1), ..RunOptions::default() };
+        let plan = plan::build(&File::default(), &options, &run).unwrap();
+        let shared = Arc::new(Shared::default());
+        let visitor = LoopOnly { scenario: &plan.scenarios[0], shared: &shared };
+        subject::with(subject, visitor).expect("a subject of that name")
+    }
+
+    /// Runs the loop of a round without what comes after it, and counts.
+    struct LoopOnly<'a> {
+        scenario: &'a Scenario,
+        shared: &'a Arc<Shared>,
+    }
+
+    impl Visitor for LoopOnly<'_> {
+        type Output = u64;
+
+        fn visit<S: Subject>(self) -> u64 {
+            let ticks = self.scenario.ticks;
+            let job = Job {
+                period: Duration::from_nanos(self.scenario.period_ns),
+                phase: Duration::ZERO,
+                last_tick: ticks - 1,
+                counted: true,
+                recorder: Recorder::with_capacity(usize::try_from(ticks).unwrap()),
+                shared: Arc::clone(self.shared),
+            };
+            let mut pushed = 0;
+            let counted = allocation_counter::measure(|| {
+                let raw = match S::PLACE {
+                    Place::Thread => on_thread::<S>(job),
+                    Place::Tokio => on_tokio::<S>(job, Runtime::CurrentThread),
+                };
+                pushed = raw.unwrap().recorder.samples().len();
+            });
+            assert!(pushed > 1, "the loop ran");
+            counted.count_total
+        }
+    }
+
+    #[test]
+    fn a_tick_allocates_nothing() {
+        for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
+            // What a process allocates once is allocated here.
+            allocations(entry.name, 2);
+            // Set-up and tear-down are the same in both rounds: what is more would be the ticks'.
+            let (few, many) = (allocations(entry.name, 10), allocations(entry.name, 500));
+            assert_eq!(few, many, "{}", entry.name);
+        }
+    }
+}

@@ -179,3 +179,62 @@ fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
     }
     assert!(stderr.contains("not measured"), "{stderr}");
 }
+
+/// The lateness of every tick of one round of 2,000 ticks at 500 us, during which the whole process was stopped for a
+/// while, and how long that was at least.
+#[cfg(unix)]
+fn stalled_round(subject: &str) -> (Vec<i64>, i64) {
+    use std::time::{Duration, Instant};
+    let out = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["run", "--subject", subject, "--period", "500us", "--ticks", "2000", "--round-ticks", "2000"])
+        .args(["--quiet", "--out"])
+        .arg(out.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+    };
+    #[allow(clippy::disallowed_methods, reason = "the length of the stall is what is tested")]
+    let stalled = {
+        std::thread::sleep(Duration::from_millis(400));
+        signal("-STOP");
+        let stopped = Instant::now();
+        std::thread::sleep(Duration::from_millis(200));
+        let stalled = stopped.elapsed();
+        signal("-CONT");
+        stalled
+    };
+    assert!(child.wait().unwrap().success());
+    let (report, _) = report(out.path());
+    assert_eq!(report.subjects[0].rounds.len(), 1);
+    (report.subjects[0].rounds[0].lateness_ns.clone(), i64::try_from(stalled.as_nanos()).unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
+    const PERIOD_NS: i64 = 500_000;
+    // A tick this much earlier than the end of the stall must be late by at least as much.
+    const MARGIN_NS: i64 = 10_000_000;
+    for subject in ["nanosleep", "tokio-interval", "spin"] {
+        // On a busy machine the stall may miss the round: it is repeated, but not for ever.
+        let found = (0..5).any(|_| {
+            let (lateness, stalled) = stalled_round(subject);
+            assert_eq!(lateness.len(), 2_000);
+            let (worst, &max) = lateness.iter().enumerate().max_by_key(|(_, l)| **l).unwrap();
+            let whole = max >= stalled && worst + 500 < lateness.len();
+            if whole {
+                // Tick by tick, the lateness falls by no more than a period: none is hidden, and none is left out.
+                let backlog = usize::try_from((stalled - MARGIN_NS) / PERIOD_NS).unwrap();
+                for (k, late) in lateness[worst..].iter().take(backlog).enumerate() {
+                    let least = stalled - i64::try_from(k).unwrap() * PERIOD_NS;
+                    assert!(*late >= least, "{subject}: tick {k} of the stall is late by {late} ns, not {least}");
+                }
+            }
+            whole
+        });
+        assert!(found, "{subject}: no stall of five hit the round");
+    }
+}
