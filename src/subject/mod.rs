@@ -4,6 +4,7 @@
 //! made once, by [`with`], outside the loop: nothing is boxed and nothing dispatched between wake-up and stamp.
 
 mod bare;
+mod os_interval;
 mod tokio_timers;
 
 use std::future::Future;
@@ -122,6 +123,14 @@ pub struct Entry {
 }
 
 subjects! {
+    "os-interval", os_interval::OneShot<os_interval::Burst>, true,
+        "OsInterval: a one-shot timer of the kernel, armed for each tick (Burst)";
+    "os-interval-delay", os_interval::OneShot<os_interval::Delay>, false,
+        "the same with missed-tick behaviour Delay";
+    "os-interval-skip", os_interval::OneShot<os_interval::Skip>, false,
+        "the same with missed-tick behaviour Skip";
+    "periodic-interval", os_interval::KernelPeriodic, true,
+        "PeriodicInterval: a timer that the kernel arms again by itself";
     "tokio-interval", tokio_timers::Interval<tokio_timers::Burst>, true,
         "tokio::time::Interval (Burst)";
     "tokio-interval-delay", tokio_timers::Interval<tokio_timers::Delay>, false,

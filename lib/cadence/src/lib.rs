@@ -1,1 +1,161 @@
-//! When the next tick is due: missed-tick policy of a periodic timer as a pure function.
+//! When the next tick is due: the missed-tick policy of a periodic timer, as a pure function.
+//!
+//! Everything here is arithmetic on [`Duration`]s: no clock is read and nothing is allocated, so a policy can be tested
+//! without waiting. The meaning of each [`MissedTickBehavior`] is that of `tokio::time::MissedTickBehavior`, its
+//! tolerance included.
+//!
+//! ```
+//! use std::time::Duration;
+//! use cadence::{DEFAULT_TOLERANCE, MissedTickBehavior, next};
+//!
+//! let period = Duration::from_millis(50);
+//! // Observed 120 ms after its deadline: Skip goes on at the next multiple of the period.
+//! let step = next(MissedTickBehavior::Skip, Duration::from_millis(120), period, DEFAULT_TOLERANCE);
+//! assert_eq!((step.after, step.acted), (Duration::from_millis(150), true));
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+
+/// How late a tick must be observed for a policy to act: that of `tokio::time::Interval`.
+pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
+
+/// What an interval does about a tick that was observed late by more than the tolerance.
+///
+/// With a period of 50 ms, a task that stalls for 120 ms after its first tick, and then is quick again, gets ticks at
+/// these times (in ms after the first):
+///
+/// | | | | | | | |
+/// |---|---|---|---|---|---|---|
+/// | expected | 50 | 100 | 150 | 200 | 250 | 300 |
+/// | `Burst` | 120 | 120 | 150 | 200 | 250 | 300 |
+/// | `Delay` | 120 | 170 | 220 | 270 | 320 | 370 |
+/// | `Skip`  | 120 | 150 | 200 | 250 | 300 | 350 |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MissedTickBehavior {
+    /// Ticks as fast as possible until it has caught up. The schedule never slips; the ticks that were missed are all
+    /// delivered, each later than the next.
+    #[default]
+    Burst,
+    /// Ticks again one period after the late tick was observed. The schedule slips.
+    Delay,
+    /// Ticks again at the next multiple of the period after the start. The schedule stays, ticks in between are never
+    /// delivered.
+    Skip,
+}
+
+#[cfg(feature = "tokio")]
+impl From<tokio::time::MissedTickBehavior> for MissedTickBehavior {
+    fn from(behavior: tokio::time::MissedTickBehavior) -> Self {
+        match behavior {
+            tokio::time::MissedTickBehavior::Burst => Self::Burst,
+            tokio::time::MissedTickBehavior::Delay => Self::Delay,
+            tokio::time::MissedTickBehavior::Skip => Self::Skip,
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl From<MissedTickBehavior> for tokio::time::MissedTickBehavior {
+    fn from(behavior: MissedTickBehavior) -> Self {
+        match behavior {
+            MissedTickBehavior::Burst => Self::Burst,
+            MissedTickBehavior::Delay => Self::Delay,
+            MissedTickBehavior::Skip => Self::Skip,
+        }
+    }
+}
+
+/// The step from one deadline to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// From the old deadline to the new one. Saturates at [`Duration::MAX`].
+    pub after: Duration,
+    /// Whether the tick was late by more than the tolerance, so that the behaviour was asked.
+    pub acted: bool,
+}
+
+/// Steps from the deadline of a tick to the next one.
+///
+/// `late` is how long after its deadline the tick was observed, zero if it was not. Only a tick observed strictly later
+/// than `tolerance` is subject to the behaviour; any other is followed by `period`, so that the ordinary latency of a
+/// wake-up neither slips nor skips anything.
+///
+/// # Panics
+/// If `period` is zero.
+#[must_use]
+pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tolerance: Duration) -> Step {
+    assert!(!period.is_zero(), "a period of zero has no next tick");
+    if late <= tolerance {
+        return Step { after: period, acted: false };
+    }
+    let after = match behavior {
+        MissedTickBehavior::Burst => period,
+        MissedTickBehavior::Delay => late.saturating_add(period),
+        MissedTickBehavior::Skip => {
+            // Strictly after the observation: at an exact multiple of the period, a whole period later.
+            let into = remainder(late, period);
+            (late - into).saturating_add(period)
+        }
+    };
+    Step { after, acted: true }
+}
+
+/// `a` modulo `b`, exact for every pair of durations.
+fn remainder(a: Duration, b: Duration) -> Duration {
+    const NANOS: u128 = 1_000_000_000;
+    let rest = a.as_nanos() % b.as_nanos();
+    // Less than `a`, so its seconds fit where those of `a` did.
+    Duration::new((rest / NANOS) as u64, (rest % NANOS) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn after(behavior: MissedTickBehavior, late: Duration, period: Duration) -> Duration {
+        next(behavior, late, period, DEFAULT_TOLERANCE).after
+    }
+
+    #[test]
+    fn within_the_tolerance_every_behaviour_keeps_the_grid() {
+        for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+            for late in [Duration::ZERO, MS(1), MS(5)] {
+                assert_eq!(next(behavior, late, MS(2), MS(5)), Step { after: MS(2), acted: false });
+            }
+            assert!(next(behavior, MS(5) + Duration::from_nanos(1), MS(2), MS(5)).acted);
+        }
+    }
+
+    #[test]
+    fn each_behaviour_after_a_stall() {
+        assert_eq!(after(MissedTickBehavior::Burst, MS(120), MS(50)), MS(50));
+        assert_eq!(after(MissedTickBehavior::Delay, MS(120), MS(50)), MS(170));
+        assert_eq!(after(MissedTickBehavior::Skip, MS(120), MS(50)), MS(150));
+    }
+
+    #[test]
+    fn skip_at_an_exact_multiple_waits_a_whole_period() {
+        assert_eq!(after(MissedTickBehavior::Skip, MS(100), MS(50)), MS(150));
+    }
+
+    #[test]
+    fn the_longest_durations_saturate() {
+        for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+            assert!(next(behavior, Duration::MAX, Duration::MAX, Duration::ZERO).after > MS(1));
+        }
+        assert_eq!(after(MissedTickBehavior::Delay, Duration::MAX, MS(1)), Duration::MAX);
+        let (late, period) = (Duration::from_secs(u64::MAX / 2), Duration::from_nanos(7));
+        let skipped = after(MissedTickBehavior::Skip, late, period);
+        assert!(skipped > late && skipped <= late + period && skipped.as_nanos().is_multiple_of(7));
+    }
+
+    #[test]
+    #[should_panic(expected = "period of zero")]
+    fn a_period_of_zero_is_refused() {
+        let _ = next(MissedTickBehavior::Burst, Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    }
+}

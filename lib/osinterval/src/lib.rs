@@ -1,1 +1,73 @@
-//! Periodic ticks for tokio from the operating system's own timers, tens of microseconds or tens of nanoseconds from the deadline.
+//! Periodic ticks for tokio, from the operating system's own timers, in the shape of [`tokio::time::Interval`].
+//!
+//! tokio keeps time in a wheel that turns once a millisecond: a tick of [`tokio::time::Interval`] comes 1 to 2 ms after
+//! its deadline, whatever the period. A timer of the kernel comes within tens of microseconds. Moving over is mostly a
+//! change of import:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # #[cfg(feature = "interval")]
+//! # async fn example() {
+//! let mut interval = osinterval::interval(Duration::from_micros(500));
+//! for _ in 0..10 {
+//!     let deadline = interval.tick().await;
+//!     assert!(deadline <= tokio::time::Instant::now());
+//! }
+//! # }
+//! # #[cfg(feature = "interval")]
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example());
+//! ```
+//!
+//! | Platform | Ticks from | [`Backend`] |
+//! |---|---|---|
+//! | Linux, Android | `timerfd`, armed for an absolute time | [`Backend::Timerfd`] |
+//! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
+//!
+//! - `OsInterval` has one descriptor of its own and takes two system calls a tick: one that arms it, one in which the
+//!   runtime waits. It has every missed-tick behaviour of tokio's interval, with equal meaning.
+//! - `PeriodicInterval` leaves the repetition to the kernel, and tells at each tick how many periods have passed.
+//!
+//! # Never early
+//!
+//! After every wake-up the clock is asked whether the deadline has come. A tick is never delivered before its deadline,
+//! only after it: how long after is up to the kernel's timer, the scheduler, and what else the runtime has to do.
+//!
+//! # Which clock
+//!
+//! A native interval follows the kernel's monotonic clock, the one below [`std::time::Instant`], and never the clock of
+//! a paused tokio runtime: under `tokio::time::pause` its ticks follow real time. The fallback follows tokio's clock.
+//! The monotonic clock stands still while the system is suspended.
+//!
+//! # Cancellation, panics, fork
+//!
+//! Dropping a pending `tick` loses no tick. What panics is said at each function. A process that forks shares the
+//! timer with its child: make intervals after the fork.
+//!
+//! # Features
+//!
+//! `interval` (`OsInterval`), `periodic` (`PeriodicInterval`) and `os-native` (the operating system's timers) are on by
+//! default.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+
+mod backend;
+#[cfg(feature = "interval")]
+mod interval;
+#[cfg(feature = "periodic")]
+mod periodic;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod sys;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod timer;
+
+pub use backend::{Backend, Fallback};
+#[cfg(feature = "interval")]
+pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at, try_interval, try_interval_at};
+#[cfg(feature = "periodic")]
+pub use periodic::{Expirations, PeriodicInterval};
+
+// The programs of the project's front page are compiled as this crate's documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

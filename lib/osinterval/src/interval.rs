@@ -1,0 +1,291 @@
+//! `OsInterval`: tokio's interval, ticking from the operating system.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::{Backend, Fallback};
+use crate::timer::{Timer, later};
+
+pub use cadence::MissedTickBehavior;
+
+/// Ticks at once, then every `period`: [`tokio::time::interval`] over the operating system's timer.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let mut interval = osinterval::interval(std::time::Duration::from_millis(1));
+/// let first = interval.tick().await;
+/// let second = interval.tick().await;
+/// assert_eq!(second - first, interval.period());
+/// # });
+/// ```
+///
+/// # Panics
+/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the operating system has no timer left.
+/// [`try_interval`] returns an error for the last two.
+#[track_caller]
+pub fn interval(period: Duration) -> OsInterval {
+    expect(OsInterval::builder(period).build())
+}
+
+/// Ticks at `start`, then every `period`: [`tokio::time::interval_at`] over the operating system's timer.
+///
+/// # Panics
+/// As [`interval`].
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> OsInterval {
+    expect(OsInterval::builder(period).start_at(start).build())
+}
+
+/// [`interval`], with an error where there is no runtime with I/O, or no timer left.
+///
+/// # Errors
+/// See [`Builder::build`].
+///
+/// # Panics
+/// If `period` is zero.
+#[track_caller]
+pub fn try_interval(period: Duration) -> io::Result<OsInterval> {
+    OsInterval::builder(period).build()
+}
+
+/// [`interval_at`], with an error where there is no runtime with I/O, or no timer left.
+///
+/// # Errors
+/// See [`Builder::build`].
+///
+/// # Panics
+/// If `period` is zero.
+#[track_caller]
+pub fn try_interval_at(start: Instant, period: Duration) -> io::Result<OsInterval> {
+    OsInterval::builder(period).start_at(start).build()
+}
+
+#[track_caller]
+fn expect(built: io::Result<OsInterval>) -> OsInterval {
+    built.unwrap_or_else(|error| panic!("cannot make an interval: {error}"))
+}
+
+/// What an [`OsInterval`] is made from; [`OsInterval::builder`] begins one.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder {
+    start: Option<Instant>,
+    period: Duration,
+    behavior: MissedTickBehavior,
+    tolerance: Duration,
+    fallback: Fallback,
+}
+
+impl Builder {
+    /// Deadline of the first tick; without it the first tick comes at once.
+    pub fn start_at(mut self, start: Instant) -> Self {
+        self.start = Some(start);
+        self
+    }
+
+    /// What to do about missed ticks; [`MissedTickBehavior::Burst`] unless set.
+    pub fn missed_tick_behavior(mut self, behavior: impl Into<MissedTickBehavior>) -> Self {
+        self.behavior = behavior.into();
+        self
+    }
+
+    /// How late a tick must be observed to count as missed; tokio's 5 ms unless set, so that both deliver the same
+    /// sequences. At a period of 500 us that is ten periods: an application with `Delay` or `Skip` may want less.
+    pub fn tolerance(mut self, tolerance: Duration) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// What to do where the operating system refuses a timer; the error is returned unless set.
+    pub fn fallback(mut self, fallback: Fallback) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Makes the interval, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled.
+    /// - What the operating system said, where it refuses a timer: no descriptor is left, for example. With
+    ///   [`Fallback::TokioSleep`] there is no such error.
+    pub fn build(self) -> io::Result<OsInterval> {
+        let timer = Timer::new(self.fallback)?;
+        let deadline = self.start.unwrap_or_else(|| timer.now().into());
+        Ok(OsInterval {
+            timer,
+            deadline,
+            period: self.period,
+            behavior: self.behavior,
+            tolerance: self.tolerance,
+            missed: 0,
+        })
+    }
+}
+
+/// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the operating system's own timer.
+///
+/// Deadlines are absolute: tick k is due at start + k × period whatever happened before, unless a missed-tick
+/// behaviour other than `Burst` moves the schedule. Each interval has one timer of the operating system, armed again
+/// for every tick: one system call to arm it, beside the one in which the runtime waits.
+///
+/// # Precision
+/// Linux: the kernel's high-resolution timer, plus the wake-up of the thread and the turn of the runtime; tens of
+/// microseconds on an idle machine. Where the timer falls back to tokio's: one to two milliseconds.
+#[derive(Debug)]
+pub struct OsInterval {
+    timer: Timer,
+    /// When the next tick is due.
+    deadline: Instant,
+    period: Duration,
+    behavior: MissedTickBehavior,
+    tolerance: Duration,
+    missed: u64,
+}
+
+impl OsInterval {
+    /// Begins an interval of `period`.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn builder(period: Duration) -> Builder {
+        assert!(!period.is_zero(), "`period` must be non-zero");
+        Builder {
+            start: None,
+            period,
+            behavior: MissedTickBehavior::default(),
+            tolerance: cadence::DEFAULT_TOLERANCE,
+            fallback: Fallback::default(),
+        }
+    }
+
+    /// An interval that ticks at once, then every `period`.
+    ///
+    /// # Errors
+    /// See [`Builder::build`].
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn new(period: Duration) -> io::Result<Self> {
+        Self::builder(period).build()
+    }
+
+    /// An interval that ticks at `start`, then every `period`.
+    ///
+    /// # Errors
+    /// See [`Builder::build`].
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
+        Self::builder(period).start_at(start).build()
+    }
+
+    /// Waits for the next tick and returns its deadline, which is in the past by then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready loses nothing: the next call waits for the same tick.
+    ///
+    /// # Panics
+    /// As [`OsInterval::poll_tick`].
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken then, or
+    /// earlier if a `reset` method moves it.
+    ///
+    /// A tick takes from tokio's cooperative budget, so that a task which is always behind lets others run.
+    ///
+    /// # Panics
+    /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        let budget = ready!(tokio::task::coop::poll_proceed(cx));
+        if let Err(error) = ready!(self.timer.poll_until(cx, self.deadline.into_std())) {
+            panic!("the timer of an interval failed; is its runtime shutting down? {error}");
+        }
+        budget.made_progress();
+        let now = self.timer.now();
+        let due = self.deadline;
+        let late = now.saturating_duration_since(due.into_std());
+        let step = cadence::next(self.behavior, late, self.period, self.tolerance);
+        self.missed += u64::from(step.acted);
+        self.deadline = later(due.into_std(), step.after, now).into();
+        Poll::Ready(due)
+    }
+
+    /// Moves the next tick to one period from now.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Moves the next tick to now.
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
+    /// Moves the next tick to `after` from now.
+    pub fn reset_after(&mut self, after: Duration) {
+        let now = self.timer.now();
+        self.reset_at(later(now, after, now).into());
+    }
+
+    /// Moves the next tick to `deadline`; later ticks follow from there.
+    ///
+    /// Costs no system call unless a task waits for a tick, and then one, so that the task is woken at the new time.
+    ///
+    /// # Panics
+    /// If a task waits and the operating system refuses to arm the timer again, which it has no reason to.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if let Err(error) = self.timer.moved(deadline.into_std()) {
+            panic!("cannot arm the timer of an interval: {error}");
+        }
+    }
+
+    /// The period.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// When the next tick is due.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// What is done about missed ticks.
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.behavior
+    }
+
+    /// Sets what is done about missed ticks.
+    pub fn set_missed_tick_behavior(&mut self, behavior: impl Into<MissedTickBehavior>) {
+        self.behavior = behavior.into();
+    }
+
+    /// How late a tick must be observed to count as missed.
+    pub fn tolerance(&self) -> Duration {
+        self.tolerance
+    }
+
+    /// Sets how late a tick must be observed to count as missed.
+    pub fn set_tolerance(&mut self, tolerance: Duration) {
+        self.tolerance = tolerance;
+    }
+
+    /// Ticks so far that were observed later than the tolerance: those on which the missed-tick behaviour acted.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// What this interval ticks from.
+    pub fn backend(&self) -> Backend {
+        self.timer.backend()
+    }
+}

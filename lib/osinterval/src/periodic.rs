@@ -1,0 +1,138 @@
+//! `PeriodicInterval`: the kernel repeats, the reader counts.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::{Backend, Fallback};
+use crate::sys;
+use crate::timer::{Timer, later, on_runtime, real_now};
+
+/// Periods that ended since the last tick: one, or several where the reader was late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expirations {
+    /// How many; at least one.
+    pub count: u64,
+    /// Deadline of the first of them.
+    pub first: Instant,
+    /// Deadline of the last of them: `first` + (`count` − 1) × period.
+    pub last: Instant,
+}
+
+/// A periodic timer that the kernel arms again by itself.
+///
+/// The schedule is absolute: start + k × period, for ever. A reader that comes late gets one tick that tells how many
+/// periods have ended and when each was due; nothing is delivered twice, nothing is left out. There is no missed-tick
+/// behaviour and no reset: for those, and for one tick a period, there is `OsInterval`.
+///
+/// The kernel repeats on Linux and Android (`timerfd`). Elsewhere, and without the feature `os-native`, the same
+/// sequence comes from a timer that is armed again for each tick.
+#[derive(Debug)]
+pub struct PeriodicInterval {
+    source: Source,
+    period: Duration,
+    /// Deadline of the first period that has not been reported.
+    next: Instant,
+}
+
+#[derive(Debug)]
+enum Source {
+    Kernel(sys::Periodic),
+    Rearmed(Timer),
+}
+
+impl PeriodicInterval {
+    /// Ticks one period from now, then every `period`.
+    ///
+    /// # Errors
+    /// As [`PeriodicInterval::new_at`].
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn new(period: Duration) -> io::Result<Self> {
+        let now = if sys::KERNEL_PERIODIC { real_now().into() } else { Instant::now() };
+        Self::new_at(later(now.into_std(), period, now.into_std()).into(), period)
+    }
+
+    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at once and tells how many
+    /// periods have ended since.
+    ///
+    /// # Errors
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled.
+    /// - What the operating system said, where it refuses a timer.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
+        assert!(!period.is_zero(), "`period` must be non-zero");
+        let source = if sys::KERNEL_PERIODIC {
+            Source::Kernel(on_runtime(|| sys::Periodic::new(start.into_std(), period))?)
+        } else {
+            Source::Rearmed(Timer::new(Fallback::Never)?)
+        };
+        Ok(Self { source, period, next: start })
+    }
+
+    /// Waits until at least one period has ended since the last tick.
+    ///
+    /// # Errors
+    /// Where the runtime it was made on is shutting down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready loses nothing.
+    pub async fn tick(&mut self) -> io::Result<Expirations> {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick, as [`PeriodicInterval::tick`] waits for it. A tick takes from tokio's cooperative budget.
+    ///
+    /// # Errors
+    /// As [`PeriodicInterval::tick`].
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+        let budget = ready!(tokio::task::coop::poll_proceed(cx));
+        let count = match &mut self.source {
+            Source::Kernel(timer) => ready!(timer.poll_count(cx))?,
+            Source::Rearmed(timer) => {
+                ready!(timer.poll_until(cx, self.next.into_std()))?;
+                let late = timer.now().saturating_duration_since(self.next.into_std());
+                1 + u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX - 1)
+            }
+        };
+        budget.made_progress();
+        let first = self.next;
+        let last = multiple(first, self.period, count.saturating_sub(1));
+        self.next = multiple(last, self.period, 1);
+        Poll::Ready(Ok(Expirations { count, first, last }))
+    }
+
+    /// The period.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// When the next period ends that has not been reported.
+    pub fn deadline(&self) -> Instant {
+        self.next
+    }
+
+    /// What this interval ticks from.
+    pub fn backend(&self) -> Backend {
+        match &self.source {
+            Source::Kernel(_) => sys::NATIVE.unwrap_or(Backend::TokioSleep),
+            Source::Rearmed(timer) => timer.backend(),
+        }
+    }
+}
+
+/// `from` + `n` × `period`, exact; far in the future where that cannot be told.
+fn multiple(from: Instant, period: Duration, n: u64) -> Instant {
+    const NANOS: u128 = 1_000_000_000;
+    let total = period.as_nanos().saturating_mul(u128::from(n));
+    let after = Duration::new(u64::try_from(total / NANOS).unwrap_or(u64::MAX), (total % NANOS) as u32);
+    later(from.into_std(), after, from.into_std()).into()
+}

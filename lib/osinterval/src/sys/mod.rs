@@ -1,0 +1,32 @@
+//! The operating system's timers, one file a kernel, chosen once below.
+//!
+//! Every file provides, with the same meaning:
+//!
+//! - `NATIVE: Option<Backend>`: what it is, or `None` where there is nothing native.
+//! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current runtime, which is known to
+//!   exist.
+//! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: to fire once, not before `deadline`, at once if
+//!   that has passed. Replaces whatever was armed, and forgets an expiration that was not seen yet.
+//! - `OneShot::poll_fired(&mut self, cx) -> Poll<io::Result<()>>`: ready when something fired since the last call,
+//!   perhaps an earlier arming; pending with the waker registered for the next expiration otherwise. The caller asks
+//!   the clock.
+//! - `Periodic::new(first: Instant, period: Duration) -> io::Result<Periodic>` and
+//!   `Periodic::poll_count(&mut self, cx) -> Poll<io::Result<u64>>`: periods that ended since the last call, at least
+//!   one; only where `KERNEL_PERIODIC` is true.
+//!
+//! A backend only talks to its kernel: deadlines, policy and the check against the clock live above it.
+#![cfg_attr(not(feature = "periodic"), allow(dead_code, reason = "one feature uses a part of a backend"))]
+
+#[cfg(all(feature = "os-native", not(osinterval_force_fallback), any(target_os = "linux", target_os = "android")))]
+#[path = "timerfd.rs"]
+mod imp;
+
+#[cfg(not(all(
+    feature = "os-native",
+    not(osinterval_force_fallback),
+    any(target_os = "linux", target_os = "android")
+)))]
+#[path = "none.rs"]
+mod imp;
+
+pub(crate) use imp::*;

@@ -1,0 +1,40 @@
+//! No native timer: the types exist and cannot be made.
+
+use std::io;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::backend::Backend;
+
+pub(crate) const NATIVE: Option<Backend> = None;
+pub(crate) const KERNEL_PERIODIC: bool = false;
+
+#[derive(Debug)]
+pub(crate) enum OneShot {}
+
+impl OneShot {
+    pub(crate) fn new() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn arm(&mut self, _deadline: Instant) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn poll_fired(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match *self {}
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Periodic {}
+
+impl Periodic {
+    pub(crate) fn new(_first: Instant, _period: Duration) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn poll_count(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        match *self {}
+    }
+}

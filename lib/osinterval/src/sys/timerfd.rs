@@ -1,0 +1,192 @@
+//! `timerfd` on Linux and Android.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::backend::Backend;
+
+pub(crate) const NATIVE: Option<Backend> = Some(Backend::Timerfd);
+pub(crate) const KERNEL_PERIODIC: bool = true;
+
+/// A timer whose expiration is seen through the runtime's poller and never read: arming sets its count back to zero,
+/// and the caller's look at the clock tells what an expiration was worth.
+#[derive(Debug)]
+pub(crate) struct OneShot {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl OneShot {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { fd: registered()? })
+    }
+
+    pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
+        set(self.fd.get_ref(), deadline, Duration::ZERO)
+    }
+
+    pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+        // Clears no readiness that is newer than the guard: an expiration in between is not lost.
+        guard.clear_ready();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A timer that the kernel arms again by itself.
+#[derive(Debug)]
+pub(crate) struct Periodic {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Periodic {
+    pub(crate) fn new(first: Instant, period: Duration) -> io::Result<Self> {
+        let fd = registered()?;
+        set(fd.get_ref(), first, period)?;
+        Ok(Self { fd })
+    }
+
+    pub(crate) fn poll_count(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            let count = read_count(self.fd.get_ref());
+            // A whole count was read, or there was none: either way the next one makes an edge of its own.
+            guard.clear_ready();
+            match count {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+fn registered() -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the call takes no pointer.
+    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above has just made this descriptor, and nothing else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer, unsafe constructor
+    // asks for; this one exists in every tokio that we support.
+    #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
+    AsyncFd::with_interest(fd, Interest::READABLE)
+}
+
+fn set(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
+    // A value of zero would disarm; the first nanosecond of the clock's life has passed long ago.
+    let value = timespec(kernel_time(first).max(Duration::from_nanos(1)));
+    let spec = libc::itimerspec { it_interval: timespec(period), it_value: value };
+    // SAFETY: `spec` is ours and only read; no old value is asked for; the descriptor is open as long as `fd` lives.
+    let result = unsafe { libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, std::ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn read_count(fd: &OwnedFd) -> io::Result<u64> {
+    let mut count = 0_u64;
+    // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for every bit pattern.
+    let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+    match usize::try_from(read) {
+        Ok(size) if size == size_of::<u64>() => Ok(count),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A time on the kernel's clock, in its own field types; saturates where they are narrow.
+fn timespec(time: Duration) -> libc::timespec {
+    // SAFETY: all-zero is a valid `timespec`; some targets have padding in it, which has no name to be set by.
+    let mut spec = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
+    spec.tv_sec = time.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+    // Below 10^9, so it fits whichever width the target has.
+    spec.tv_nsec = time.subsec_nanos() as _;
+    spec
+}
+
+/// The kernel's clock at `instant`, never less than the truth: a timer armed with it does not fire early.
+fn kernel_time(instant: Instant) -> Duration {
+    static LINE: OnceLock<ClockLine> = OnceLock::new();
+    LINE.get_or_init(ClockLine::measure).kernel(instant)
+}
+
+/// The line between `std::time::Instant` and the kernel's clock. Both have one rate on this platform, so one point is
+/// enough, measured once per process.
+#[derive(Clone, Copy, Debug)]
+struct ClockLine {
+    origin: Instant,
+    /// The kernel's clock at `origin`: an upper bound.
+    kernel_at_origin: Duration,
+}
+
+impl ClockLine {
+    /// Reads of the pair: enough that one of them is not interrupted.
+    const READS: usize = 16;
+
+    #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
+    fn measure() -> Self {
+        let origin = Instant::now();
+        let reads = std::array::from_fn::<_, { Self::READS }, _>(|_| {
+            let before = Instant::now();
+            (before.saturating_duration_since(origin), kernel_now())
+        });
+        Self { origin, kernel_at_origin: kernel_at_origin(&reads) }
+    }
+
+    fn kernel(&self, instant: Instant) -> Duration {
+        match instant.checked_duration_since(self.origin) {
+            Some(after) => self.kernel_at_origin.saturating_add(after),
+            None => self.kernel_at_origin.saturating_sub(self.origin.saturating_duration_since(instant)),
+        }
+    }
+}
+
+/// From pairs of (time since the origin, kernel's clock read *after* it), the least upper bound of the kernel's clock at
+/// the origin. Each pair bounds it from above; a pause between its two reads only makes that bound loose.
+fn kernel_at_origin(reads: &[(Duration, Duration)]) -> Duration {
+    reads.iter().map(|(since, kernel)| kernel.saturating_sub(*since)).min().unwrap_or(Duration::MAX)
+}
+
+fn kernel_now() -> Duration {
+    // SAFETY: all-zero is a valid `timespec`.
+    let mut now = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
+    // SAFETY: the kernel fills the `timespec`, which is ours, and keeps no pointer to it.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    assert_eq!(result, 0, "the monotonic clock can be read");
+    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_between_the_two_reads_does_not_shift_the_clock() {
+        let us = Duration::from_micros;
+        // The kernel's clock was 1,000 us at the origin; the first pair was torn apart by 3 ms.
+        let reads = [(us(0), us(4_000)), (us(3_010), us(4_011)), (us(3_020), us(4_023))];
+        assert_eq!(kernel_at_origin(&reads), us(1_001));
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the line is checked against the clocks")]
+    fn the_line_is_never_below_the_clock() {
+        let line = ClockLine::measure();
+        for _ in 0..1_000 {
+            let kernel = kernel_now();
+            let later = Instant::now();
+            // The kernel's clock at `later` was at least `kernel`.
+            assert!(line.kernel(later) >= kernel);
+        }
+        let past = line.origin.checked_sub(Duration::from_millis(1));
+        assert!(past.is_none_or(|past| line.kernel(past) < line.kernel(line.origin)));
+    }
+}

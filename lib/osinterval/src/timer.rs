@@ -1,0 +1,129 @@
+//! One timer that waits for a deadline: the operating system's, or tokio's.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use crate::backend::{Backend, Fallback};
+use crate::sys;
+
+/// Further away than any program runs, and not so far that a clock overflows.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// A deadline `after` another one, or one in the far future where that cannot be told.
+pub(crate) fn later(deadline: Instant, after: Duration, now: Instant) -> Instant {
+    deadline.checked_add(after).or_else(|| now.checked_add(FAR)).unwrap_or(deadline)
+}
+
+#[derive(Debug)]
+pub(crate) struct Timer {
+    kind: Kind,
+    /// The deadline the timer is armed for, and a waker registered with it.
+    armed: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Native(sys::OneShot),
+    Tokio(Pin<Box<Sleep>>),
+}
+
+impl Timer {
+    /// A disarmed timer on the current runtime.
+    pub(crate) fn new(fallback: Fallback) -> io::Result<Self> {
+        let native = sys::NATIVE.map(|_| on_runtime(sys::OneShot::new));
+        let kind = match (native, fallback) {
+            (Some(Ok(timer)), _) => Kind::Native(timer),
+            (Some(Err(error)), Fallback::Never) => return Err(error),
+            _ => Kind::Tokio(Box::pin(on_runtime(|| Ok(tokio::time::sleep(FAR)))?)),
+        };
+        Ok(Self { kind, armed: None })
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        match &self.kind {
+            Kind::Native(_) => sys::NATIVE.unwrap_or(Backend::TokioSleep),
+            Kind::Tokio(_) => Backend::TokioSleep,
+        }
+    }
+
+    /// The clock this timer follows.
+    pub(crate) fn now(&self) -> Instant {
+        match &self.kind {
+            Kind::Native(_) => real_now(),
+            Kind::Tokio(_) => tokio::time::Instant::now().into_std(),
+        }
+    }
+
+    /// Ready once the clock has reached `deadline`, never before; otherwise the task is woken when it does.
+    pub(crate) fn poll_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            Kind::Native(timer) => loop {
+                if real_now() >= deadline {
+                    // What is armed has fired or is about to, and nobody waits for it.
+                    self.armed = None;
+                    return Poll::Ready(Ok(()));
+                }
+                if self.armed == Some(deadline) {
+                    ready!(timer.poll_fired(cx))?;
+                    // It fired and it is not time yet: an earlier arming, unless the clocks disagree. Arming again is
+                    // right in both cases.
+                    self.armed = None;
+                } else {
+                    // The waker is registered before the timer can fire, and what fired before is forgotten.
+                    while let Poll::Ready(result) = timer.poll_fired(cx) {
+                        result?;
+                    }
+                    timer.arm(deadline)?;
+                    self.armed = Some(deadline);
+                    return Poll::Pending;
+                }
+            },
+            Kind::Tokio(sleep) => {
+                if self.armed != Some(deadline) {
+                    sleep.as_mut().reset(deadline.into());
+                    self.armed = Some(deadline);
+                }
+                ready!(sleep.as_mut().poll(cx));
+                self.armed = None;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// The deadline has moved: a task that waits is woken at the new one. Costs nothing where none waits.
+    #[cfg(feature = "interval")]
+    pub(crate) fn moved(&mut self, deadline: Instant) -> io::Result<()> {
+        if self.armed.is_none_or(|armed| armed == deadline) {
+            return Ok(());
+        }
+        match &mut self.kind {
+            Kind::Native(timer) => timer.arm(deadline)?,
+            Kind::Tokio(sleep) => sleep.as_mut().reset(deadline.into()),
+        }
+        self.armed = Some(deadline);
+        Ok(())
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a native timer follows the kernel's clock")]
+pub(crate) fn real_now() -> Instant {
+    Instant::now()
+}
+
+/// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is not or where its
+/// drivers are disabled. tokio tells the latter by a panic only, which is caught here (and said by the panic hook).
+pub(crate) fn on_runtime<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    tokio::runtime::Handle::try_current().map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
+        Err(io::Error::new(
+            io::ErrorKind::NotConnected,
+            "the tokio runtime has its I/O or time driver disabled; call enable_all() on its builder",
+        ))
+    })
+}

@@ -1,0 +1,234 @@
+//! `OsInterval` in real time. Nothing here asserts that a tick is punctual: only order, deadlines, that nothing is
+//! early, and that whoever waits is woken before a watchdog gives up.
+#![cfg(feature = "interval")]
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use osinterval::{Backend, MissedTickBehavior, OsInterval};
+use tokio::time::Instant;
+
+const WATCHDOG: Duration = Duration::from_secs(3);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// The kernel's clock, whatever tokio's does.
+#[allow(clippy::disallowed_methods, reason = "the tests compare with the clock")]
+fn real_now() -> Instant {
+    std::time::Instant::now().into()
+}
+
+/// Holds the thread, as a slow consumer does.
+#[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+fn stall(length: Duration) {
+    std::thread::sleep(length);
+}
+
+/// A task that is woken too late, or never, fails the test instead of hanging it.
+async fn watched<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WATCHDOG, future).await.expect("woken before the watchdog")
+}
+
+#[tokio::test]
+async fn the_schedule_is_start_plus_k_periods_and_never_early() {
+    let start = real_now() + ms(5);
+    let period = Duration::from_micros(333);
+    let mut interval = osinterval::interval_at(start, period);
+    for k in 0..2_000_u32 {
+        let deadline = watched(interval.tick()).await;
+        assert!(real_now() >= deadline, "tick {k} came early");
+        assert_eq!(deadline, start + period * k);
+    }
+}
+
+#[tokio::test]
+async fn the_first_tick_of_an_interval_is_at_once() {
+    let before = real_now();
+    let mut interval = osinterval::interval(Duration::from_secs(3_600));
+    let first = watched(interval.tick()).await;
+    assert!(first >= before && first <= real_now());
+    assert_eq!(interval.deadline(), first + Duration::from_secs(3_600));
+}
+
+#[tokio::test]
+async fn a_native_timer_is_what_it_ticks_from_where_there_is_one() {
+    let native = cfg!(all(feature = "os-native", not(osinterval_force_fallback)));
+    let expected = match (native, cfg!(any(target_os = "linux", target_os = "android"))) {
+        (true, true) => Backend::Timerfd,
+        _ => Backend::TokioSleep,
+    };
+    assert_eq!(osinterval::interval(ms(1)).backend(), expected);
+}
+
+#[tokio::test]
+async fn behaviours_after_a_stall() {
+    for (behavior, tolerance) in [
+        (MissedTickBehavior::Burst, ms(5)),
+        (MissedTickBehavior::Delay, ms(5)),
+        (MissedTickBehavior::Skip, ms(5)),
+        (MissedTickBehavior::Skip, Duration::ZERO),
+    ] {
+        let period = ms(20);
+        let start = real_now() + ms(1);
+        let mut interval = OsInterval::builder(period)
+            .start_at(start)
+            .missed_tick_behavior(behavior)
+            .tolerance(tolerance)
+            .build()
+            .unwrap();
+        let first = watched(interval.tick()).await;
+        let acted = interval.missed();
+        stall(ms(70));
+        let before = real_now();
+        let second = watched(interval.tick()).await;
+        let after = real_now();
+        let next = interval.deadline();
+        // A late first tick may have moved the grid already, on a busy machine.
+        assert_eq!(second, if acted == 0 { first + period } else { second });
+        assert_eq!(interval.missed(), acted + 1, "{behavior:?}");
+        match behavior {
+            MissedTickBehavior::Burst => assert_eq!(next, second + period),
+            MissedTickBehavior::Delay => assert!(next >= before + period && next <= after + period),
+            MissedTickBehavior::Skip => {
+                assert!(next > before && next <= after + period);
+                assert_eq!((next - second).as_nanos() % period.as_nanos(), 0);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_tick_is_neither_lost_nor_doubled() {
+    let start = real_now() + ms(1);
+    let period = ms(1);
+    let mut interval = osinterval::interval_at(start, period);
+    let mut delivered = 0_u32;
+    let mut dropped = 0;
+    while dropped < 1_000 {
+        tokio::select! {
+            biased;
+            deadline = interval.tick() => {
+                assert_eq!(deadline, start + period * delivered);
+                delivered += 1;
+            }
+            () = tokio::task::yield_now() => dropped += 1,
+        }
+    }
+    let deadline = watched(interval.tick()).await;
+    assert_eq!(deadline, start + period * delivered);
+}
+
+#[tokio::test]
+async fn a_reset_moves_the_next_tick() {
+    let period = Duration::from_secs(3_600);
+    let mut interval = osinterval::interval(period);
+    watched(interval.tick()).await;
+    interval.reset_after(ms(2));
+    let due = interval.deadline();
+    assert_eq!(watched(interval.tick()).await, due);
+    assert_eq!(interval.deadline(), due + period);
+    interval.reset_immediately();
+    watched(interval.tick()).await;
+    let before = real_now();
+    interval.reset();
+    assert!(interval.deadline() >= before + period && interval.deadline() <= real_now() + period);
+    let at = real_now() + ms(1);
+    interval.reset_at(at);
+    assert_eq!(watched(interval.tick()).await, at);
+}
+
+#[tokio::test]
+async fn a_reset_wakes_a_task_that_waits() {
+    for immediately in [false, true] {
+        let mut interval = osinterval::interval_at(real_now() + Duration::from_secs(3_600), ms(1));
+        // The waker of the task is registered, and nobody polls again until it is woken.
+        let mut polled = false;
+        let tick = poll_fn(|cx| {
+            let result = interval.poll_tick(cx);
+            if !polled {
+                polled = true;
+                assert!(result.is_pending());
+                if immediately {
+                    interval.reset_immediately();
+                } else {
+                    interval.reset_after(ms(20));
+                }
+            }
+            result
+        });
+        watched(tick).await;
+    }
+}
+
+#[tokio::test]
+async fn an_interval_that_is_always_behind_lets_others_run() {
+    let mut interval = osinterval::interval(Duration::from_nanos(1));
+    let endless = async {
+        loop {
+            interval.tick().await;
+        }
+    };
+    let started = real_now();
+    assert!(tokio::time::timeout(ms(100), endless).await.is_err());
+    assert!(real_now() - started < WATCHDOG);
+}
+
+#[cfg(all(feature = "os-native", target_os = "linux", not(osinterval_force_fallback)))]
+#[tokio::test(start_paused = true)]
+async fn under_a_paused_clock_native_ticks_follow_real_time() {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+        let start = real_now() + ms(2);
+        let mut interval = OsInterval::builder(ms(2)).start_at(start).missed_tick_behavior(behavior).build().unwrap();
+        for _ in 0..20 {
+            let deadline = interval.tick().await;
+            assert!(real_now() >= deadline);
+        }
+        assert!(real_now() - start >= ms(2) * 19);
+    }
+}
+
+#[tokio::test]
+async fn the_longest_period_saturates() {
+    let mut interval = osinterval::interval(Duration::MAX);
+    watched(interval.tick()).await;
+    assert!(interval.deadline() > real_now() + Duration::from_secs(365 * 86_400));
+    interval.reset_after(Duration::MAX);
+    assert!(poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_pending())).await);
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_or_a_documented_panic() {
+    let error = osinterval::try_interval(ms(1)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotConnected, "{error}");
+    assert!(std::panic::catch_unwind(|| osinterval::interval(ms(1))).is_err());
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = bare.block_on(async { osinterval::try_interval(ms(1)).unwrap_err() });
+    assert!(error.to_string().contains("enable_all"), "{error}");
+}
+
+#[tokio::test]
+#[should_panic(expected = "`period` must be non-zero")]
+async fn a_period_of_zero_is_refused() {
+    let _ = osinterval::try_interval(Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_moves_between_threads_and_ticks_on() {
+    let mut interval = osinterval::interval(Duration::from_micros(200));
+    let mut last = None;
+    for _ in 0..20 {
+        (interval, last) = tokio::spawn(async move {
+            for _ in 0..20 {
+                let deadline = watched(interval.tick()).await;
+                assert!(real_now() >= deadline && last.is_none_or(|l| l < deadline));
+                last = Some(deadline);
+            }
+            (interval, last)
+        })
+        .await
+        .unwrap();
+    }
+}

@@ -1,0 +1,106 @@
+//! Our own intervals, over the operating system's timers.
+
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use osinterval::{Expirations, MissedTickBehavior, OsInterval, PeriodicInterval};
+use tokio::time::Instant;
+
+use super::bare::ordinal;
+use super::{Booking, Place, Schedule, Subject, Ticker};
+
+/// A missed-tick behaviour as a type.
+pub trait Behaviour: Send + Sync + Unpin + 'static {
+    /// Our name for it.
+    const VALUE: MissedTickBehavior;
+}
+
+/// Catch up at once.
+pub struct Burst;
+/// Restart from now.
+pub struct Delay;
+/// On to the next multiple of the period.
+pub struct Skip;
+
+impl Behaviour for Burst {
+    const VALUE: MissedTickBehavior = MissedTickBehavior::Burst;
+}
+impl Behaviour for Delay {
+    const VALUE: MissedTickBehavior = MissedTickBehavior::Delay;
+}
+impl Behaviour for Skip {
+    const VALUE: MissedTickBehavior = MissedTickBehavior::Skip;
+}
+
+/// `OsInterval`.
+pub struct OneShot<B> {
+    schedule: Schedule,
+    interval: OsInterval,
+    next: u64,
+    behaviour: PhantomData<B>,
+}
+
+impl<B: Behaviour> Subject for OneShot<B> {
+    const PLACE: Place = Place::Tokio;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let interval = OsInterval::builder(schedule.period)
+            .start_at(schedule.start.into())
+            .missed_tick_behavior(B::VALUE)
+            .build()?;
+        Ok(Self { schedule, interval, next: 0, behaviour: PhantomData })
+    }
+}
+
+impl<B: Behaviour> Ticker for OneShot<B> {
+    type Event = Instant;
+
+    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
+        Ok(self.interval.tick().await)
+    }
+
+    fn book(mut self: Pin<&mut Self>, claimed: Instant) -> Booking {
+        match B::VALUE {
+            MissedTickBehavior::Skip => Booking { tick: self.schedule.index(claimed.into_std()), expirations: 1 },
+            _ => ordinal(&mut self.next),
+        }
+    }
+
+    fn backend(&self) -> String {
+        self.interval.backend().to_string()
+    }
+}
+
+/// `PeriodicInterval`.
+pub struct KernelPeriodic {
+    interval: PeriodicInterval,
+    delivered: u64,
+}
+
+impl Subject for KernelPeriodic {
+    const PLACE: Place = Place::Tokio;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { interval: PeriodicInterval::new_at(schedule.start.into(), schedule.period)?, delivered: 0 })
+    }
+}
+
+impl Ticker for KernelPeriodic {
+    type Event = Expirations;
+
+    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Expirations> {
+        self.interval.tick().await
+    }
+
+    fn book(mut self: Pin<&mut Self>, event: Expirations) -> Booking {
+        self.delivered += event.count;
+        Booking { tick: self.delivered - 1, expirations: event.count }
+    }
+
+    fn backend(&self) -> String {
+        self.interval.backend().to_string()
+    }
+}
