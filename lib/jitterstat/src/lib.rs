@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
 //! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
+//! | [`stats`] | percentiles by nearest rank, and intervals over rounds |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
 //! | [`histogram`] | the stored HDR histogram of a subject |
 //! | [`report`] | the file `osjitter.report/1` as plain data |
@@ -16,4 +17,5 @@ pub mod histogram;
 pub mod recorder;
 pub mod report;
 pub mod sample;
+pub mod stats;
 pub mod summary;

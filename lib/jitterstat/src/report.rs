@@ -209,6 +209,10 @@ model! {
         pub wakeups_per_tick: Option<f64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
+        /// Of each percentile of lateness, the median over the rounds: what one round is like, where the pooled
+        /// percentile is what a user meets in all of them. Empty for a single round.
+        #[serde(default)]
+        pub median_round_ns: BTreeMap<String, MedianRound>,
         /// Difference of the lateness of neighbouring ticks.
         pub jitter_consecutive_ns: Option<Distribution>,
         /// Lateness above the smallest lateness.
@@ -240,6 +244,14 @@ model! {
         /// 95 % confidence intervals over rounds, by name of the percentile; empty below 10 rounds.
         #[serde(default)]
         pub ci95: BTreeMap<String, [i64; 2]>,
+    }
+
+    /// A percentile of the median round.
+    pub struct MedianRound {
+        /// Half of the rounds have this percentile at or below it.
+        pub value: i64,
+        /// 95 % confidence interval of that median; null below 10 rounds.
+        pub ci95: Option<[i64; 2]>,
     }
 
     /// A stored histogram.

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{Distribution, Summary};
+use crate::report::{Distribution, MedianRound, Summary};
 use crate::sample::RoundSamples;
+use crate::stats::{bootstrap, quantile, sign_test};
 
 /// The percentiles a report gives, as (name, quantile).
 pub const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 
-/// A percentile is given only where at least this many samples lie above it.
-pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
+/// Confidence of every interval in a report.
+const CONFIDENCE: f64 = 0.95;
+
+/// Least ticks of a round for the median of the rounds' p99: fewer do not carry one of their own.
+const MIN_TICKS_FOR_P99: usize = 180;
 
 /// What a round cost, beside its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +62,8 @@ pub fn summarise(rounds: &[(&RoundSamples, RoundCost)], has_runtime: bool) -> Op
         ideal_ns,
         cpu_ns_per_tick: per_tick(cpu_ns),
         wakeups_per_tick: per_tick(wakeups),
-        lateness_ns: distribution(&lateness)?,
+        lateness_ns: with_intervals(distribution(&lateness)?, &lateness),
+        median_round_ns: median_round(&lateness),
         jitter_consecutive_ns: distribution(&consecutive),
         jitter_spread_ns: distribution(&spread),
         until_unpark_ns: distribution(&until),
@@ -94,6 +99,37 @@ fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> 
     (sxx > 0.0).then(|| sxy / sxx * 1e9)
 }
 
+/// Adds the confidence intervals over rounds to a pooled distribution.
+fn with_intervals(distribution: Distribution, rounds: &[&[i64]]) -> Distribution {
+    let intervals = bootstrap::percentile_intervals(rounds, &QUANTILES.map(|(_, q)| q), CONFIDENCE);
+    let named = QUANTILES.iter().zip(intervals);
+    let ci95 = named.filter_map(|((name, _), interval)| Some(((*name).to_owned(), interval?))).collect();
+    Distribution { ci95, ..distribution }
+}
+
+/// Of each percentile that every round carries, the median over the rounds; nothing for a single round.
+fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
+    let sorted: Vec<Vec<i64>> = rounds
+        .iter()
+        .map(|r| {
+            let mut round = r.to_vec();
+            round.sort_unstable();
+            round
+        })
+        .collect();
+    let carried = |round: &[i64], q: f64| {
+        quantile::is_supported(round.len(), q) || (q <= 0.99 && round.len() >= MIN_TICKS_FOR_P99)
+    };
+    let of = |(name, q): (&str, f64)| {
+        let values: Option<Vec<i64>> =
+            sorted.iter().map(|round| quantile::nearest_rank(round, q).filter(|_| carried(round, q))).collect();
+        let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
+        let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
+        Some((name.to_owned(), MedianRound { value, ci95 }))
+    };
+    if rounds.len() < 2 { BTreeMap::new() } else { QUANTILES.into_iter().filter_map(of).collect() }
+}
+
 /// Pooled distribution over rounds; `None` where there is no sample.
 #[must_use]
 pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
@@ -102,13 +138,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let (min, max) = (*sorted.first()?, *sorted.last()?);
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
-    let at = |q: f64| {
-        let n = sorted.len() as f64;
-        // A quantile such as 0.99 has no exact binary form; the margin keeps a whole product whole.
-        let above = n * (1.0 - q) + 1e-6;
-        let rank = (q * n - 1e-6).ceil().max(1.0) as usize;
-        (above >= MIN_SAMPLES_ABOVE).then(|| sorted[rank - 1])
-    };
+    let at = |q: f64| quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q));
     let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
     Some(Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() })
 }

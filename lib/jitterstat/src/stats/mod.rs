@@ -1,0 +1,7 @@
+//! Statistics over rounds. The round is the unit everywhere: neighbouring ticks share their fate, so an interval that
+//! takes ticks for independent is wrong most of the time.
+
+pub mod bootstrap;
+pub mod quantile;
+mod random;
+pub mod sign_test;

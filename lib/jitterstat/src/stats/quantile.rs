@@ -1,0 +1,46 @@
+//! Percentiles by nearest rank.
+
+/// A percentile is given only where at least this many samples lie above it.
+pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
+
+/// A quantile such as 0.99 has no exact binary form; this much keeps a whole product whole.
+const MARGIN: f64 = 1e-6;
+
+/// Whether `n` samples carry the quantile `q`.
+///
+/// ```
+/// use jitterstat::stats::quantile::is_supported;
+/// assert!(is_supported(500, 0.99) && !is_supported(499, 0.99));
+/// ```
+#[must_use]
+pub fn is_supported(n: usize, q: f64) -> bool {
+    n as f64 * (1.0 - q) + MARGIN >= MIN_SAMPLES_ABOVE
+}
+
+/// The rank of quantile `q` among `n` samples, from 1 to `n`: the least rank that at least the share `q` lies at or below.
+#[must_use]
+pub fn rank(n: usize, q: f64) -> usize {
+    ((q * n as f64 - MARGIN).ceil().max(1.0) as usize).min(n.max(1))
+}
+
+/// The sample of that rank; `None` without samples.
+#[must_use]
+pub fn nearest_rank(sorted: &[i64], q: f64) -> Option<i64> {
+    sorted.get(rank(sorted.len(), q) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_least_that_cover_the_share() {
+        for (n, q, expected) in
+            [(1, 0.5, 1), (2, 0.5, 1), (3, 0.5, 2), (100, 0.99, 99), (101, 0.99, 100), (10, 1.0, 10)]
+        {
+            assert_eq!(rank(n, q), expected, "{n} {q}");
+        }
+        assert_eq!(nearest_rank(&[], 0.5), None);
+        assert_eq!(nearest_rank(&[3, 5, 9], 0.5), Some(5));
+    }
+}
