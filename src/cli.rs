@@ -18,6 +18,7 @@ Examples:
   osjitter run --subject 'tokio-*' --duration 10s
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
+  osjitter report results/mine/report.json
   osjitter list
 
 Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -26,6 +27,8 @@ Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or t
 pub enum Command {
     /// Measure lateness and cost of one or several kinds of ticker
     Run(Box<RunArgs>),
+    /// Make any table or picture again from a report.json
+    Report(ReportArgs),
     /// Show the subjects, which are available here, and why not
     List(ListArgs),
     /// Write a completion script for a shell to standard output
@@ -41,6 +44,33 @@ pub enum Format {
     Table,
     /// For programs
     Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// The terminal table, and what it says in words
+    Table,
+    /// The report itself
+    Json,
+    /// Every picture, into the directory given by --out
+    Svg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter report results/mine/report.json
+  osjitter report results/mine/report.json --format svg --out pictures")]
+pub struct ReportArgs {
+    /// Reports that `osjitter run` wrote
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What to make
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: ReportFormat,
+    /// Write here instead of standard output
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

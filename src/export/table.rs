@@ -20,6 +20,19 @@ pub fn with_reading(report: &Report) -> String {
     format!("{}\n{}", table(report), reading::wrap(&reading::reading(report), COLUMNS_OF_TERMINAL))
 }
 
+/// The tables of several reports, one below the other, each under its date and machine.
+pub fn of_several(reports: &[Report]) -> String {
+    match reports {
+        [one] => with_reading(one),
+        several => several.iter().map(|r| format!("{}\n{}\n", heading_of(r), with_reading(r))).collect(),
+    }
+}
+
+fn heading_of(report: &Report) -> String {
+    let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
+    format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
+}
+
 /// Lateness percentiles, missed ticks and CPU time a tick; a dash where the sample carries no such percentile.
 pub fn table(report: &Report) -> String {
     let measured = |s: &'_ Subject| s.summary.clone().map(|m| m.lateness_ns);
