@@ -228,7 +228,7 @@ async fn drive<S: Subject>(job: Job) -> io::Result<RawRound> {
         let event = ticker.as_mut().wait().await?;
         let wake_count = tach::ordered_count();
         let booking = ticker.as_mut().book(event);
-        let unpark_count = UNPARKED.take();
+        let unpark_count = UNPARKED.take().filter(|_| S::PARKS_UNTIL_DUE);
         recorder.push(RawSample { tick: booking.tick, expirations: booking.expirations, wake_count, unpark_count });
         if booking.tick >= last_tick {
             break;

@@ -74,6 +74,8 @@ pub enum Place {
 pub trait Subject: Send + Sync + 'static {
     /// Where it runs.
     const PLACE: Place;
+    /// Whether its runtime parks until the tick is due, so that the end of the park says something about the tick.
+    const PARKS_UNTIL_DUE: bool = true;
     /// What it makes.
     type Ticker: Ticker;
 
@@ -129,6 +131,8 @@ subjects! {
         "the same with missed-tick behaviour Delay";
     "os-interval-skip", os_interval::OneShot<os_interval::Skip>, false,
         "the same with missed-tick behaviour Skip";
+    "os-interval-precise", os_interval::Precise, true,
+        "OsInterval in its precise mode: awake a learnt lead before the deadline";
     "periodic-interval", os_interval::KernelPeriodic, true,
         "PeriodicInterval: a timer that the kernel arms again by itself";
     "tokio-interval", tokio_timers::Interval<tokio_timers::Burst>, true,

@@ -4,7 +4,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use osinterval::{Expirations, MissedTickBehavior, OsInterval, PeriodicInterval};
+use osinterval::{Expirations, MissedTickBehavior, OsInterval, PeriodicInterval, Precision};
 use tokio::time::Instant;
 
 use super::bare::ordinal;
@@ -70,6 +70,41 @@ impl<B: Behaviour> Ticker for OneShot<B> {
 
     fn backend(&self) -> String {
         self.interval.backend().to_string()
+    }
+}
+
+/// `OsInterval` in its precise mode.
+pub struct Precise {
+    interval: OsInterval,
+    next: u64,
+}
+
+impl Subject for Precise {
+    const PLACE: Place = Place::Tokio;
+    // It comes back from its park before the deadline, on purpose.
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
+        Ok(Self { interval: builder.precision(Precision::spin()).build()?, next: 0 })
+    }
+}
+
+impl Ticker for Precise {
+    type Event = Instant;
+
+    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
+        Ok(self.interval.tick().await)
+    }
+
+    fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        let mode = if self.interval.lead().is_some() { " and a lead" } else { "" };
+        format!("{}{mode}", self.interval.backend())
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
+use crate::precision::{Lead, Precision};
 use crate::timer::{Timer, later};
 
 pub use cadence::MissedTickBehavior;
@@ -78,6 +79,7 @@ pub struct Builder {
     behavior: MissedTickBehavior,
     tolerance: Duration,
     fallback: Fallback,
+    precision: Precision,
 }
 
 impl Builder {
@@ -100,6 +102,12 @@ impl Builder {
         self
     }
 
+    /// How close to the deadline a tick is delivered, and what it may cost; [`Precision::Os`] unless set.
+    pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
+        self.precision = precision.into();
+        self
+    }
+
     /// What to do where the operating system refuses a timer; the error is returned unless set.
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
@@ -115,8 +123,15 @@ impl Builder {
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
         let deadline = self.start.unwrap_or_else(|| timer.now().into());
+        let lead = match self.precision {
+            Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, self.period)),
+            _ => None,
+        };
         Ok(OsInterval {
             timer,
+            wake: before(deadline, lead.as_ref()),
+            waited: false,
+            lead,
             deadline,
             period: self.period,
             behavior: self.behavior,
@@ -134,12 +149,18 @@ impl Builder {
 ///
 /// # Precision
 /// Linux: the kernel's high-resolution timer, plus the wake-up of the thread and the turn of the runtime; tens of
-/// microseconds on an idle machine. Where the timer falls back to tokio's: one to two milliseconds.
+/// microseconds on an idle machine. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the timer
+/// falls back to tokio's: one to two milliseconds, whatever the precision.
 #[derive(Debug)]
 pub struct OsInterval {
     timer: Timer,
     /// When the next tick is due.
     deadline: Instant,
+    /// What the timer is armed for: the deadline, or the lead before it.
+    wake: Instant,
+    /// Whether the task has waited for the timer since `wake` was set: only then its lateness is the timer's.
+    waited: bool,
+    lead: Option<Lead>,
     period: Duration,
     behavior: MissedTickBehavior,
     tolerance: Duration,
@@ -160,6 +181,7 @@ impl OsInterval {
             behavior: MissedTickBehavior::default(),
             tolerance: cadence::DEFAULT_TOLERANCE,
             fallback: Fallback::default(),
+            precision: Precision::default(),
         }
     }
 
@@ -207,17 +229,59 @@ impl OsInterval {
     /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        if let Err(error) = ready!(self.timer.poll_until(cx, self.deadline.into_std())) {
-            panic!("the timer of an interval failed; is its runtime shutting down? {error}");
+        match self.timer.poll_until(cx, self.wake.into_std()) {
+            Poll::Pending => {
+                self.waited = true;
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => {
+                panic!("the timer of an interval failed; is its runtime shutting down? {error}");
+            }
         }
         budget.made_progress();
-        let now = self.timer.now();
+        self.learn();
         let due = self.deadline;
+        // The next tick of a tick that is not missed is worked out before the deadline, not after it.
+        let punctual = self.scheduled(later(due.into_std(), self.period, due.into_std()).into());
+        let now = self.watch();
         let late = now.saturating_duration_since(due.into_std());
         let step = cadence::next(self.behavior, late, self.period, self.tolerance);
-        self.missed += u64::from(step.acted);
-        self.deadline = later(due.into_std(), step.after, now).into();
+        if step.acted {
+            self.missed += 1;
+            self.schedule(later(due.into_std(), step.after, now).into());
+        } else {
+            (self.deadline, self.wake) = punctual;
+            self.waited = false;
+        }
         Poll::Ready(due)
+    }
+
+    /// The timer has woken the task: what that says about the lead.
+    fn learn(&mut self) {
+        if let Some(lead) = self.lead.as_mut().filter(|_| self.waited) {
+            lead.observe(self.timer.now().saturating_duration_since(self.wake.into_std()));
+        }
+    }
+
+    /// The clock, once it has reached the deadline: in the precise mode the rest of the lead is watched away here.
+    fn watch(&self) -> std::time::Instant {
+        let mut now = self.timer.now();
+        while now < self.deadline.into_std() {
+            std::hint::spin_loop();
+            now = self.timer.now();
+        }
+        now
+    }
+
+    /// A deadline, and what the timer is to be armed for.
+    fn scheduled(&self, deadline: Instant) -> (Instant, Instant) {
+        (deadline, before(deadline, self.lead.as_ref()))
+    }
+
+    fn schedule(&mut self, deadline: Instant) {
+        (self.deadline, self.wake) = self.scheduled(deadline);
+        self.waited = false;
     }
 
     /// Moves the next tick to one period from now.
@@ -243,8 +307,8 @@ impl OsInterval {
     /// # Panics
     /// If a task waits and the operating system refuses to arm the timer again, which it has no reason to.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        if let Err(error) = self.timer.moved(deadline.into_std()) {
+        self.schedule(deadline);
+        if let Err(error) = self.timer.moved(self.wake.into_std()) {
             panic!("cannot arm the timer of an interval: {error}");
         }
     }
@@ -284,8 +348,18 @@ impl OsInterval {
         self.missed
     }
 
+    /// How long before a deadline the timer is to wake the task, as learnt so far; `None` outside the precise mode.
+    pub fn lead(&self) -> Option<Duration> {
+        self.lead.as_ref().map(Lead::get)
+    }
+
     /// What this interval ticks from.
     pub fn backend(&self) -> Backend {
         self.timer.backend()
     }
+}
+
+/// The lead before a deadline.
+fn before(deadline: Instant, lead: Option<&Lead>) -> Instant {
+    lead.and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline)
 }

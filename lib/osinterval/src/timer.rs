@@ -52,6 +52,12 @@ impl Timer {
         }
     }
 
+    /// Whether it is the operating system's, and follows real time.
+    #[cfg(feature = "interval")]
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.kind, Kind::Native(_))
+    }
+
     /// The clock this timer follows.
     pub(crate) fn now(&self) -> Instant {
         match &self.kind {

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use osinterval::{Backend, MissedTickBehavior, OsInterval};
+use osinterval::{Backend, MissedTickBehavior, OsInterval, Precision, Spin};
 use tokio::time::Instant;
 
 const WATCHDOG: Duration = Duration::from_secs(3);
@@ -42,6 +42,46 @@ async fn the_schedule_is_start_plus_k_periods_and_never_early() {
         assert!(real_now() >= deadline, "tick {k} came early");
         assert_eq!(deadline, start + period * k);
     }
+}
+
+#[tokio::test]
+async fn the_precise_mode_is_never_early_either_and_keeps_its_bounds() {
+    let start = real_now() + ms(5);
+    let period = Duration::from_micros(500);
+    let cap = Duration::from_micros(60);
+    let spin = Spin::default().cap(cap);
+    let mut interval = OsInterval::builder(period).start_at(start).precision(spin).build().unwrap();
+    for k in 0..1_000_u32 {
+        let deadline = watched(interval.tick()).await;
+        assert!(real_now() >= deadline, "tick {k} came early");
+        assert_eq!(deadline, start + period * k);
+        assert_eq!(interval.lead().is_some(), interval.backend() != Backend::TokioSleep);
+        assert!(interval.lead().is_none_or(|lead| lead <= cap));
+    }
+    // A reset holds for it as well.
+    interval.reset_after(ms(3));
+    let due = interval.deadline();
+    assert_eq!(watched(interval.tick()).await, due);
+    assert!(real_now() >= due);
+}
+
+#[tokio::test]
+async fn the_precise_mode_loses_no_tick_when_ticks_are_dropped() {
+    let start = real_now() + ms(1);
+    let period = Duration::from_micros(700);
+    let mut interval = OsInterval::builder(period).start_at(start).precision(Precision::spin()).build().unwrap();
+    let mut delivered = 0_u32;
+    for _ in 0..1_000 {
+        tokio::select! {
+            biased;
+            deadline = interval.tick() => {
+                assert_eq!(deadline, start + period * delivered);
+                delivered += 1;
+            }
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    assert_eq!(watched(interval.tick()).await, start + period * delivered);
 }
 
 #[tokio::test]
