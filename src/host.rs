@@ -20,7 +20,7 @@ pub fn capture() -> Host {
         kernel: read("/proc/sys/kernel/osrelease"),
         preempt: preempt(),
         cpu_model: field("model name"),
-        cpus_online: std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+        cpus_online: cpus_online(&cpuinfo),
         affinity: os::affinity(),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         timer_slack_ns: os::timer_slack_ns(),
@@ -33,6 +33,14 @@ pub fn capture() -> Host {
             ("osjitter".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("tokio".to_owned(), env!("OSJITTER_TOKIO_VERSION").to_owned()),
         ]),
+    }
+}
+
+/// CPUs that the kernel lists; where it does not, those that this process may use.
+fn cpus_online(cpuinfo: &str) -> Option<u64> {
+    match cpuinfo.lines().filter(|l| l.starts_with("processor")).count() {
+        0 => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+        listed => Some(listed as u64),
     }
 }
 

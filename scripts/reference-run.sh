@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Measures this machine for results/, and puts the run into the README: the table and the picture come from the report,
+# never from a keyboard.
+#
+#   scripts/reference-run.sh NAME      measure into results/NAME, then as below
+#   scripts/reference-run.sh --readme NAME    only the README, from results/NAME/report.json
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+measure=true
+if [ "${1:-}" = --readme ]; then measure=false; shift; fi
+name=${1:?"which directory below results/?"}
+directory=results/$name
+
+cargo build --release --locked
+if $measure; then
+  target/release/osjitter run --period 500us --ticks 10000 --out "$directory"
+fi
+
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+target/release/osjitter report "$directory/report.json" --out "$table"
+
+python3 - "$directory" "$table" <<'PY'
+import json, re, sys
+directory, table = sys.argv[1], open(sys.argv[2]).read()
+report = json.load(open(f"{directory}/report.json"))
+host = report["host"]
+machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
+block = f"""![Lateness by percentile]({directory}/percentiles.svg)
+
+```text
+{table.rstrip()}
+```
+
+From [`{directory}/report.json`]({directory}/report.json): {machine}, {report['started_utc'][:10]}."""
+
+def put(file, name, text):
+    page = open(file).read()
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    page, n = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", page, flags=re.S)
+    assert n == 1, f"{file} has no block {name}"
+    open(file, "w").write(page)
+
+put("README.md", "reference run", block)
+name = directory.split("/")[-1]
+index = open("results/README.md").read()
+line = f"| [`{name}`]({name}/report.json) | {machine} | `osjitter run --period 500us --ticks 10000` |"
+if f"[`{name}`]" in index:
+    index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
+else:
+    index = index.rstrip("\n") + "\n" + line + "\n"
+open("results/README.md", "w").write(index)
+PY
