@@ -3,7 +3,7 @@
 # never from a keyboard.
 #
 #   scripts/reference-run.sh NAME      measure into results/NAME, then as below
-#   scripts/reference-run.sh --readme NAME    only the README, from results/NAME/report.json
+#   scripts/reference-run.sh --readme NAME    only the pictures and the README, from results/NAME/report.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,7 @@ fi
 
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
+target/release/osjitter report "$directory/report.json" --format svg --out "$directory"
 target/release/osjitter report "$directory/report.json" --out "$table"
 
 python3 - "$directory" "$table" <<'PY'

@@ -3,9 +3,17 @@
 /// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here without yellow, which fades on white.
-const COLOURS: [Rgb; 7] =
-    [(0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (0, 0, 0)];
+/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here with grey for yellow, which fades on white.
+const COLOURS: [Rgb; 8] = [
+    (0, 114, 178),
+    (230, 159, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (213, 94, 0),
+    (0, 0, 0),
+    (130, 130, 130),
+];
 
 /// The shape of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

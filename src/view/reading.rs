@@ -134,7 +134,11 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 fn fold(times: f64) -> String {
-    if times < 1.995 { format!("{times:.2} times") } else { format!("{} times", digits(times)) }
+    match times {
+        t if t < 1.995 => format!("{t:.2} times"),
+        t if t < 1_000.0 => format!("{} times", digits(t)),
+        t => format!("{:.1} thousand times", t / 1_000.0),
+    }
 }
 
 /// Two or three digits: more would claim more than a run tells.
@@ -146,11 +150,24 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Breaks text at spaces into lines of at most `width` characters.
+/// Words that belong to the number before them.
+const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
+
+/// Breaks text at spaces into lines of at most `width` characters, but never between a number and its unit.
 pub fn wrap(text: &str, width: usize) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(number) if UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':'])) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
     let mut lines = String::new();
     let mut used = 0;
-    for word in text.split_whitespace() {
+    for word in words {
         let length = word.chars().count();
         if used > 0 && used + 1 + length > width {
             lines.push('\n');
@@ -159,7 +176,7 @@ pub fn wrap(text: &str, width: usize) -> String {
             lines.push(' ');
             used += 1;
         }
-        lines.push_str(word);
+        lines.push_str(&word);
         used += length;
     }
     if used > 0 {
@@ -176,6 +193,7 @@ mod tests {
     fn text_is_wrapped_at_spaces() {
         assert_eq!(wrap("one two three four", 9), "one two\nthree\nfour\n");
         assert_eq!(wrap("", 9), "");
+        assert_eq!(wrap("late by 5 us.", 9), "late by\n5 us.\n", "a number keeps its unit");
     }
 
     #[test]
