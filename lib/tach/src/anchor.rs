@@ -30,6 +30,11 @@ impl Anchor {
             .fold(first, |best, next| if next.bracket_counts < best.bracket_counts { next } else { best })
     }
 
+    #[cfg(test)]
+    pub(crate) fn new(count: u64, std: Instant, bracket_counts: u64) -> Self {
+        Self { count, std, bracket_counts }
+    }
+
     /// The count.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -78,7 +78,10 @@ pub fn source() -> Source {
 #[cold]
 fn decided() -> Source {
     let trusted = DECISION.get_or_init(decide).is_ok();
-    STATE.store(if trusted { COUNTER } else { OS_CLOCK }, Ordering::Relaxed);
+    if STATE.swap(if trusted { COUNTER } else { OS_CLOCK }, Ordering::Relaxed) == UNKNOWN {
+        // Before the count that asked is read: every count of this thread lies after the first anchor.
+        crate::instant::begin();
+    }
     if trusted { COUNTER_SOURCE } else { Source::OsClock }
 }
 

@@ -1,0 +1,276 @@
+//! From counts to nanoseconds for the whole process: a line in pieces that is only ever continued.
+//!
+//! The line starts at an [`Anchor`] taken when the crate is first used. Each piece holds up to a *threshold*, a count by
+//! which the time since that anchor has doubled (or an hour has passed). The first conversion of a count beyond the
+//! threshold takes a new anchor, and adds a piece that begins at the threshold and meets the operating system's clock,
+//! as far as the anchors tell it, at the next one.
+//!
+//! - Nothing converted before is changed: no count beyond the threshold has been converted until the piece that holds
+//!   for it is there. So a span keeps its length for ever, and later is never less.
+//! - No error adds up: each piece aims at the clock, not at a rate. The line is off by a few brackets of an anchor, and
+//!   its rate by that over the time since the first anchor.
+//! - Nobody waits: an anchor costs microseconds, and in an hour's run some thirty are taken.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::anchor::Anchor;
+
+/// Pieces there is room for. Doubling from 20 us takes 28 to reach an hour; the rest is for the hours.
+const PIECES: usize = 1_024;
+/// So many are kept for doubling again, when a process lives for longer than the hours last.
+const LAST_PIECES: usize = 32;
+/// Least time between the first two anchors: the first rate is good to a bracket in this.
+const FIRST_BASELINE: Duration = Duration::from_micros(20);
+/// A piece is at most this long: the rate of a counter against a disciplined clock changes with the temperature.
+const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
+/// Slopes are nanoseconds per count times two to this power.
+const SLOPE_BITS: u32 = 50;
+
+#[derive(Debug)]
+struct Piece {
+    count: AtomicU64,
+    ns: AtomicU64,
+    slope: AtomicU64,
+}
+
+/// A line in pieces; see the module.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pieces: [Piece; PIECES],
+    /// Pieces that are complete; stored with `Release` after the piece.
+    len: AtomicUsize,
+    /// Conversions of counts beyond this one need a new piece first.
+    threshold: AtomicU64,
+    anchors: Mutex<Anchors>,
+}
+
+#[derive(Debug)]
+struct Anchors {
+    origin: Option<Anchor>,
+    last: Option<Anchor>,
+    /// The widest bracket of an anchor that a piece rests on.
+    bracket_ns: f64,
+}
+
+/// What is known of the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quality {
+    /// Nanoseconds per count, from the anchors.
+    pub(crate) ns_per_count: f64,
+    pub(crate) bracket_ns: f64,
+}
+
+impl Timeline {
+    pub(crate) const fn new() -> Self {
+        Self {
+            pieces: [const { Piece { count: AtomicU64::new(0), ns: AtomicU64::new(0), slope: AtomicU64::new(0) } };
+                PIECES],
+            len: AtomicUsize::new(0),
+            threshold: AtomicU64::new(0),
+            anchors: Mutex::new(Anchors { origin: None, last: None, bracket_ns: 0.0 }),
+        }
+    }
+
+    /// Takes the first anchor, unless it is there.
+    pub(crate) fn begin(&self, anchor: impl FnOnce() -> Anchor) {
+        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        anchors.origin.get_or_insert_with(anchor);
+    }
+
+    /// Nanoseconds from the first anchor to `count`; negative before it. Beyond the present it is an estimate, which
+    /// later pieces may change.
+    pub(crate) fn ns(&self, count: u64, now: impl Fn() -> u64, anchor: impl Fn() -> Anchor) -> i64 {
+        loop {
+            let threshold = self.threshold.load(Ordering::Acquire);
+            let begun = self.len.load(Ordering::Acquire) > 0;
+            // A count of the future needs no piece: nothing of what it converts to is kept.
+            if begun && (count <= threshold || now() <= threshold) {
+                return self.on_the_line(count);
+            }
+            self.extend(threshold, &now, &anchor);
+        }
+    }
+
+    fn on_the_line(&self, count: u64) -> i64 {
+        let len = self.len.load(Ordering::Acquire);
+        // Most counts are recent.
+        let piece = self.pieces[..len]
+            .iter()
+            .rev()
+            .find(|p| p.count.load(Ordering::Relaxed) <= count)
+            .unwrap_or(&self.pieces[0]);
+        let (start, ns, slope) = (
+            piece.count.load(Ordering::Relaxed),
+            piece.ns.load(Ordering::Relaxed),
+            piece.slope.load(Ordering::Relaxed),
+        );
+        let counts = i128::from(count) - i128::from(start);
+        let after = (counts * i128::from(slope)) >> SLOPE_BITS;
+        i64::try_from(i128::from(ns) + after).unwrap_or(if after < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Adds the piece that begins at `threshold`, unless another thread has.
+    #[cold]
+    fn extend(&self, threshold: u64, now: &impl Fn() -> u64, anchor: &impl Fn() -> Anchor) {
+        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let len = self.len.load(Ordering::Relaxed);
+        if len > 0 && self.threshold.load(Ordering::Relaxed) != threshold {
+            return;
+        }
+        let origin = *anchors.origin.get_or_insert_with(anchor);
+        let mut last = anchor();
+        while len == 0 && last.std().saturating_duration_since(origin.std()) < FIRST_BASELINE {
+            std::hint::spin_loop();
+            last = anchor();
+        }
+        let baseline = last.count().saturating_sub(origin.count()).max(1);
+        let mean_rate = (since(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE);
+        let longest = (LONGEST_PIECE.as_nanos() as f64 / mean_rate) as u64;
+        let step = if len < PIECES - LAST_PIECES { baseline.min(longest) } else { baseline };
+        // The last hour is a better witness of the present rate than last week, but for no longer than it lasted.
+        let rate = match anchors.last {
+            Some(recent) if len > 0 && last.count().saturating_sub(recent.count()) >= step => {
+                since(&last, &recent) / (last.count() - recent.count()) as f64
+            }
+            _ => mean_rate,
+        };
+        anchors.bracket_ns = anchors.bracket_ns.max(last.bracket_counts().max(origin.bracket_counts()) as f64 * rate);
+        anchors.last = Some(last);
+
+        let (start, start_ns) = if len == 0 { (origin.count(), 0) } else { (threshold, self.on_the_line(threshold)) };
+        let next = if len + 1 == PIECES { u64::MAX } else { last.count().saturating_add(step.max(1)) };
+        // Where the clock will be at the next threshold, as far as is known now. In whole numbers: the nanoseconds of
+        // some months are more than an `f64` counts.
+        let ahead_ns = (rate * (next - last.count()) as f64) as i128;
+        let aim_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
+        let exact = ((aim_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
+        let scaled_rate = rate * (1_u64 << SLOPE_BITS) as f64;
+        // A clock that was set back or stood still must not bend the line backwards.
+        let slope = exact.clamp((scaled_rate / 2.0) as i128, (scaled_rate * 2.0) as i128);
+
+        let piece = &self.pieces[len];
+        piece.count.store(start, Ordering::Relaxed);
+        piece.ns.store(u64::try_from(start_ns).unwrap_or(0), Ordering::Relaxed);
+        piece.slope.store(u64::try_from(slope).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.len.store(len + 1, Ordering::Release);
+        self.threshold.store(next, Ordering::Release);
+        debug_assert!(now() >= last.count());
+    }
+
+    pub(crate) fn quality(&self) -> Option<Quality> {
+        let anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let (origin, last) = anchors.origin.zip(anchors.last)?;
+        let counts = last.count().saturating_sub(origin.count()).max(1) as f64;
+        Some(Quality { ns_per_count: since(&last, &origin) / counts, bracket_ns: anchors.bracket_ns })
+    }
+
+    /// The count at `ns` after the first anchor: the inverse of [`Timeline::ns`], up to a rounding.
+    pub(crate) fn count_at(&self, ns: i64) -> u64 {
+        let len = self.len.load(Ordering::Acquire);
+        let begins_by = |p: &&Piece| i64::try_from(p.ns.load(Ordering::Relaxed)).is_ok_and(|start| start <= ns);
+        let piece = self.pieces[..len].iter().rev().find(begins_by).unwrap_or(&self.pieces[0]);
+        let after = i128::from(ns) - i128::from(piece.ns.load(Ordering::Relaxed));
+        let slope = i128::from(piece.slope.load(Ordering::Relaxed).max(1));
+        // Rounded up: what is added and taken away again is not less.
+        let counts = -((-after << SLOPE_BITS).div_euclid(slope));
+        u64::try_from(i128::from(piece.count.load(Ordering::Relaxed)) + counts).unwrap_or(if ns < 0 {
+            0
+        } else {
+            u64::MAX
+        })
+    }
+}
+
+fn since(later: &Anchor, earlier: &Anchor) -> f64 {
+    later.std().saturating_duration_since(earlier.std()).as_nanos() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+    use std::time::Instant;
+
+    /// A counter of 3 counts a nanosecond that reads its clock with an error of up to 20 ns, both ways.
+    struct Fake {
+        ns: Cell<u64>,
+        noise: Cell<u64>,
+        base: Instant,
+    }
+
+    impl Fake {
+        #[allow(clippy::disallowed_methods, reason = "any instant will do")]
+        fn new() -> Self {
+            Self { ns: Cell::new(0), noise: Cell::new(1), base: Instant::now() }
+        }
+
+        fn now(&self) -> u64 {
+            1_000 + self.ns.get() * 3
+        }
+
+        fn anchor(&self) -> Anchor {
+            self.ns.set(self.ns.get() + 2_000);
+            self.noise.set(self.noise.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            let error = self.noise.get() >> 59;
+            Anchor::new(self.now(), self.base + Duration::from_nanos(self.ns.get() + 20 - error), 120)
+        }
+    }
+
+    fn line(fake: &Fake) -> Timeline {
+        let timeline = Timeline::new();
+        timeline.begin(|| fake.anchor());
+        timeline
+    }
+
+    proptest! {
+        #[test]
+        fn spans_keep_their_length_and_the_line_follows_the_clock(
+            steps in proptest::collection::vec(prop_oneof![1_u64..1_000, 1_000_u64..10_000_000, 1_000_000_u64..10_000_000_000], 1..60)
+        ) {
+            let fake = Fake::new();
+            let timeline = line(&fake);
+            let mut seen: Vec<(u64, i64)> = Vec::new();
+            for step in steps {
+                fake.ns.set(fake.ns.get() + step);
+                let count = fake.now();
+                let ns = timeline.ns(count, || fake.now(), || fake.anchor());
+                // The first anchor was taken at 2,000 ns.
+                let truth = (count as i64 - 1_000) / 3 - 2_000;
+                prop_assert!((ns - truth).abs() <= 200, "{ns} against {truth}");
+                for &(count, before) in &seen {
+                    prop_assert_eq!(timeline.ns(count, || fake.now(), || fake.anchor()), before);
+                    prop_assert!(before <= ns);
+                }
+                seen.push((count, ns));
+            }
+        }
+
+        #[test]
+        fn counts_come_back_from_nanoseconds(step in 1_u64..10_000_000_000, ns in 0_i64..10_000_000_000) {
+            let fake = Fake::new();
+            let timeline = line(&fake);
+            fake.ns.set(step);
+            timeline.ns(fake.now(), || fake.now(), || fake.anchor());
+            let count = timeline.count_at(ns);
+            let again = timeline.on_the_line(count);
+            prop_assert!((again - ns).abs() <= 1, "{again} {ns}");
+        }
+    }
+
+    #[test]
+    fn it_goes_on_for_years() {
+        let fake = Fake::new();
+        let timeline = line(&fake);
+        let hour = 3_600_000_000_000;
+        for _ in 0..20 * 365 {
+            fake.ns.set(fake.ns.get() + 24 * hour);
+            let count = fake.now();
+            let ns = timeline.ns(count, || fake.now(), || fake.anchor());
+            assert!((ns - ((count as i64 - 1_000) / 3 - 2_000)).abs() < 1_000);
+        }
+        assert!(timeline.len.load(Ordering::Relaxed) <= PIECES);
+    }
+}
