@@ -153,7 +153,9 @@ fn apply(plan: &Plan) -> Result<Vec<Change>, String> {
         changed("timer slack of the measuring thread", from, format!("{slack_ns} ns"));
     }
     if plan.mlock {
-        os::lock_memory().map_err(|e| {
+        // A limit that the pages of today fit may have no room for the stack of one more thread.
+        let with_room = os::lock_memory().and_then(|()| std::thread::Builder::new().spawn(|| ()));
+        with_room.map_err(|e| {
             format!("cannot lock memory: {e}; it needs CAP_IPC_LOCK or a larger ulimit -l; nothing was run")
         })?;
         changed("memory of the process", "pageable".to_owned(), "locked".to_owned());
