@@ -22,6 +22,10 @@
 //! | Platform | Ticks from | [`Backend`] |
 //! |---|---|---|
 //! | Linux, Android | `timerfd`, armed for an absolute time | [`Backend::Timerfd`] |
+//! | macOS, iOS and their kin | kqueue, absolute and critical | [`Backend::Kqueue`] |
+//! | FreeBSD, NetBSD, OpenBSD, DragonFly | kqueue, the time left | [`Backend::Kqueue`] |
+//! | Windows 10 1803, Server 2019 and later | a high-resolution waitable timer | [`Backend::WaitableTimer`] |
+//! | older Windows | the thread pool's timer | [`Backend::ThreadpoolTimer`] |
 //! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
 //!
 //! - `OsInterval` has one descriptor of its own and takes two system calls a tick: one that arms it, one in which the

@@ -28,7 +28,7 @@ pub struct Expirations {
 /// periods have ended and when each was due; nothing is delivered twice, nothing is left out. There is no missed-tick
 /// behaviour and no reset: for those, and for one tick a period, there is `OsInterval`.
 ///
-/// The kernel repeats on Linux and Android (`timerfd`). Elsewhere, and without the feature `os-native`, the same
+/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue). Elsewhere, and without the feature `os-native`, the same
 /// sequence comes from a timer that is armed again for each tick.
 #[derive(Debug)]
 pub struct PeriodicInterval {
@@ -36,6 +36,8 @@ pub struct PeriodicInterval {
     period: Duration,
     /// Deadline of the first period that has not been reported.
     next: Instant,
+    /// Periods that the kernel has told of and that are not reported yet, because the clock has not reached them.
+    held: u64,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,7 @@ impl PeriodicInterval {
         } else {
             Source::Rearmed(Timer::new(Fallback::Never)?)
         };
-        Ok(Self { source, period, next: start })
+        Ok(Self { source, period, next: start, held: 0 })
     }
 
     /// Waits until at least one period has ended since the last tick.
@@ -96,11 +98,17 @@ impl PeriodicInterval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let count = match &mut self.source {
-            Source::Kernel(timer) => ready!(timer.poll_count(cx))?,
+            Source::Kernel(timer) => loop {
+                self.held += ready!(timer.poll_count(cx))?;
+                let count = self.held.min(ended(self.next.into_std(), real_now(), self.period));
+                if count > 0 {
+                    self.held -= count;
+                    break count;
+                }
+            },
             Source::Rearmed(timer) => {
                 ready!(timer.poll_until(cx, self.next.into_std()))?;
-                let late = timer.now().saturating_duration_since(self.next.into_std());
-                1 + u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX - 1)
+                ended(self.next.into_std(), timer.now(), self.period)
             }
         };
         budget.made_progress();
@@ -123,10 +131,16 @@ impl PeriodicInterval {
     /// What this interval ticks from.
     pub fn backend(&self) -> Backend {
         match &self.source {
-            Source::Kernel(_) => sys::NATIVE.unwrap_or(Backend::TokioSleep),
+            Source::Kernel(_) => sys::native().unwrap_or(Backend::TokioSleep),
             Source::Rearmed(timer) => timer.backend(),
         }
     }
+}
+
+/// Periods that have ended by `now`, the first of them due at `first`.
+fn ended(first: std::time::Instant, now: std::time::Instant, period: Duration) -> u64 {
+    let Some(late) = now.checked_duration_since(first) else { return 0 };
+    1 + u64::try_from(late.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
 /// `from` + `n` × `period`, exact; far in the future where that cannot be told.

@@ -36,7 +36,7 @@ enum Kind {
 impl Timer {
     /// A disarmed timer on the current runtime.
     pub(crate) fn new(fallback: Fallback) -> io::Result<Self> {
-        let native = sys::NATIVE.map(|_| on_runtime(sys::OneShot::new));
+        let native = sys::native().map(|_| on_runtime(sys::OneShot::new));
         let kind = match (native, fallback) {
             (Some(Ok(timer)), _) => Kind::Native(timer),
             (Some(Err(error)), Fallback::Never) => return Err(error),
@@ -47,7 +47,7 @@ impl Timer {
 
     pub(crate) fn backend(&self) -> Backend {
         match &self.kind {
-            Kind::Native(_) => sys::NATIVE.unwrap_or(Backend::TokioSleep),
+            Kind::Native(_) => sys::native().unwrap_or(Backend::TokioSleep),
             Kind::Tokio(_) => Backend::TokioSleep,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Every file provides, with the same meaning:
 //!
-//! - `NATIVE: Option<Backend>`: what it is, or `None` where there is nothing native.
+//! - `native() -> Option<Backend>`: what it is, or `None` where there is nothing native.
 //! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current runtime, which is known to
 //!   exist.
 //! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: to fire once, not before `deadline`, at once if
@@ -17,15 +17,58 @@
 //! A backend only talks to its kernel: deadlines, policy and the check against the clock live above it.
 #![cfg_attr(not(feature = "periodic"), allow(dead_code, reason = "one feature uses a part of a backend"))]
 
+#[cfg(any(
+    test,
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+    target_os = "dragonfly"
+))]
+mod kqueue_time;
+
+// The ladder: the first that holds is the backend.
+#[cfg(any(not(feature = "os-native"), osinterval_force_fallback))]
+#[path = "none.rs"]
+mod imp;
+
 #[cfg(all(feature = "os-native", not(osinterval_force_fallback), any(target_os = "linux", target_os = "android")))]
 #[path = "timerfd.rs"]
 mod imp;
 
-#[cfg(not(all(
+#[cfg(all(
     feature = "os-native",
     not(osinterval_force_fallback),
-    any(target_os = "linux", target_os = "android")
-)))]
+    any(
+        target_vendor = "apple",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd",
+        target_os = "dragonfly"
+    )
+))]
+#[path = "kqueue.rs"]
+mod imp;
+
+#[cfg(all(feature = "os-native", not(osinterval_force_fallback), windows))]
+#[path = "windows.rs"]
+mod imp;
+
+#[cfg(all(
+    feature = "os-native",
+    not(osinterval_force_fallback),
+    not(any(
+        any(target_os = "linux", target_os = "android"),
+        any(
+            target_vendor = "apple",
+            target_os = "freebsd",
+            target_os = "netbsd",
+            target_os = "openbsd",
+            target_os = "dragonfly"
+        ),
+        windows
+    ))
+))]
 #[path = "none.rs"]
 mod imp;
 

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 
-pub(crate) const NATIVE: Option<Backend> = None;
 pub(crate) const KERNEL_PERIODIC: bool = false;
+
+pub(crate) fn native() -> Option<Backend> {
+    None
+}
 
 #[derive(Debug)]
 pub(crate) enum OneShot {}

@@ -13,8 +13,11 @@ use tokio::io::unix::AsyncFd;
 
 use crate::backend::Backend;
 
-pub(crate) const NATIVE: Option<Backend> = Some(Backend::Timerfd);
 pub(crate) const KERNEL_PERIODIC: bool = true;
+
+pub(crate) fn native() -> Option<Backend> {
+    Some(Backend::Timerfd)
+}
 
 /// A timer whose expiration is seen through the runtime's poller and never read: arming sets its count back to zero,
 /// and the caller's look at the clock tells what an expiration was worth.

@@ -1,0 +1,240 @@
+//! Windows: a high-resolution waitable timer (Windows 10 1803, Server 2019 and later), otherwise the thread pool's timer.
+//!
+//! Both tell the task through a callback on a thread of the system's pool. A callback only says that something fired:
+//! which arming it was, and whether the deadline has come, the caller finds out from the clock.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use windows_sys::Win32::Foundation::{CloseHandle, FILETIME, HANDLE};
+use windows_sys::Win32::System::Threading::{
+    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CloseThreadpoolTimer, CloseThreadpoolWait, CreateThreadpoolTimer,
+    CreateThreadpoolWait, CreateWaitableTimerExW, PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT, SetThreadpoolTimer,
+    SetThreadpoolWait, SetWaitableTimer, TIMER_ALL_ACCESS, WaitForThreadpoolTimerCallbacks,
+    WaitForThreadpoolWaitCallbacks,
+};
+
+use crate::backend::Backend;
+
+pub(crate) const KERNEL_PERIODIC: bool = false;
+
+/// Which of the two it is: found out once per process, by making one.
+pub(crate) fn native() -> Option<Backend> {
+    Some(if high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
+}
+
+fn high_resolution() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    !cfg!(osinterval_force_threadpool) && *FOUND.get_or_init(|| Handle::high_resolution_timer().is_ok())
+}
+
+/// What callback and task share.
+#[derive(Debug, Default)]
+struct Shared {
+    fired: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Shared {
+    fn fire(&self) {
+        self.fired.store(true, Ordering::Release);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.fired.swap(false, Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        // The flag is set before the lock is taken over there: either it is seen here, or the waker is seen there.
+        if self.fired.swap(false, Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        match &mut *waker {
+            Some(known) if known.will_wake(cx.waker()) => {}
+            other => *other = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct OneShot {
+    // Dropped first: no callback runs after that, so `shared` outlives all of them.
+    timer: Timer,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+enum Timer {
+    Waitable { wait: Wait, handle: Handle },
+    Pool(PoolTimer),
+}
+
+impl OneShot {
+    pub(crate) fn new() -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let context = Arc::as_ptr(&shared);
+        let timer = if high_resolution() {
+            let handle = Handle::high_resolution_timer()?;
+            Timer::Waitable { wait: Wait::new(context)?, handle }
+        } else {
+            Timer::Pool(PoolTimer::new(context)?)
+        };
+        Ok(Self { timer, shared })
+    }
+
+    pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
+        // An expiration that nobody has seen belongs to an earlier arming.
+        self.shared.fired.store(false, Ordering::Relaxed);
+        let due = relative_due(deadline);
+        match &mut self.timer {
+            Timer::Waitable { wait, handle } => {
+                // SAFETY: the handle is an open timer, `due` is ours and only read, and there is no completion routine.
+                let set = unsafe { SetWaitableTimer(handle.0, &due, 0, None, null(), 0) };
+                if set == 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // SAFETY: both objects are open; a wait that is still registered is replaced.
+                unsafe { SetThreadpoolWait(wait.0, handle.0, null()) };
+            }
+            Timer::Pool(timer) => {
+                let bits = due.cast_unsigned();
+                let due = FILETIME { dwLowDateTime: bits as u32, dwHighDateTime: (bits >> 32) as u32 };
+                // SAFETY: the timer is open, and `due` is ours and only read; no period, no window to be late in.
+                unsafe { SetThreadpoolTimer(timer.0, &due, 0, 0) };
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.poll(cx).map(Ok)
+    }
+}
+
+/// The time left in units of 100 ns, negative as the interface has it for relative times, rounded up: never early, and
+/// at least one, since zero would be an absolute time.
+#[allow(clippy::disallowed_methods, reason = "the time left is told to the kernel")]
+fn relative_due(deadline: Instant) -> i64 {
+    const UNIT_NS: u128 = 100;
+    let left: Duration = deadline.saturating_duration_since(Instant::now());
+    -i64::try_from(left.as_nanos().div_ceil(UNIT_NS).max(1)).unwrap_or(i64::MAX)
+}
+
+/// An owned handle.
+#[derive(Debug)]
+struct Handle(HANDLE);
+
+// SAFETY: a handle of a kernel object may be used and closed from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: through a shared reference nothing is done with it.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    fn high_resolution_timer() -> io::Result<Self> {
+        // SAFETY: no security attributes and no name: both pointers may be null.
+        let handle =
+            unsafe { CreateWaitableTimerExW(null(), null(), CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, TIMER_ALL_ACCESS) };
+        if handle.is_null() { Err(io::Error::last_os_error()) } else { Ok(Self(handle)) }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: this is the only owner of an open handle.
+        unsafe { CloseHandle(self.0) };
+    }
+}
+
+/// A registered wait of the thread pool.
+#[derive(Debug)]
+struct Wait(PTP_WAIT);
+
+// SAFETY: an object of the thread pool may be used and closed from any thread.
+unsafe impl Send for Wait {}
+// SAFETY: through a shared reference nothing is done with it.
+unsafe impl Sync for Wait {}
+
+impl Wait {
+    /// `context` must outlive the wait.
+    fn new(context: *const Shared) -> io::Result<Self> {
+        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means the default pool.
+        let wait = unsafe { CreateThreadpoolWait(Some(wait_fired), context.cast_mut().cast(), null()) };
+        if wait == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(wait)) }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        // SAFETY: the wait is open and this is its only owner. It is unregistered, callbacks that have not begun are
+        // cancelled, and those under way are waited for, so that none sees a freed context.
+        unsafe {
+            SetThreadpoolWait(self.0, null_mut(), null());
+            WaitForThreadpoolWaitCallbacks(self.0, 1);
+            CloseThreadpoolWait(self.0);
+        }
+    }
+}
+
+/// A timer of the thread pool.
+#[derive(Debug)]
+struct PoolTimer(PTP_TIMER);
+
+// SAFETY: an object of the thread pool may be used and closed from any thread.
+unsafe impl Send for PoolTimer {}
+// SAFETY: through a shared reference nothing is done with it.
+unsafe impl Sync for PoolTimer {}
+
+impl PoolTimer {
+    /// `context` must outlive the timer.
+    fn new(context: *const Shared) -> io::Result<Self> {
+        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means the default pool.
+        let timer = unsafe { CreateThreadpoolTimer(Some(timer_fired), context.cast_mut().cast(), null()) };
+        if timer == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(timer)) }
+    }
+}
+
+impl Drop for PoolTimer {
+    fn drop(&mut self) {
+        // SAFETY: as for `Wait`: disarmed, cancelled or waited for, closed, by the only owner.
+        unsafe {
+            SetThreadpoolTimer(self.0, null(), 0, 0);
+            WaitForThreadpoolTimerCallbacks(self.0, 1);
+            CloseThreadpoolTimer(self.0);
+        }
+    }
+}
+
+unsafe extern "system" fn wait_fired(_: PTP_CALLBACK_INSTANCE, context: *mut c_void, _: PTP_WAIT, _: u32) {
+    // SAFETY: the context is the `Shared` of the `OneShot` that owns the wait, which is alive until no callback is.
+    unsafe { &*context.cast::<Shared>() }.fire();
+}
+
+unsafe extern "system" fn timer_fired(_: PTP_CALLBACK_INSTANCE, context: *mut c_void, _: PTP_TIMER) {
+    // SAFETY: as in `wait_fired`.
+    unsafe { &*context.cast::<Shared>() }.fire();
+}
+
+/// No repetition of the kernel's is used: a late reader could not tell how many periods have ended.
+#[derive(Debug)]
+pub(crate) enum Periodic {}
+
+impl Periodic {
+    pub(crate) fn new(_first: Instant, _period: Duration) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn poll_count(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        match *self {}
+    }
+}
