@@ -157,6 +157,9 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
+    /// What it sleeps by.
+    pub const BACKEND: &'static str = "clock_nanosleep";
+
     /// Pairs `Instant` with the kernel's clock: the tightest of several bracketed reads.
     #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
     pub fn new() -> io::Result<Self> {

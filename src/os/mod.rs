@@ -9,7 +9,7 @@
 //! - `timer_slack_ns()`, `set_timer_slack_ns(ns)`: of the calling thread;
 //! - `sched()`, `set_sched(class)`: scheduling class of the calling thread;
 //! - `lock_memory()`, `available_memory()`;
-//! - `Sleeper`: sleeps the calling thread until an instant, by the kernel's absolute sleep.
+//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]

@@ -1,15 +1,28 @@
-//! Platforms without an implementation of their own: everything says that it is not known here.
+//! Every platform but Linux: what a process uses and a thread that sleeps; the rest says that it is not known here.
 
 use std::io;
 use std::time::Instant;
 
-use super::{Sched, Usage};
+use super::Sched;
+#[cfg(not(any(unix, windows)))]
+use super::Usage;
+
+#[cfg(unix)]
+#[path = "usage_unix.rs"]
+mod used;
+#[cfg(windows)]
+#[path = "usage_windows.rs"]
+mod used;
+
+#[cfg(any(unix, windows))]
+pub use used::usage;
 
 fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Not known here.
+#[cfg(not(any(unix, windows)))]
 pub fn usage() -> Usage {
     Usage::default()
 }
@@ -67,18 +80,28 @@ pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }
 
-/// Absolute sleep of a bare thread: not to be had here.
+/// Sleeps the calling thread for the time left: what the standard library makes of it on this platform.
 #[derive(Debug)]
 pub struct Sleeper(());
 
 impl Sleeper {
-    /// Always an error.
+    /// What it sleeps by.
+    pub const BACKEND: &'static str = "std::thread::sleep";
+
+    /// There is nothing to prepare.
     pub fn new() -> io::Result<Self> {
-        unsupported()
+        Ok(Self(()))
     }
 
-    /// Never reached: there is no `Sleeper`.
-    pub fn sleep_until(&self, _deadline: Instant) -> io::Result<()> {
-        unsupported()
+    /// Sleeps until `deadline`; returns at once if it has passed.
+    #[allow(clippy::disallowed_methods, reason = "the sleep that is measured")]
+    pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Booking, Place, Schedule, Subject, Ticker};
 use crate::os;
 
-/// `clock_nanosleep` on absolute deadlines.
+/// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
@@ -25,7 +25,10 @@ impl Subject for Nanosleep {
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let sleeper = os::Sleeper::new()?;
         let inherited_slack_ns = os::timer_slack_ns();
-        os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
+        // Only where there is such a thing as slack.
+        if inherited_slack_ns.is_some() {
+            os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
+        }
         Ok(Self { schedule, sleeper, next: 0, inherited_slack_ns })
     }
 }
@@ -42,7 +45,7 @@ impl Ticker for Nanosleep {
     }
 
     fn backend(&self) -> String {
-        "clock_nanosleep".to_owned()
+        os::Sleeper::BACKEND.to_owned()
     }
 }
 

@@ -150,7 +150,7 @@ subjects! {
     "tokio-timeout", tokio_timers::Timeout, true,
         "tokio::time::timeout_at around a future that never ends";
     "nanosleep", bare::Nanosleep, true,
-        "control: a thread in clock_nanosleep, absolute, timer slack 1 ns";
+        "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
     "spin", bare::Spin, true,
         "control: a thread that spins on the kernel's clock";
 }

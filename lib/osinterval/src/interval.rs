@@ -1,6 +1,5 @@
 //! `OsInterval`: tokio's interval, ticking from the operating system.
 
-use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -9,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
 use crate::precision::{Lead, Precision};
-use crate::timer::{Timer, later};
+use crate::schedule::{Schedule, interval_surface};
+use crate::timer::Timer;
 
 pub use cadence::MissedTickBehavior;
 
@@ -127,17 +127,11 @@ impl Builder {
             Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, self.period)),
             _ => None,
         };
-        Ok(OsInterval {
-            timer,
-            wake: before(deadline, lead.as_ref()),
-            waited: false,
-            lead,
-            deadline,
-            period: self.period,
-            behavior: self.behavior,
-            tolerance: self.tolerance,
-            missed: 0,
-        })
+        let schedule =
+            Schedule { deadline, period: self.period, behavior: self.behavior, tolerance: self.tolerance, missed: 0 };
+        let mut interval = OsInterval { timer, schedule, lead, wake: deadline, waited: false };
+        interval.aim();
+        Ok(interval)
     }
 }
 
@@ -154,18 +148,15 @@ impl Builder {
 #[derive(Debug)]
 pub struct OsInterval {
     timer: Timer,
-    /// When the next tick is due.
-    deadline: Instant,
+    schedule: Schedule,
+    lead: Option<Lead>,
     /// What the timer is armed for: the deadline, or the lead before it.
     wake: Instant,
     /// Whether the task has waited for the timer since `wake` was set: only then its lateness is the timer's.
     waited: bool,
-    lead: Option<Lead>,
-    period: Duration,
-    behavior: MissedTickBehavior,
-    tolerance: Duration,
-    missed: u64,
 }
+
+interval_surface!(OsInterval);
 
 impl OsInterval {
     /// Begins an interval of `period`.
@@ -209,17 +200,6 @@ impl OsInterval {
         Self::builder(period).start_at(start).build()
     }
 
-    /// Waits for the next tick and returns its deadline, which is in the past by then.
-    ///
-    /// # Cancel safety
-    /// Dropping the future before it is ready loses nothing: the next call waits for the same tick.
-    ///
-    /// # Panics
-    /// As [`OsInterval::poll_tick`].
-    pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
-    }
-
     /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken then, or
     /// earlier if a `reset` method moves it.
     ///
@@ -241,19 +221,9 @@ impl OsInterval {
         }
         budget.made_progress();
         self.learn();
-        let due = self.deadline;
-        // The next tick of a tick that is not missed is worked out before the deadline, not after it.
-        let punctual = self.scheduled(later(due.into_std(), self.period, due.into_std()).into());
         let now = self.watch();
-        let late = now.saturating_duration_since(due.into_std());
-        let step = cadence::next(self.behavior, late, self.period, self.tolerance);
-        if step.acted {
-            self.missed += 1;
-            self.schedule(later(due.into_std(), step.after, now).into());
-        } else {
-            (self.deadline, self.wake) = punctual;
-            self.waited = false;
-        }
+        let due = self.schedule.observe(now);
+        self.aim();
         Poll::Ready(due)
     }
 
@@ -267,85 +237,27 @@ impl OsInterval {
     /// The clock, once it has reached the deadline: in the precise mode the rest of the lead is watched away here.
     fn watch(&self) -> std::time::Instant {
         let mut now = self.timer.now();
-        while now < self.deadline.into_std() {
+        while now < self.schedule.deadline.into_std() {
             std::hint::spin_loop();
             now = self.timer.now();
         }
         now
     }
 
-    /// A deadline, and what the timer is to be armed for.
-    fn scheduled(&self, deadline: Instant) -> (Instant, Instant) {
-        (deadline, before(deadline, self.lead.as_ref()))
-    }
-
-    fn schedule(&mut self, deadline: Instant) {
-        (self.deadline, self.wake) = self.scheduled(deadline);
+    /// The deadline has moved: what the timer is to be armed for.
+    fn aim(&mut self) {
+        let deadline = self.schedule.deadline;
+        self.wake = self.lead.as_ref().and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline);
         self.waited = false;
     }
 
-    /// Moves the next tick to one period from now.
-    pub fn reset(&mut self) {
-        self.reset_after(self.period);
+    fn now(&self) -> std::time::Instant {
+        self.timer.now()
     }
 
-    /// Moves the next tick to now.
-    pub fn reset_immediately(&mut self) {
-        self.reset_after(Duration::ZERO);
-    }
-
-    /// Moves the next tick to `after` from now.
-    pub fn reset_after(&mut self, after: Duration) {
-        let now = self.timer.now();
-        self.reset_at(later(now, after, now).into());
-    }
-
-    /// Moves the next tick to `deadline`; later ticks follow from there.
-    ///
-    /// Costs no system call unless a task waits for a tick, and then one, so that the task is woken at the new time.
-    ///
-    /// # Panics
-    /// If a task waits and the operating system refuses to arm the timer again, which it has no reason to.
-    pub fn reset_at(&mut self, deadline: Instant) {
-        self.schedule(deadline);
-        if let Err(error) = self.timer.moved(self.wake.into_std()) {
-            panic!("cannot arm the timer of an interval: {error}");
-        }
-    }
-
-    /// The period.
-    pub fn period(&self) -> Duration {
-        self.period
-    }
-
-    /// When the next tick is due.
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// What is done about missed ticks.
-    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
-        self.behavior
-    }
-
-    /// Sets what is done about missed ticks.
-    pub fn set_missed_tick_behavior(&mut self, behavior: impl Into<MissedTickBehavior>) {
-        self.behavior = behavior.into();
-    }
-
-    /// How late a tick must be observed to count as missed.
-    pub fn tolerance(&self) -> Duration {
-        self.tolerance
-    }
-
-    /// Sets how late a tick must be observed to count as missed.
-    pub fn set_tolerance(&mut self, tolerance: Duration) {
-        self.tolerance = tolerance;
-    }
-
-    /// Ticks so far that were observed later than the tolerance: those on which the missed-tick behaviour acted.
-    pub fn missed(&self) -> u64 {
-        self.missed
+    fn moved(&mut self) -> io::Result<()> {
+        self.aim();
+        self.timer.moved(self.wake.into_std())
     }
 
     /// How long before a deadline the timer is to wake the task, as learnt so far; `None` outside the precise mode.
@@ -357,9 +269,4 @@ impl OsInterval {
     pub fn backend(&self) -> Backend {
         self.timer.backend()
     }
-}
-
-/// The lead before a deadline.
-fn before(deadline: Instant, lead: Option<&Lead>) -> Instant {
-    lead.and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline)
 }

@@ -31,6 +31,7 @@
 //! - `OsInterval` has one descriptor of its own and takes two system calls a tick: one that arms it, one in which the
 //!   runtime waits. It has every missed-tick behaviour of tokio's interval, with equal meaning.
 //!   With `Precision::spin()` its ticks come within tens of nanoseconds, for a few per cent of one core.
+//! - `IntervalGroup` serves any number of intervals from one timer, together within a settable resolution.
 //! - `PeriodicInterval` leaves the repetition to the kernel, and tells at each tick how many periods have passed.
 //!
 //! # Never early
@@ -51,24 +52,30 @@
 //!
 //! # Features
 //!
-//! `interval` (`OsInterval`), `periodic` (`PeriodicInterval`) and `os-native` (the operating system's timers) are on by
-//! default.
+//! `interval` (`OsInterval`, `IntervalGroup`), `periodic` (`PeriodicInterval`) and `os-native` (the operating system's
+//! timers) are on by default; `stream` makes intervals streams.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(feature = "interval")]
+mod group;
 #[cfg(feature = "interval")]
 mod interval;
 #[cfg(feature = "periodic")]
 mod periodic;
 #[cfg(feature = "interval")]
 mod precision;
+#[cfg(feature = "interval")]
+mod schedule;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod sys;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod timer;
 
 pub use backend::{Backend, Fallback};
+#[cfg(feature = "interval")]
+pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 #[cfg(feature = "interval")]
 pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at, try_interval, try_interval_at};
 #[cfg(feature = "periodic")]

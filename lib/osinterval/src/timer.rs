@@ -102,6 +102,12 @@ impl Timer {
         }
     }
 
+    /// As [`Timer::moved`], where `deadline` is earlier than what it is armed for.
+    #[cfg(feature = "interval")]
+    pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
+        if self.armed.is_some_and(|armed| deadline < armed) { self.moved(deadline) } else { Ok(()) }
+    }
+
     /// The deadline has moved: a task that waits is woken at the new one. Costs nothing where none waits.
     #[cfg(feature = "interval")]
     pub(crate) fn moved(&mut self, deadline: Instant) -> io::Result<()> {

@@ -88,12 +88,13 @@ impl Conversion {
         i64::try_from(after_first + first_after_origin).unwrap_or(if after_first < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, and the
-    /// rounding to a whole nanosecond of the clock and of the result. The anchors' own error enters linearly, so
+    /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, one
+    /// count, and the rounding to a whole nanosecond of the clock and of the result. The anchors' own error enters linearly, so
     /// between them it is never more than at the worse of the two; a rate that varies in between is not in it.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
-        let half = u128::from(self.bracket_counts) * u128::from(self.ns) / u128::from(self.counts) / 2;
+        let counts = u128::from(self.bracket_counts) + 2;
+        let half = (counts * u128::from(self.ns)).div_ceil(u128::from(self.counts) * 2);
         u64::try_from(half).unwrap_or(u64::MAX).saturating_add(2)
     }
 

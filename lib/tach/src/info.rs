@@ -27,7 +27,7 @@ pub fn info() -> Info {
     let _ = ns(crate::count());
     let quality = timeline().quality();
     let rate_hz = quality.map_or(1e9, |q| 1e9 / q.ns_per_count);
-    // Two anchors, each by a bracket, carried on to a threshold twice as far away.
-    let error_bound_ns = quality.map_or(0, |q| (4.0 * q.bracket_ns).ceil() as u64 + 2);
+    // Two anchors, each by a bracket and a count, carried on to a threshold twice as far away.
+    let error_bound_ns = quality.map_or(0, |q| (4.0 * (q.bracket_ns + q.ns_per_count)).ceil() as u64 + 2);
     Info { source, rate_hz, error_bound_ns, why_not_counter: why_not_counter() }
 }

@@ -1,0 +1,370 @@
+//! Many intervals, one timer.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use cadence::MissedTickBehavior;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::backend::{Backend, Fallback};
+use crate::schedule::{Schedule, interval_surface};
+use crate::timer::{Timer, later, real_now};
+
+/// Expirations this close together are served together, unless set otherwise.
+const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
+
+/// Any number of intervals from one timer of the operating system.
+///
+/// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the runtime for itself. That
+/// is right for a few; a thousand of them cost more than tokio's wheel, and their number is limited by that of
+/// descriptors. A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines of a
+/// slot together, at its end: a tick is up to the resolution later than it might be, and never early.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// let group = osinterval::IntervalGroup::new()?;
+/// let mut fast = group.interval(Duration::from_millis(1));
+/// let mut slow = group.interval(Duration::from_millis(3));
+/// tokio::join!(fast.tick(), slow.tick());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+///
+/// A clone is the same group. Its timer is served by a task on the runtime on which the group was made, which ends with
+/// the last clone and the last interval.
+#[derive(Clone, Debug)]
+pub struct IntervalGroup {
+    group: Arc<Group>,
+}
+
+/// What an [`IntervalGroup`] is made from; [`IntervalGroup::builder`] begins one.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct GroupBuilder {
+    resolution: Duration,
+    fallback: Fallback,
+}
+
+impl GroupBuilder {
+    /// Length of a slot: how much later a tick may be so that it is served together with others. 100 us unless set; at
+    /// least 1 ns.
+    pub fn resolution(mut self, resolution: Duration) -> Self {
+        self.resolution = resolution.max(Duration::from_nanos(1));
+        self
+    }
+
+    /// What to do where the operating system refuses a timer; the error is returned unless set.
+    pub fn fallback(mut self, fallback: Fallback) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Makes the group, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Builder::build`](crate::Builder::build).
+    pub fn build(self) -> io::Result<IntervalGroup> {
+        let timer = Timer::new(self.fallback)?;
+        let shared = Arc::new(Shared {
+            native: timer.is_native(),
+            backend: timer.backend(),
+            origin: timer.now(),
+            resolution: self.resolution,
+            state: Mutex::new(State {
+                timer,
+                slots: BTreeMap::new(),
+                members: Vec::new(),
+                vacant: Vec::new(),
+                spare: Vec::new(),
+                failed: false,
+            }),
+        });
+        let driver = tokio::spawn(drive(Arc::clone(&shared))).abort_handle();
+        Ok(IntervalGroup { group: Arc::new(Group { shared, driver }) })
+    }
+}
+
+impl IntervalGroup {
+    /// A group with the default resolution.
+    ///
+    /// # Errors
+    /// As [`Builder::build`](crate::Builder::build).
+    pub fn new() -> io::Result<Self> {
+        Self::builder().build()
+    }
+
+    /// Begins a group.
+    pub fn builder() -> GroupBuilder {
+        GroupBuilder { resolution: DEFAULT_RESOLUTION, fallback: Fallback::default() }
+    }
+
+    /// An interval of this group that ticks at once, then every `period`.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> GroupInterval {
+        self.interval_at(self.group.shared.now().into(), period)
+    }
+
+    /// An interval of this group that ticks at `start`, then every `period`.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> GroupInterval {
+        assert!(!period.is_zero(), "`period` must be non-zero");
+        let schedule = Schedule {
+            deadline: start,
+            period,
+            behavior: MissedTickBehavior::default(),
+            tolerance: cadence::DEFAULT_TOLERANCE,
+            missed: 0,
+        };
+        let member = self.group.shared.lock().join();
+        GroupInterval { group: Arc::clone(&self.group), member, schedule }
+    }
+
+    /// Length of a slot.
+    pub fn resolution(&self) -> Duration {
+        self.group.shared.resolution
+    }
+
+    /// What the group ticks from.
+    pub fn backend(&self) -> Backend {
+        self.group.shared.backend
+    }
+}
+
+/// An interval of an [`IntervalGroup`]: the surface of [`OsInterval`](crate::OsInterval), served together with others.
+#[derive(Debug)]
+pub struct GroupInterval {
+    group: Arc<Group>,
+    member: usize,
+    schedule: Schedule,
+}
+
+interval_surface!(GroupInterval);
+
+impl GroupInterval {
+    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken at the end of the
+    /// slot of that deadline, or earlier if a `reset` method moves it. A tick takes from tokio's cooperative budget.
+    ///
+    /// # Panics
+    /// If the runtime on which the group was made is shutting down.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        let budget = ready!(tokio::task::coop::poll_proceed(cx));
+        let now = self.now();
+        if now < self.schedule.deadline.into_std() {
+            if let Err(error) = self.group.shared.wait(self.member, self.schedule.deadline.into_std(), cx.waker()) {
+                panic!("the timer of a group failed; is its runtime shutting down? {error}");
+            }
+            return Poll::Pending;
+        }
+        budget.made_progress();
+        Poll::Ready(self.schedule.observe(now))
+    }
+
+    /// What the group ticks from.
+    pub fn backend(&self) -> Backend {
+        self.group.shared.backend
+    }
+
+    fn now(&self) -> std::time::Instant {
+        self.group.shared.now()
+    }
+
+    fn moved(&mut self) -> io::Result<()> {
+        self.group.shared.moved(self.member, self.schedule.deadline.into_std())
+    }
+}
+
+impl Drop for GroupInterval {
+    fn drop(&mut self) {
+        let waker = self.group.shared.lock().leave(self.member);
+        // What a waker does when it is dropped is its own affair: not under the lock.
+        drop(waker);
+    }
+}
+
+/// The shared part and the task that serves it; the task ends with the last owner of this.
+#[derive(Debug)]
+struct Group {
+    shared: Arc<Shared>,
+    driver: AbortHandle,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    native: bool,
+    backend: Backend,
+    /// End of slot 0.
+    origin: std::time::Instant,
+    resolution: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    timer: Timer,
+    /// Members that wait, by the slot at whose end they are woken. A member that has moved on since stays listed until
+    /// then, and is passed over.
+    slots: BTreeMap<u64, Vec<usize>>,
+    members: Vec<Member>,
+    /// Places in `members` that are free.
+    vacant: Vec<usize>,
+    /// Emptied lists, to be filled again: in a steady state nothing is allocated.
+    spare: Vec<Vec<usize>>,
+    /// The timer failed, or its runtime has gone: nobody would be woken.
+    failed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// The slot whose end it waits for.
+    slot: Option<u64>,
+    waker: Option<Waker>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> std::time::Instant {
+        if self.native { real_now() } else { Instant::now().into_std() }
+    }
+
+    /// The slot at whose end a deadline has passed.
+    fn slot(&self, deadline: std::time::Instant) -> u64 {
+        let after = deadline.saturating_duration_since(self.origin).as_nanos();
+        u64::try_from(after.div_ceil(self.resolution.as_nanos())).unwrap_or(u64::MAX)
+    }
+
+    /// The end of a slot.
+    fn end(&self, slot: u64, now: std::time::Instant) -> std::time::Instant {
+        const NANOS: u128 = 1_000_000_000;
+        let after = self.resolution.as_nanos().saturating_mul(u128::from(slot));
+        let after = Duration::new(u64::try_from(after / NANOS).unwrap_or(u64::MAX), (after % NANOS) as u32);
+        later(self.origin, after, now)
+    }
+
+    /// The member waits for its deadline.
+    fn wait(&self, member: usize, deadline: std::time::Instant, waker: &Waker) -> io::Result<()> {
+        let slot = self.slot(deadline);
+        let mut state = self.lock();
+        if state.failed {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let place = &mut state.members[member];
+        let previous = match &place.waker {
+            Some(known) if known.will_wake(waker) => None,
+            _ => place.waker.replace(waker.clone()),
+        };
+        // Listed for that slot or an earlier one: it is woken then, and asks again. So however often a deadline is put
+        // off, a member is listed once.
+        let listed = place.slot.is_some_and(|listed| listed <= slot);
+        let result = if listed { Ok(()) } else { self.enlist(&mut state, member, slot) };
+        drop(state);
+        drop(previous);
+        result
+    }
+
+    /// The member's deadline has moved: if it waits, it is woken at the new one.
+    fn moved(&self, member: usize, deadline: std::time::Instant) -> io::Result<()> {
+        let slot = self.slot(deadline);
+        let mut state = self.lock();
+        let place = &state.members[member];
+        let later_than_listed = place.slot.is_none_or(|listed| listed <= slot);
+        if place.waker.is_none() || later_than_listed { Ok(()) } else { self.enlist(&mut state, member, slot) }
+    }
+
+    fn enlist(&self, state: &mut State, member: usize, slot: u64) -> io::Result<()> {
+        let State { slots, spare, members, timer, .. } = state;
+        members[member].slot = Some(slot);
+        let first = slots.first_key_value().is_none_or(|(first, _)| slot < *first);
+        slots.entry(slot).or_insert_with(|| spare.pop().unwrap_or_default()).push(member);
+        // Armed for a later slot, or for none: the driver is woken earlier.
+        if first { timer.bring_forward(self.end(slot, self.now())) } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn join(&mut self) -> usize {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.members.push(Member::default());
+            self.members.len() - 1
+        })
+    }
+
+    fn leave(&mut self, member: usize) -> Option<Waker> {
+        self.vacant.push(member);
+        let place = &mut self.members[member];
+        place.slot = None;
+        place.waker.take()
+    }
+
+    /// Moves the wakers of all slots up to `now` into `due`.
+    fn collect(&mut self, now: u64, due: &mut Vec<Waker>) {
+        while let Some(entry) = self.slots.first_entry().filter(|entry| *entry.key() <= now) {
+            let (slot, mut listed) = entry.remove_entry();
+            for member in listed.drain(..) {
+                let place = &mut self.members[member];
+                if place.slot == Some(slot) {
+                    place.slot = None;
+                    due.extend(place.waker.take());
+                }
+            }
+            self.spare.push(listed);
+        }
+    }
+}
+
+/// Serves the timer of a group until it is aborted.
+async fn drive(shared: Arc<Shared>) {
+    /// Says so when the driver ends, however that comes about.
+    struct Ended<'a>(&'a Shared);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            let mut state = self.0.lock();
+            state.failed = true;
+            let wakers: Vec<Waker> = state.members.iter_mut().filter_map(|m| m.waker.take()).collect();
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+    let ended = Ended(&shared);
+    let mut due = Vec::new();
+    let _: io::Result<()> = poll_fn(|cx| {
+        let mut state = shared.lock();
+        let result = loop {
+            let now = shared.now();
+            // A slot has ended when its end has passed: rounding down.
+            let passed = now.saturating_duration_since(shared.origin).as_nanos() / shared.resolution.as_nanos();
+            state.collect(u64::try_from(passed).unwrap_or(u64::MAX), &mut due);
+            let next = state.slots.first_key_value().map(|(slot, _)| *slot);
+            let until = next.map_or_else(|| later(now, Duration::MAX, now), |slot| shared.end(slot, now));
+            match state.timer.poll_until(cx, until) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+                Poll::Pending => break Poll::Pending,
+            }
+        };
+        drop(state);
+        due.drain(..).for_each(Waker::wake);
+        result
+    })
+    .await;
+    drop(ended);
+}
