@@ -133,6 +133,8 @@ subjects! {
         "the same with missed-tick behaviour Skip";
     "os-interval-precise", os_interval::Precise, true,
         "OsInterval in its precise mode: awake a learnt lead before the deadline";
+    "os-interval-group", os_interval::Grouped, false,
+        "an interval of an IntervalGroup: one timer for all, slots of 100 us";
     "periodic-interval", os_interval::KernelPeriodic, true,
         "PeriodicInterval: a timer that the kernel arms again by itself";
     "tokio-interval", tokio_timers::Interval<tokio_timers::Burst>, true,

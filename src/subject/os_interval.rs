@@ -4,7 +4,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use osinterval::{Expirations, MissedTickBehavior, OsInterval, PeriodicInterval, Precision};
+use osinterval::{
+    Expirations, GroupInterval, IntervalGroup, MissedTickBehavior, OsInterval, PeriodicInterval, Precision,
+};
 use tokio::time::Instant;
 
 use super::bare::ordinal;
@@ -105,6 +107,38 @@ impl Ticker for Precise {
     fn backend(&self) -> String {
         let mode = if self.interval.lead().is_some() { " and a lead" } else { "" };
         format!("{}{mode}", self.interval.backend())
+    }
+}
+
+/// An interval of an `IntervalGroup`, alone in it.
+pub struct Grouped {
+    interval: GroupInterval,
+    next: u64,
+}
+
+impl Subject for Grouped {
+    const PLACE: Place = Place::Tokio;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let group = IntervalGroup::new()?;
+        Ok(Self { interval: group.interval_at(schedule.start.into(), schedule.period), next: 0 })
+    }
+}
+
+impl Ticker for Grouped {
+    type Event = Instant;
+
+    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
+        Ok(self.interval.tick().await)
+    }
+
+    fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        format!("{}, shared", self.interval.backend())
     }
 }
 

@@ -133,3 +133,95 @@ macro_rules! interval_surface {
     };
 }
 pub(crate) use interval_surface;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// tokio's rule as its documentation and its behaviour have it, on plain nanoseconds: a tick observed more than 5 ms
+    /// late is missed, and only a missed tick asks the behaviour.
+    fn tokio_next(behavior: MissedTickBehavior, due: u64, now: u64, period: u64) -> u64 {
+        const TOLERANCE: u64 = 5_000_000;
+        if now <= due + TOLERANCE {
+            return due + period;
+        }
+        match behavior {
+            MissedTickBehavior::Burst => due + period,
+            MissedTickBehavior::Delay => now + period,
+            MissedTickBehavior::Skip => now + period - (now - due) % period,
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// The next tick is observed this long after its deadline.
+        Observe { late: u64 },
+        /// The deadline is moved to this long after the latest observation.
+        Reset { after: u64 },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let late = prop_oneof![
+            Just(0),
+            Just(4_999_999),
+            Just(5_000_000),
+            Just(5_000_001),
+            0_u64..5_000_000,
+            5_000_000_u64..200_000_000,
+            // Whole multiples of round periods.
+            (1_u64..100).prop_map(|n| n * 1_000_000),
+        ];
+        prop_oneof![
+            6 => late.prop_map(|late| Step::Observe { late }),
+            1 => (0_u64..50_000_000).prop_map(|after| Step::Reset { after }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        #[allow(clippy::disallowed_methods, reason = "any instant will do for an origin")]
+        fn deadlines_are_those_of_tokio(
+            behavior in prop_oneof![
+                Just(MissedTickBehavior::Burst),
+                Just(MissedTickBehavior::Delay),
+                Just(MissedTickBehavior::Skip)
+            ],
+            period in prop_oneof![
+                Just(500_000_u64),
+                Just(1_000_000),
+                Just(5_000_000),
+                Just(50_000_000),
+                1_u64..100_000_000,
+            ],
+            steps in proptest::collection::vec(step(), 1..60),
+        ) {
+            let origin = std::time::Instant::now();
+            let at = |ns: u64| origin + Duration::from_nanos(ns);
+            let mut schedule = Schedule {
+                deadline: origin.into(),
+                period: Duration::from_nanos(period),
+                behavior,
+                tolerance: cadence::DEFAULT_TOLERANCE,
+                missed: 0,
+            };
+            let (mut due, mut now, mut missed) = (0, 0, 0);
+            for step in steps {
+                match step {
+                    Step::Observe { late } => {
+                        now = due + late;
+                        prop_assert_eq!(schedule.observe(at(now)), at(due).into());
+                        missed += u64::from(late > 5_000_000);
+                        due = tokio_next(behavior, due, now, period);
+                    }
+                    Step::Reset { after } => {
+                        due = now + after;
+                        schedule.deadline = at(due).into();
+                    }
+                }
+                prop_assert_eq!(schedule.deadline, at(due).into());
+                prop_assert_eq!(schedule.missed, missed);
+            }
+        }
+    }
+}

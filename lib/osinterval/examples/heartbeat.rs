@@ -1,0 +1,18 @@
+//! A heartbeat every 250 ms that prints how late each beat was.
+//!
+//! `cargo run --release --example heartbeat -- 8` for eight beats.
+#![allow(clippy::print_stdout, reason = "an example speaks")]
+
+use std::time::Duration;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let beats: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(8);
+    let mut interval = osinterval::try_interval(Duration::from_millis(250))?;
+    println!("ticking from {}", interval.backend());
+    for beat in 0..beats {
+        let deadline = interval.tick().await;
+        println!("beat {beat}: {:?} late", deadline.elapsed());
+    }
+    Ok(())
+}
