@@ -1,0 +1,134 @@
+//! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON object.
+//!
+//! `peers-osinterval ticks WHICH N` only ticks N times at 1 ms, for `strace`.
+
+mod contender;
+mod crowd;
+
+use std::time::Duration;
+
+use contender::{Contender, Round, run};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+const US: fn(u64) -> Duration = Duration::from_micros;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, which, n] = &arguments[..]
+        && mode == "ticks"
+    {
+        let contender = Contender::named(which).expect("a contender of that name");
+        run(contender, US(1_000), n.parse().expect("a number of ticks"), 0, Duration::ZERO);
+        return;
+    }
+    let report = json!({
+        "cpu_per_tick_500us": cpu_per_tick(),
+        "lateness_100us": lateness(),
+        "precise_500us": precise(),
+        "crowd_1000_at_10ms": crowd::compare(),
+        "crowd_10000_under_1024_descriptors": crowd::many_under_a_limit(),
+    });
+    println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
+}
+
+/// One round of each contender, in random order, with one phase for all.
+fn interleaved(
+    contenders: &[Contender],
+    period: Duration,
+    ticks: u64,
+    warmup: u64,
+    random: &mut SmallRng,
+) -> Vec<Round> {
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    order.shuffle(random);
+    let phase = US(1_000).mul_f64(random.random());
+    let mut rounds: Vec<Option<Round>> = contenders.iter().map(|_| None).collect();
+    for i in order {
+        rounds[i] = Some(run(contenders[i], period, ticks, warmup, phase));
+    }
+    rounds.into_iter().flatten().collect()
+}
+
+fn cpu_per_tick() -> Value {
+    const PAIRS: usize = 40;
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut compare = |ours, theirs| {
+        let mut ratios = Vec::new();
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let rounds = interleaved(&[ours, theirs], US(500), 1_000, 0, &mut random);
+            ratios.push(rounds[0].cpu_ns_per_tick() / rounds[1].cpu_ns_per_tick());
+            a.push(rounds[0].cpu_ns_per_tick());
+            b.push(rounds[1].cpu_ns_per_tick());
+        }
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|q| quantile(&mut ratios, q));
+        json!({ "pairs": PAIRS, "ours_ns": quantile(&mut a, 0.5), "theirs_ns": quantile(&mut b, 0.5),
+                "ratio_median": middle, "ratio_quartiles": [low, high] })
+    };
+    json!({
+        "OsInterval / tokio-osinterval": compare(Contender::OsInterval, Contender::PeerOneShot),
+        "PeriodicInterval / tokio-osinterval's": compare(Contender::Periodic, Contender::PeerPeriodic),
+        "OsInterval / tokio::time::Interval": compare(Contender::OsInterval, Contender::Tokio),
+    })
+}
+
+fn lateness() -> Value {
+    const ROUNDS: usize = 40;
+    let mut random = SmallRng::seed_from_u64(2);
+    let contenders = [Contender::OsInterval, Contender::Periodic, Contender::PeerOneShot];
+    let mut ratios = Vec::new();
+    let mut p50: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
+    for _ in 0..ROUNDS {
+        let rounds = interleaved(&contenders, US(100), 1_000, 50, &mut random);
+        let medians: Vec<f64> = rounds.iter().map(|r| r.lateness(0.5)).collect();
+        ratios.push(medians[0] / medians[1].min(medians[2]));
+        medians.iter().zip(&mut p50).for_each(|(m, all)| all.push(*m));
+    }
+    json!({
+        "rounds": ROUNDS,
+        "OsInterval_p50_ns": quantile(&mut p50[0], 0.5),
+        "PeriodicInterval_p50_ns": quantile(&mut p50[1], 0.5),
+        "tokio_osinterval_p50_ns": quantile(&mut p50[2], 0.5),
+        "ratio_to_the_better_median": quantile(&mut ratios, 0.5),
+    })
+}
+
+/// Only rounds count in which the machine could do it: the spinning thread had p90 of at most 200 ns, and the sleeping
+/// thread a p90 below the cap of the lead.
+fn precise() -> Value {
+    const WANTED: usize = 10;
+    const MOST: usize = 100;
+    const LEAD_CAP_NS: f64 = 100_000.0;
+    let mut random = SmallRng::seed_from_u64(3);
+    let contenders =
+        [Contender::Precise, Contender::OsInterval, Contender::SpinSleep, Contender::Spin, Contender::Nanosleep];
+    let mut kept: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut tried = 0;
+    while kept[0].len() < WANTED && tried < MOST {
+        tried += 1;
+        let rounds = interleaved(&contenders, US(500), 250, 20, &mut random);
+        if rounds[3].lateness(0.9) <= 200.0 && rounds[4].lateness(0.9) < LEAD_CAP_NS {
+            rounds.into_iter().zip(&mut kept).for_each(|(round, kept)| kept.push(round));
+        }
+    }
+    let of = |rounds: &[Round]| {
+        let middle = |f: &dyn Fn(&Round) -> f64| quantile(&mut rounds.iter().map(f).collect::<Vec<_>>(), 0.5);
+        json!({ "p50_ns": middle(&|r| r.lateness(0.5)), "p90_ns": middle(&|r| r.lateness(0.9)),
+                "core_percent": middle(&|r| r.core_percent()) })
+    };
+    let mut result = json!({ "rounds_tried": tried, "rounds_kept": kept[0].len() });
+    for (contender, rounds) in contenders.iter().zip(&kept) {
+        result[contender.name()] = of(rounds);
+    }
+    result
+}
+
+/// Nearest rank; sorts.
+fn quantile(values: &mut [f64], q: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = (q * values.len() as f64).ceil().max(1.0) as usize;
+    values.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
