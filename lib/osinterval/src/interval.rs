@@ -221,9 +221,14 @@ impl OsInterval {
         }
         budget.made_progress();
         self.learn();
-        let now = self.watch();
-        let due = self.schedule.observe(now);
+        let due = self.schedule.deadline;
+        // The next tick is worked out before this one's deadline, not after it: what follows the deadline is short.
+        self.schedule.go_on();
         self.aim();
+        let now = self.watch(due.into_std());
+        if self.schedule.mend(due, now) {
+            self.aim();
+        }
         Poll::Ready(due)
     }
 
@@ -234,10 +239,10 @@ impl OsInterval {
         }
     }
 
-    /// The clock, once it has reached the deadline: in the precise mode the rest of the lead is watched away here.
-    fn watch(&self) -> std::time::Instant {
+    /// The clock, once it has reached `due`: in the precise mode the rest of the lead is watched away here.
+    fn watch(&self, due: std::time::Instant) -> std::time::Instant {
         let mut now = self.timer.now();
-        while now < self.schedule.deadline.into_std() {
+        while now < due {
             std::hint::spin_loop();
             now = self.timer.now();
         }

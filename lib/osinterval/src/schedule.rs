@@ -22,11 +22,31 @@ impl Schedule {
     /// The tick is observed at `now`, not before its deadline: returns that, and goes on to the next.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
         let due = self.deadline;
-        let late = now.saturating_duration_since(due.into_std());
-        let step = cadence::next(self.behavior, late, self.period, self.tolerance);
-        self.missed += u64::from(step.acted);
-        self.deadline = later(due.into_std(), step.after, now).into();
+        self.go_on();
+        self.mend(due, now);
         due
+    }
+
+    /// Goes on to the next tick, as if this one were observed at its deadline.
+    pub(crate) fn go_on(&mut self) {
+        let due = self.deadline.into_std();
+        self.deadline = later(due, self.period, due).into();
+    }
+
+    /// The tick that was due at `due`, from which the schedule has gone on, was observed at `now`: where that was too
+    /// late, the missed-tick behaviour decides. Returns whether it has moved the deadline.
+    #[inline]
+    pub(crate) fn mend(&mut self, due: Instant, now: std::time::Instant) -> bool {
+        let late = now.saturating_duration_since(due.into_std());
+        late > self.tolerance && self.act(due, late, now)
+    }
+
+    #[cold]
+    fn act(&mut self, due: Instant, late: Duration, now: std::time::Instant) -> bool {
+        let step = cadence::next(self.behavior, late, self.period, self.tolerance);
+        let next = later(due.into_std(), step.after, now).into();
+        self.missed += u64::from(step.acted);
+        std::mem::replace(&mut self.deadline, next) != next
     }
 }
 
