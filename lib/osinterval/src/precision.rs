@@ -36,7 +36,7 @@ impl Precision {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Spin {
-    /// Share of the ticks that should find the task awake before the deadline, between 0 and 1 (0.95). More means more
+    /// Share of the ticks that should find the task awake before the deadline, between 0 and 1 (0.92). More means more
     /// punctual ticks, and more time spent waiting in a loop.
     pub quantile: f64,
     /// The lead is never shorter than this (1 us).
@@ -49,7 +49,7 @@ pub struct Spin {
 
 impl Default for Spin {
     fn default() -> Self {
-        Self { quantile: 0.95, floor: Duration::from_micros(1), cap: Duration::from_micros(200), share: 0.2 }
+        Self { quantile: 0.92, floor: Duration::from_micros(1), cap: Duration::from_micros(200), share: 0.2 }
     }
 }
 

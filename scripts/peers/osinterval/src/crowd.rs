@@ -13,13 +13,19 @@ const PERIOD: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    Group,
+    /// One timer, with slots of so many microseconds.
+    Group(u64),
     Tokio,
     OneEach,
 }
 
-const KINDS: [(Kind, &str); 3] =
-    [(Kind::Group, "IntervalGroup"), (Kind::Tokio, "tokio::time::Interval"), (Kind::OneEach, "OsInterval each")];
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Tokio, "tokio::time::Interval"),
+    (Kind::Group(100), "IntervalGroup, slots of 100 us"),
+    (Kind::Group(250), "IntervalGroup, slots of 250 us"),
+    (Kind::Group(500), "IntervalGroup, slots of 500 us"),
+    (Kind::OneEach, "OsInterval each"),
+];
 
 struct Outcome {
     cpu_ns_per_tick: f64,
@@ -31,7 +37,8 @@ fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Ou
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let late: Arc<Mutex<Vec<u64>>> = Arc::new(Mutex::new(Vec::with_capacity((count * ticks) as usize)));
     let cpu = runtime.block_on(async {
-        let group = IntervalGroup::new()?;
+        let slot_us = if let Kind::Group(slot_us) = kind { slot_us } else { 100 };
+        let group = IntervalGroup::builder().resolution(Duration::from_micros(slot_us)).build()?;
         let start = tokio::time::Instant::now() + Duration::from_millis(50);
         let mut tasks = Vec::new();
         for i in 0..count {
@@ -42,7 +49,7 @@ fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Ou
                 late.lock().expect("no panic").push(late_ns);
             };
             tasks.push(match kind {
-                Kind::Group => {
+                Kind::Group(_) => {
                     let mut interval = group.interval_at(first, PERIOD);
                     tokio::spawn(async move {
                         for _ in 0..ticks {
@@ -102,7 +109,7 @@ pub fn compare() -> Value {
                 p99[i].push(outcome.p99_ns);
             }
         }
-        let ratio = |i: usize| quantile(&mut cpu[i].iter().zip(&cpu[1]).map(|(a, b)| a / b).collect::<Vec<_>>(), 0.5);
+        let ratio = |i: usize| quantile(&mut cpu[i].iter().zip(&cpu[0]).map(|(a, b)| a / b).collect::<Vec<_>>(), 0.5);
         let ratios: Vec<f64> = (0..KINDS.len()).map(ratio).collect();
         for (i, (_, name)) in KINDS.iter().enumerate() {
             result[phases][name] = json!({

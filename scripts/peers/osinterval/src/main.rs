@@ -1,6 +1,7 @@
 //! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON object.
 //!
-//! `peers-osinterval ticks WHICH N` only ticks N times at 1 ms, for `strace`.
+//! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only ticks N times at 1 ms,
+//! for `strace`.
 
 mod contender;
 mod crowd;
@@ -24,13 +25,19 @@ fn main() {
         run(contender, US(1_000), n.parse().expect("a number of ticks"), 0, Duration::ZERO);
         return;
     }
-    let report = json!({
-        "cpu_per_tick_500us": cpu_per_tick(),
-        "lateness_100us": lateness(),
-        "precise_500us": precise(),
-        "crowd_1000_at_10ms": crowd::compare(),
-        "crowd_10000_under_1024_descriptors": crowd::many_under_a_limit(),
-    });
+    let experiments: [(&str, fn() -> Value); 5] = [
+        ("cpu_per_tick_500us", cpu_per_tick),
+        ("lateness_100us", lateness),
+        ("precise_500us", precise),
+        ("crowd_1000_at_10ms", crowd::compare),
+        ("crowd_10000_under_1024_descriptors", crowd::many_under_a_limit),
+    ];
+    let mut report = json!({});
+    for (name, experiment) in experiments {
+        if arguments.is_empty() || arguments.iter().any(|a| a == name) {
+            report[name] = experiment();
+        }
+    }
     println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
 }
 
