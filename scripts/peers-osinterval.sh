@@ -42,7 +42,11 @@ fi
 python3 - "$json" >"$directory/peers-osinterval.md" <<'PY'
 import json, sys
 r = json.load(open(sys.argv[1]))
-us = lambda ns: f"{ns / 1000:.3g} us" if ns >= 1000 else f"{ns:.0f} ns"
+def us(ns):
+    for unit, size in (("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
 print(f"# osinterval beside others\n\nOn {r['machine']}, one run, interleaved; made by `scripts/peers-osinterval.sh`.\n")
 print("| System calls per tick at 1 ms | |\n|---|---|")
 for name, n in r["syscalls_per_tick_1ms"].items():

@@ -14,7 +14,10 @@ directory=results/$name
 
 cargo build --release --locked
 if $measure; then
-  target/release/osjitter run --period 500us --ticks 10000 --out "$directory"
+  # What a run takes by itself, and the group.
+  target/release/osjitter run --period 500us --ticks 10000 --out "$directory" \
+    --subject os-interval --subject os-interval-precise --subject os-interval-group --subject periodic-interval \
+    --subject tokio-interval --subject tokio-sleep-reused --subject tokio-timeout --subject nanosleep --subject spin
 fi
 
 table=$(mktemp)
@@ -46,7 +49,7 @@ def put(file, name, text):
 put("README.md", "reference run", block)
 name = directory.split("/")[-1]
 index = open("results/README.md").read()
-line = f"| [`{name}`]({name}/report.json) | {machine} | `osjitter run --period 500us --ticks 10000` |"
+line = f"| [`{name}`]({name}/report.json) | {machine} | `osjitter run --period 500us --ticks 10000`, and the group |"
 if f"[`{name}`]" in index:
     index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
 else:

@@ -110,6 +110,9 @@ pub struct RunArgs {
     /// Where tokio subjects run: current-thread, multi-thread or multi-thread:N
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<String>,
+    /// Let N of each tokio subject tick at once, phases spread over the period; each records the ticks
+    #[arg(long, value_name = "N", value_parser = crate::units::count)]
+    pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,

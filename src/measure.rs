@@ -19,10 +19,12 @@ use tach::{Anchor, Conversion};
 
 use crate::os::{self, Usage};
 use crate::plan::{self, Runtime};
-use crate::subject::{self, Place, Schedule, Subject, Ticker, Visitor};
+use crate::subject::{self, Booking, Place, Schedule, Subject, Ticker, Visitor};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
 const LEAD: Duration = Duration::from_millis(2);
+/// And so much for each instance, the making of which takes a system call or two.
+const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
 /// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
 const LEAST_PHASE: Duration = Duration::from_millis(1);
 /// Rounds longer than this count their ticks for whoever shows progress.
@@ -44,14 +46,10 @@ pub struct MeasuredRound {
     pub index: u64,
     /// Place within the round's order.
     pub slot: u64,
-    /// Deadline of tick 0.
-    pub start: Instant,
     /// The random part of the start.
     pub phase: Duration,
-    /// The samples, in nanoseconds.
-    pub samples: RoundSamples,
-    /// Ticks that ran, warm-up included: what the cost is shared among.
-    pub ticks_run: u64,
+    /// What each instance did; at least one.
+    pub instances: Vec<Instance>,
     /// What the round cost.
     pub cost: Cost,
     /// What the ticks came from.
@@ -62,6 +60,17 @@ pub struct MeasuredRound {
     pub error_bound_ns: u64,
     /// Whether it was stopped before its last tick.
     pub stopped: bool,
+}
+
+/// What one of the tickers of a round did.
+#[derive(Debug)]
+pub struct Instance {
+    /// Deadline of tick 0.
+    pub start: Instant,
+    /// The samples, in nanoseconds.
+    pub samples: RoundSamples,
+    /// Ticks that ran, warm-up included: what the cost is shared among.
+    pub ticks_run: u64,
 }
 
 /// What a round cost, from the moment its runtime was ready to its last tick.
@@ -134,14 +143,16 @@ impl Visitor for OneRound<'_> {
             Grid { period_ns: self.scenario.period_ns, first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
         let total = grid.first_tick + grid.ticks;
         let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
-        let recorder =
-            Recorder::try_with_capacity(capacity).map_err(|_| "not enough memory for its samples".to_owned())?;
+        let recorders = (0..self.scenario.instances)
+            .map(|_| Recorder::try_with_capacity(capacity))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| "not enough memory for its samples".to_owned())?;
         let job = Job {
             period: Duration::from_nanos(grid.period_ns),
             phase: self.phase,
             last_tick: total - 1,
             counted: Duration::from_nanos(grid.period_ns) * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
-            recorder,
+            recorders,
             shared: Arc::clone(self.shared),
         };
         let raw = match S::PLACE {
@@ -168,17 +179,23 @@ struct Job {
     phase: Duration,
     last_tick: u64,
     counted: bool,
-    recorder: Recorder,
+    /// One for each instance.
+    recorders: Vec<Recorder>,
     shared: Arc<Shared>,
 }
 
 /// What a round leaves behind, before anything is converted.
 struct RawRound {
-    recorder: Recorder,
-    start: Instant,
+    tracks: Vec<Track>,
     anchors: (Anchor, Anchor),
     cost: Cost,
     backend: String,
+}
+
+/// The recording of one instance.
+struct Track {
+    start: Instant,
+    recorder: Recorder,
     stopped: bool,
 }
 
@@ -212,49 +229,93 @@ thread_local! {
     static UNPARKED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// One round: the loop itself.
+/// One round: accounting around the loop, or around as many loops as there are instances, a task each.
 #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
 async fn drive<S: Subject>(job: Job) -> io::Result<RawRound> {
-    let Job { period, phase, last_tick, counted, mut recorder, shared } = job;
+    let Job { period, phase, last_tick, counted, recorders, shared } = job;
     shared.ticks.store(0, Ordering::Relaxed);
+    let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
     let before = Snapshot::take();
     let start_anchor = Anchor::take();
-    let schedule = Schedule { start: Instant::now() + LEAD + phase, period };
-    let mut ticker = pin!(S::ticker(schedule)?);
-    let backend = ticker.backend();
+    let start = Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase;
+    let spread = |i: u32| Schedule { start: start + period * i / instances, period };
+    let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
+    let tickers = S::tickers(&schedules)?;
+    let backend = tickers.first().map_or(String::new(), Ticker::backend);
+    let limits = Limits { last_tick, counted, parks_until_due: S::PARKS_UNTIL_DUE };
     UNPARKED.set(None);
-    let mut stopped = false;
-    loop {
-        let event = ticker.as_mut().wait().await?;
-        let wake_count = tach::ordered_count();
-        let booking = ticker.as_mut().book(event);
-        let unpark_count = UNPARKED.take().filter(|_| S::PARKS_UNTIL_DUE);
-        recorder.push(RawSample { tick: booking.tick, expirations: booking.expirations, wake_count, unpark_count });
-        if booking.tick >= last_tick {
-            break;
+    let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
+        let track = Track { start: schedule.start, recorder, stopped: false };
+        ticking(ticker, track, limits, Arc::clone(&shared))
+    });
+    let mut tracks = Vec::with_capacity(schedules.len());
+    if instances == 1 {
+        for one in loops {
+            tracks.push(one.await?);
         }
-        if counted {
-            shared.ticks.store(booking.tick + 1, Ordering::Relaxed);
-        }
-        if shared.stop.load(Ordering::Relaxed) {
-            stopped = true;
-            break;
+    } else {
+        let tasks: Vec<_> = loops.map(tokio::spawn).collect();
+        for task in tasks {
+            tracks.push(task.await.map_err(io::Error::other)??);
         }
     }
     let end_anchor = Anchor::take();
     let cost = Snapshot::take().since(&before);
-    Ok(RawRound { recorder, start: schedule.start, anchors: (start_anchor, end_anchor), cost, backend, stopped })
+    Ok(RawRound { tracks, anchors: (start_anchor, end_anchor), cost, backend })
+}
+
+/// When a loop ends, and what it does beside ticking.
+#[derive(Clone, Copy)]
+struct Limits {
+    last_tick: u64,
+    counted: bool,
+    parks_until_due: bool,
+}
+
+/// The loop itself.
+async fn ticking<T: Ticker>(ticker: T, mut track: Track, limits: Limits, shared: Arc<Shared>) -> io::Result<Track> {
+    let mut ticker = pin!(ticker);
+    loop {
+        let event = ticker.as_mut().wait().await?;
+        let wake_count = tach::ordered_count();
+        let Booking { tick, expirations } = ticker.as_mut().book(event);
+        let unpark_count = UNPARKED.take().filter(|_| limits.parks_until_due);
+        track.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
+        if tick >= limits.last_tick {
+            return Ok(track);
+        }
+        if limits.counted {
+            shared.ticks.store(tick + 1, Ordering::Relaxed);
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            track.stopped = true;
+            return Ok(track);
+        }
+    }
 }
 
 /// Turns counts into nanoseconds on the grid.
 fn finish(raw: RawRound, grid: Grid, phase: Duration) -> Result<MeasuredRound, String> {
     let (first, last) = &raw.anchors;
     let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
-    let ns = |count: u64| conversion.ns_since(count, raw.start);
-    let wakeups: Vec<Wakeup> = raw
-        .recorder
-        .samples()
-        .iter()
+    let instances = raw.tracks.iter().map(|track| instance(track, &conversion, grid));
+    Ok(MeasuredRound {
+        index: 0,
+        slot: 0,
+        phase,
+        instances: instances.collect::<Result<_, _>>()?,
+        cost: raw.cost,
+        backend: raw.backend,
+        rate_hz: conversion.rate_hz(),
+        error_bound_ns: conversion.error_bound_ns(),
+        stopped: raw.tracks.iter().any(|track| track.stopped),
+    })
+}
+
+fn instance(track: &Track, conversion: &Conversion, grid: Grid) -> Result<Instance, String> {
+    let ns = |count: u64| conversion.ns_since(count, track.start);
+    let samples = track.recorder.samples().iter();
+    let wakeups: Vec<Wakeup> = samples
         .map(|s| Wakeup {
             tick: s.tick,
             expirations: s.expirations,
@@ -264,21 +325,9 @@ fn finish(raw: RawRound, grid: Grid, phase: Duration) -> Result<MeasuredRound, S
         .collect();
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
     // A round that was stopped asked only for what it came to.
-    let asked = if raw.stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
+    let asked = if track.stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
     let samples = RoundSamples::book(Grid { ticks: asked, ..grid }, &wakeups).map_err(|e| e.to_string())?;
-    Ok(MeasuredRound {
-        index: 0,
-        slot: 0,
-        start: raw.start,
-        phase,
-        samples,
-        ticks_run,
-        cost: raw.cost,
-        backend: raw.backend,
-        rate_hz: conversion.rate_hz(),
-        error_bound_ns: conversion.error_bound_ns(),
-        stopped: raw.stopped,
-    })
+    Ok(Instance { start: track.start, samples, ticks_run })
 }
 
 struct Snapshot {
@@ -341,7 +390,7 @@ mod tests {
                 phase: Duration::ZERO,
                 last_tick: ticks - 1,
                 counted: true,
-                recorder: Recorder::with_capacity(usize::try_from(ticks).unwrap()),
+                recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
                 shared: Arc::clone(self.shared),
             };
             let mut pushed = 0;
@@ -350,7 +399,7 @@ mod tests {
                     Place::Thread => on_thread::<S>(job),
                     Place::Tokio => on_tokio::<S>(job, Runtime::CurrentThread),
                 };
-                pushed = raw.unwrap().recorder.samples().len();
+                pushed = raw.unwrap().tracks[0].recorder.samples().len();
             });
             assert!(pushed > 0, "the loop ran");
             counted.count_total

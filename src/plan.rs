@@ -121,8 +121,15 @@ fn scenario(
         return Err(format!("a round of {round_ticks} ticks of {} is longer than a year", units::short(period)));
     }
     let place = runtime.as_deref().map_or(String::new(), |r| format!("/{r}"));
+    // A bare thread is a control: one is enough.
+    let instances = if runtime.is_some() { options.instances.unwrap_or(1) } else { 1 };
+    if !(1..=MAX_INSTANCES).contains(&instances) {
+        return Err(format!("{instances} instances; give 1 to {MAX_INSTANCES}"));
+    }
+    let many = if instances > 1 { format!("*{instances}") } else { String::new() };
     Ok(Scenario {
-        id: format!("{name}@{}{place}", units::short(period)),
+        id: format!("{name}{many}@{}{place}", units::short(period)),
+        instances,
         subject: name.to_owned(),
         period_ns: u64::try_from(period.as_nanos()).expect("at most an hour"),
         ticks,
@@ -131,6 +138,9 @@ fn scenario(
         runtime,
     })
 }
+
+/// More instances than this are a slip of the keyboard.
+const MAX_INSTANCES: u64 = 100_000;
 
 /// No round is longer than a year.
 const MAX_ROUND_NS: u64 = 365 * 24 * 3_600_000_000_000;

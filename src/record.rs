@@ -4,10 +4,9 @@ use std::time::Instant;
 
 use jitterstat::histogram;
 use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool, Warning};
-use jitterstat::sample::RoundSamples;
-use jitterstat::summary::{RoundCost, summarise};
+use jitterstat::summary::{Part, RoundCost, summarise};
 
-use crate::measure::MeasuredRound;
+use crate::measure::{Instance, MeasuredRound};
 
 /// Collects the rounds of a run.
 #[derive(Debug)]
@@ -87,10 +86,10 @@ fn subject(
     started: Instant,
 ) -> Subject {
     let has_runtime = scenario.runtime.is_some();
-    let summarised: Vec<(&RoundSamples, RoundCost)> = rounds.iter().map(|r| (&r.samples, cost(r))).collect();
-    let summary = summarise(&summarised, has_runtime);
-    let histogram =
-        summary.is_some().then(|| histogram::pack(rounds.iter().flat_map(|r| r.samples.lateness_ns.iter().copied())));
+    let parts: Vec<Part<'_>> = rounds.iter().flat_map(parts).collect();
+    let summary = summarise(&parts, has_runtime);
+    let lateness = parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
+    let histogram = summary.is_some().then(|| histogram::pack(lateness));
     let complete = rounds.len() as u64 == crate::plan::rounds(scenario) && rounds.iter().all(|r| !r.stopped);
     let status = match failure {
         Some(reason) => Status::Failed { reason: reason.clone() },
@@ -102,45 +101,66 @@ fn subject(
         name: scenario.subject.clone(),
         period_ns: scenario.period_ns,
         runtime: scenario.runtime.clone(),
+        instances: scenario.instances,
         backend: rounds.first().map(|r| r.backend.clone()),
         status,
         summary,
         histogram,
-        rounds: rounds.iter().map(|r| round(r, has_runtime, plan.samples, started)).collect(),
+        rounds: rounds.iter().flat_map(|r| entries(r, has_runtime, plan.samples, started)).collect(),
     }
 }
 
-/// The cost of a round, scaled from the ticks that ran to the ticks that count: warm-up costs too.
-fn cost(round: &MeasuredRound) -> RoundCost {
-    let share = |total: Option<u64>| {
-        let counted = u128::from(total?) * u128::from(round.samples.grid.ticks);
-        u64::try_from(counted / u128::from(round.ticks_run.max(1))).ok()
+/// What each instance of a round contributes to a summary.
+fn parts(round: &MeasuredRound) -> impl Iterator<Item = Part<'_>> {
+    round.instances.iter().map(|instance| Part {
+        round: round.index,
+        samples: &instance.samples,
+        cost: cost(round, instance),
+    })
+}
+
+/// An instance's share of what its round cost.
+fn share(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
+    total.map(|total| total / (round.instances.len() as u64).max(1))
+}
+
+/// The cost of an instance in a round, scaled from the ticks that ran to the ticks that count: warm-up costs too.
+fn cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
+    let counted = |total: Option<u64>| {
+        let counted = u128::from(share(round, total)?) * u128::from(instance.samples.grid.ticks);
+        u64::try_from(counted / u128::from(instance.ticks_run.max(1))).ok()
     };
     let switches = round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
-    RoundCost { cpu_ns: share(round.cost.cpu_ns), wakeups: share(switches) }
+    RoundCost { cpu_ns: counted(round.cost.cpu_ns), wakeups: counted(switches) }
 }
 
-fn round(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started: Instant) -> Round {
-    let samples = &round.samples;
-    let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
-    let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
-    let stamped = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
-    Round {
-        index: round.index,
-        slot: round.slot,
-        start_ns: ns(round.start.saturating_duration_since(started)),
-        phase_ns: ns(round.phase),
-        cpu_ns: round.cost.cpu_ns,
-        steal_ns: round.cost.steal_ns,
-        run_queue_ns: round.cost.run_queue_ns,
-        switches_voluntary: round.cost.switches_voluntary,
-        switches_involuntary: round.cost.switches_involuntary,
-        summary: summarise(&[(samples, cost(round))], has_runtime),
-        first_tick,
-        lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
-        tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
-        until_unpark_ns: (keep_samples && stamped).then(|| samples.until_unpark_ns.clone()),
-    }
+/// The entries of a round in the report, one for each instance.
+fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started: Instant) -> Vec<Round> {
+    let mut summary = summarise(&parts(round).collect::<Vec<_>>(), has_runtime);
+    let entry = |(i, instance): (u64, &Instance)| {
+        let samples = &instance.samples;
+        let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
+        let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
+        let stamped = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
+        Round {
+            index: round.index,
+            slot: round.slot,
+            instance: i,
+            start_ns: ns(instance.start.saturating_duration_since(started)),
+            phase_ns: ns(round.phase),
+            cpu_ns: share(round, round.cost.cpu_ns),
+            steal_ns: share(round, round.cost.steal_ns),
+            run_queue_ns: share(round, round.cost.run_queue_ns),
+            switches_voluntary: share(round, round.cost.switches_voluntary),
+            switches_involuntary: share(round, round.cost.switches_involuntary),
+            summary: summary.take(),
+            first_tick,
+            lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
+            tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
+            until_unpark_ns: (keep_samples && stamped).then(|| samples.until_unpark_ns.clone()),
+        }
+    };
+    (0..).zip(&round.instances).map(entry).collect()
 }
 
 /// What the host's facts say about how far to trust the numbers.

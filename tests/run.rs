@@ -73,6 +73,8 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--plan", &plan], "plan.toml:2:1: unknown field `subjekt`"),
         (&["--plan", &newer], "schema \"osjitter.report/99\" is not known"),
         (&["--timer-slack", "-1us"], "negative"),
+        (&["--instances", "0"], "at least 1"),
+        (&["--instances", "100001"], "1 to 100000"),
         (&["--plan", "no-such-file.toml"], "cannot read the plan"),
         (&["--cpu", "100000"], "CPU 100000"),
         (&["--sched", "fifo:100"], "priority from 1 to 99"),
@@ -114,6 +116,32 @@ fn a_printed_plan_runs_again() {
     let arguments = ["run", "--quiet", "--plan", from.to_str().unwrap(), "--out", again.to_str().unwrap()];
     assert!(osjitter(&arguments).status.success());
     assert_eq!(report(&again).0.plan, first.plan);
+}
+
+#[test]
+fn many_instances_are_all_recorded_with_phases_of_their_own() {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    let arguments = ["run", "--subject", "os-interval*", "--subject", "spin", "--instances", "20", "--period", "5ms"];
+    let output = osjitter(&[&arguments[..], &["--ticks", "12", "--round-ticks", "4", "--out", path]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (report, _) = report(out.path());
+    for subject in &report.subjects {
+        let instances = if subject.name == "spin" { 1 } else { 20 };
+        assert_eq!(subject.instances, instances, "{}", subject.id);
+        let s = subject.summary.as_ref().unwrap();
+        assert_eq!((s.ticks, s.delivered + s.coalesced + s.skipped, s.early), (12 * instances, s.ticks, 0));
+        assert_eq!(subject.histogram.as_ref().unwrap().count, s.ticks - s.skipped);
+        assert_eq!(subject.rounds.len() as u64, 3 * instances);
+        for round in subject.rounds.chunks(instances as usize) {
+            let starts: Vec<u64> = round.iter().map(|r| r.start_ns).collect();
+            let spread = starts.windows(2).all(|w| w[1] - w[0] == 5_000_000 / instances);
+            assert!(spread, "{}: {starts:?}", subject.id);
+        }
+    }
+    // The plan says so too, and runs again.
+    let again = osjitter(&["run", "--plan", &format!("{path}/report.json"), "--print-plan"]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap().matches("instances = 20").count(), report.subjects.len() - 1);
 }
 
 #[cfg(unix)]

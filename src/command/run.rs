@@ -79,6 +79,7 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
         round_ticks: args.round_ticks,
         warmup: args.warmup,
         runtime: several(&args.runtime),
+        instances: args.instances,
     };
     let run = RunOptions {
         seed: args.seed.or_else(|| file.run.seed.is_none().then(draw_seed)),
@@ -114,7 +115,7 @@ fn sched(text: &str) -> Result<Sched, String> {
 
 /// More ticks than memory holds are refused before anything runs.
 fn fits_memory(plan: &Plan) -> Result<(), String> {
-    let ticks = plan.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks));
+    let ticks = plan.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks.checked_mul(s.instances)?));
     let need = ticks.and_then(|t| t.checked_mul(plan::BYTES_PER_TICK));
     let have = os::available_memory();
     match (need, have) {

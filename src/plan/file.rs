@@ -28,6 +28,8 @@ pub struct Options {
     pub warmup: Option<u64>,
     /// Runtimes.
     pub runtime: Option<OneOrMany>,
+    /// How many tick at once.
+    pub instances: Option<u64>,
 }
 
 impl Options {
@@ -41,6 +43,7 @@ impl Options {
             round_ticks: self.round_ticks.or(other.round_ticks),
             warmup: self.warmup.or(other.warmup),
             runtime: self.runtime.clone().or_else(|| other.runtime.clone()),
+            instances: self.instances.or(other.instances),
         }
     }
 }
@@ -161,6 +164,7 @@ fn of_scenario(scenario: &Scenario) -> Options {
         round_ticks: Some(scenario.round_ticks),
         warmup: Some(scenario.warmup_ticks),
         runtime: scenario.runtime.clone().map(OneOrMany::One),
+        instances: (scenario.instances > 1).then_some(scenario.instances),
     }
 }
 
@@ -189,6 +193,7 @@ pub fn to_toml(plan: &Plan) -> String {
         line("round-ticks", scenario.round_ticks.map(|v| v.to_string()));
         line("warmup", scenario.warmup.map(|v| v.to_string()));
         line("runtime", one(&scenario.runtime));
+        line("instances", scenario.instances.map(|v| v.to_string()));
     }
     text
 }

@@ -81,6 +81,11 @@ pub trait Subject: Send + Sync + 'static {
 
     /// Makes a fresh ticker, inside the runtime it will run on.
     fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
+
+    /// Makes several that tick at once; those that share something override it.
+    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
+        schedules.iter().map(|schedule| Self::ticker(*schedule)).collect()
+    }
 }
 
 /// Something to be done with a subject, whose type is known only inside.

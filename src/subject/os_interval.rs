@@ -110,7 +110,7 @@ impl Ticker for Precise {
     }
 }
 
-/// An interval of an `IntervalGroup`, alone in it.
+/// An interval of an `IntervalGroup`; several of them are of one group.
 pub struct Grouped {
     interval: GroupInterval,
     next: u64,
@@ -121,8 +121,14 @@ impl Subject for Grouped {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let mut alone = Self::tickers(&[schedule])?;
+        Ok(alone.remove(0))
+    }
+
+    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self>> {
         let group = IntervalGroup::new()?;
-        Ok(Self { interval: group.interval_at(schedule.start.into(), schedule.period), next: 0 })
+        let member = |s: &Schedule| Self { interval: group.interval_at(s.start.into(), s.period), next: 0 };
+        Ok(schedules.iter().map(member).collect())
     }
 }
 

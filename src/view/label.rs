@@ -35,14 +35,15 @@ pub fn labels(report: &Report) -> Labels {
         }
         let at = if period.is_none() { format!("@{}", short(s.period_ns)) } else { String::new() };
         let on = s.runtime.as_ref().filter(|_| runtime.is_none()).map_or(String::new(), |r| format!("/{r}"));
-        format!("{}{at}{on}", s.name)
+        let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
+        format!("{}{many}{at}{on}", s.name)
     });
     let said = [period.map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
     Labels { names: names.collect(), shared: said.into_iter().flatten().collect::<Vec<_>>().join(", ") }
 }
 
 fn same(a: &Subject, b: &Subject) -> bool {
-    (&a.name, a.period_ns, &a.runtime) == (&b.name, b.period_ns, &b.runtime)
+    (&a.name, a.period_ns, &a.runtime, a.instances) == (&b.name, b.period_ns, &b.runtime, b.instances)
 }
 
 fn short(period_ns: u64) -> String {

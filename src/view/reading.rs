@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use jitterstat::report::{Report, Subject, Summary};
 
+use super::cost::core_percent;
 use super::label::{is_control, labels};
 use super::scale::time;
 
@@ -121,8 +122,7 @@ fn steal(report: &Report) -> Option<String> {
 }
 
 fn cpu(line: &Line<'_>) -> Option<String> {
-    let percent = line.summary.cpu_ns_per_tick? / line.subject.period_ns as f64 * 100.0;
-    Some(format!("{} % of one core", digits(percent)))
+    Some(format!("{} % of one core", digits(core_percent(line.subject)?)))
 }
 
 fn share(part: u64, whole: u64) -> String {

@@ -89,6 +89,9 @@ model! {
         pub warmup_ticks: u64,
         /// Runtime of a tokio subject; `None` for a bare thread.
         pub runtime: Option<String>,
+        /// How many of it tick at once, a task each, their phases spread evenly over the period; each records `ticks`.
+        #[serde(default = "one")]
+        pub instances: u64,
     }
 
     /// Facts about the machine; `None` where the platform does not tell.
@@ -169,6 +172,9 @@ model! {
         pub period_ns: u64,
         /// Runtime of a tokio subject.
         pub runtime: Option<String>,
+        /// How many of it ticked at once.
+        #[serde(default = "one")]
+        pub instances: u64,
         /// What it ticked from.
         pub backend: Option<String>,
         /// Whether it was measured.
@@ -270,6 +276,9 @@ model! {
         pub index: u64,
         /// Place within the round's order.
         pub slot: u64,
+        /// Which of several instances; each has an entry of its own, with its share of the cost.
+        #[serde(default)]
+        pub instance: u64,
         /// Start of the grid, after the start of the run.
         pub start_ns: u64,
         /// The random part of that start.
@@ -284,7 +293,7 @@ model! {
         pub switches_voluntary: Option<u64>,
         /// Context switches by being preempted.
         pub switches_involuntary: Option<u64>,
-        /// Of this round alone; `None` where no tick came.
+        /// Of this round alone, all instances together, in the entry of the first; `None` where no tick came.
         pub summary: Option<Summary>,
         /// Index of the first recorded tick.
         pub first_tick: u64,
@@ -297,6 +306,10 @@ model! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_unpark_ns: Option<Vec<Option<i64>>>,
     }
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// Whether a subject was measured.

@@ -1,5 +1,6 @@
 //! From the rounds of one subject to its summary.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::report::{Distribution, MedianRound, Summary};
@@ -25,30 +26,42 @@ pub struct RoundCost {
     pub wakeups: Option<u64>,
 }
 
+/// What one instance of a subject did in one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Which round: parts of one round share their fate, and are drawn together when intervals are made.
+    pub round: u64,
+    /// The samples.
+    pub samples: &'a RoundSamples,
+    /// Its share of the cost.
+    pub cost: RoundCost,
+}
+
 /// Summarises the rounds of one subject; `None` if no tick of any round was delivered or coalesced.
 #[must_use]
-pub fn summarise(rounds: &[(&RoundSamples, RoundCost)], has_runtime: bool) -> Option<Summary> {
-    let all = |f: fn(&RoundSamples) -> u64| rounds.iter().map(|(r, _)| f(r)).sum::<u64>();
-    let lateness: Vec<&[i64]> = rounds.iter().map(|(r, _)| r.lateness_ns.as_slice()).collect();
+pub fn summarise(parts: &[Part<'_>], has_runtime: bool) -> Option<Summary> {
+    let samples = || parts.iter().map(|part| part.samples);
+    let all = |f: fn(&RoundSamples) -> u64| samples().map(f).sum::<u64>();
+    let lateness: Vec<&[i64]> = samples().map(|r| r.lateness_ns.as_slice()).collect();
     let min_ns = lateness.iter().flat_map(|r| r.iter()).copied().min()?;
     let ticks = all(|r| r.grid.ticks);
     let per_tick = |total: Option<u64>| total.map(|t| t as f64 / ticks as f64);
-    let cpu_ns = rounds.iter().map(|(_, c)| c.cpu_ns).sum::<Option<u64>>();
-    let wakeups = rounds.iter().map(|(_, c)| c.wakeups).sum::<Option<u64>>();
+    let cpu_ns = parts.iter().map(|part| part.cost.cpu_ns).sum::<Option<u64>>();
+    let wakeups = parts.iter().map(|part| part.cost.wakeups).sum::<Option<u64>>();
 
-    let consecutive: Vec<Vec<i64>> = rounds.iter().map(|(r, _)| r.consecutive_ns().collect()).collect();
+    let consecutive: Vec<Vec<i64>> = samples().map(|r| r.consecutive_ns().collect()).collect();
     let spread: Vec<Vec<i64>> = lateness.iter().map(|r| r.iter().map(|l| l - min_ns).collect()).collect();
-    let until: Vec<Vec<i64>> =
-        rounds.iter().map(|(r, _)| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
-    let after: Vec<Vec<i64>> = rounds
-        .iter()
-        .map(|(r, _)| {
+    let until: Vec<Vec<i64>> = samples().map(|r| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
+    let after: Vec<Vec<i64>> = samples()
+        .map(|r| {
             let pairs = r.lateness_ns.iter().zip(&r.until_unpark_ns);
             pairs.filter_map(|(l, u)| u.map(|u| l - u)).collect()
         })
         .collect();
     let stamped: u64 = until.iter().map(|r| r.len() as u64).sum();
-    let (elapsed_ns, ideal_ns) = rounds.iter().map(|(r, _)| spans(r)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let (elapsed_ns, ideal_ns) = samples().map(spans).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let rounds = by_round(parts);
+    let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
     Some(Summary {
         ticks,
         delivered: all(RoundSamples::delivered),
@@ -57,18 +70,31 @@ pub fn summarise(rounds: &[(&RoundSamples, RoundCost)], has_runtime: bool) -> Op
         missed: all(RoundSamples::missed),
         early: all(RoundSamples::early),
         no_park: (has_runtime && stamped > 0).then(|| all(RoundSamples::booked) - stamped),
-        drift_ppb: drift_ppb(rounds.iter().map(|(r, _)| *r)),
+        drift_ppb: drift_ppb(samples()),
         elapsed_ns,
         ideal_ns,
         cpu_ns_per_tick: per_tick(cpu_ns),
         wakeups_per_tick: per_tick(wakeups),
-        lateness_ns: with_intervals(distribution(&lateness)?, &lateness),
-        median_round_ns: median_round(&lateness),
+        lateness_ns: with_intervals(distribution(&lateness)?, &rounds),
+        median_round_ns: median_round(&rounds),
         jitter_consecutive_ns: distribution(&consecutive),
         jitter_spread_ns: distribution(&spread),
         until_unpark_ns: distribution(&until),
         after_unpark_ns: distribution(&after),
     })
+}
+
+/// The lateness of each round, all of its parts together.
+fn by_round<'a>(parts: &[Part<'a>]) -> Vec<Cow<'a, [i64]>> {
+    let mut rounds: Vec<(u64, Cow<'a, [i64]>)> = Vec::new();
+    for part in parts {
+        let lateness = part.samples.lateness_ns.as_slice();
+        match rounds.last_mut() {
+            Some((round, all)) if *round == part.round => all.to_mut().extend_from_slice(lateness),
+            _ => rounds.push((part.round, Cow::Borrowed(lateness))),
+        }
+    }
+    rounds.into_iter().map(|(_, all)| all).collect()
 }
 
 /// Time from the first to the last booked tick: as it was, and as the grid has it.
@@ -159,6 +185,25 @@ mod tests {
         assert!(distribution::<Vec<i64>>(&[]).is_none());
     }
 
+    fn part(samples: &RoundSamples) -> Part<'_> {
+        Part { round: 0, samples, cost: RoundCost::default() }
+    }
+
+    #[test]
+    fn parts_of_one_round_are_one_round() {
+        let grid = Grid { period_ns: 1_000, first_tick: 0, ticks: 1 };
+        let wakeup = |ns| Wakeup { tick: 0, expirations: 1, wake_ns: ns, unpark_ns: None };
+        let samples: Vec<RoundSamples> = (0..40).map(|i| RoundSamples::book(grid, &[wakeup(i)]).unwrap()).collect();
+        let of = |rounds: u64| {
+            let parts: Vec<Part<'_>> =
+                (0..).zip(&samples).map(|(i, samples)| Part { round: i * rounds / 40, ..part(samples) }).collect();
+            summarise(&parts, false).unwrap()
+        };
+        assert_eq!(of(40).lateness_ns.p50, of(4).lateness_ns.p50);
+        assert!(of(40).lateness_ns.ci95.contains_key("p50"));
+        assert!(of(4).lateness_ns.ci95.is_empty(), "four rounds have no interval, however many parts they have");
+    }
+
     #[test]
     fn a_slipping_schedule_is_drift_and_a_late_one_is_not() {
         let round = |late: &dyn Fn(i64) -> i64| {
@@ -172,9 +217,9 @@ mod tests {
                 .collect();
             RoundSamples::book(Grid { period_ns: 1_000, first_tick: 0, ticks: 100 }, &wakeups).unwrap()
         };
-        let late = summarise(&[(&round(&|_| 700), RoundCost::default())], false).unwrap();
+        let late = summarise(&[part(&round(&|_| 700))], false).unwrap();
         assert_eq!((late.drift_ppb, late.elapsed_ns - late.ideal_ns), (Some(0.0), 0));
-        let slipping = summarise(&[(&round(&|k| k), RoundCost::default())], false).unwrap();
+        let slipping = summarise(&[part(&round(&|k| k))], false).unwrap();
         assert!((slipping.drift_ppb.unwrap() - 1e6).abs() < 1.0);
         assert_eq!(slipping.elapsed_ns - slipping.ideal_ns, 99);
     }

@@ -240,6 +240,12 @@ async fn under_a_paused_clock_native_ticks_follow_real_time() {
             assert!(real_now() >= deadline);
         }
         assert!(real_now() - start >= ms(2) * 19);
+        // Nor does a leap of tokio's clock bring a tick.
+        interval.reset_after(ms(200));
+        let due = interval.deadline();
+        tokio::time::advance(Duration::from_secs(25)).await;
+        assert_eq!(interval.tick().await, due);
+        assert!(real_now() >= due);
     }
 }
 

@@ -5,6 +5,7 @@ use plotters::prelude::*;
 use super::{
     Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, mark, time_label, title, with_legend,
 };
+use crate::view::cost::core_percent;
 
 struct Point<'a> {
     of: &'a Drawable<'a>,
@@ -21,7 +22,7 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
         .iter()
         .filter_map(|of| {
             let summary = of.subject.summary.as_ref()?;
-            let percent = summary.cpu_ns_per_tick? / of.subject.period_ns as f64 * 100.0;
+            let percent = core_percent(of.subject)?;
             let p50 = summary.lateness_ns.p50?;
             let high = summary.lateness_ns.p99.or(summary.lateness_ns.p90).unwrap_or(p50);
             Some(Point { of, percent: percent.max(LEAST_PERCENT), p50, high })
