@@ -9,7 +9,7 @@ use crate::source::{self, OS_CLOCK_ORIGIN, Source};
 use crate::timeline::Timeline;
 use crate::{Anchor, counter};
 
-static TIMELINE: Timeline = Timeline::new(|| counter::stated_rate().map(|stated| 1e9 / stated.hz as f64));
+static TIMELINE: Timeline = Timeline::new(|| counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64));
 
 /// Takes the anchor that conversions start from, before the first count is read.
 pub(crate) fn begin() {

@@ -88,3 +88,10 @@ pub use source::{
     CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter, count, fenced_count, lost_trust, ordered_count,
     source, why_not_counter,
 };
+
+/// The instructions without the question whether they can be trusted: what a benchmark compares [`count`] with. Only
+/// where [`source`] is a counter; elsewhere they may panic.
+#[doc(hidden)]
+pub mod bare {
+    pub use crate::counter::{count, ordered_count};
+}

@@ -24,7 +24,7 @@ const PIECES: usize = 16_384;
 /// So many are kept for doubling again, when a process lives for longer than the hours last.
 const LAST_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
-const FIRST_BASELINE: Duration = Duration::from_micros(20);
+const FIRST_BASELINE: Duration = Duration::from_micros(10);
 /// A piece is at most this long: the rate of a counter against a disciplined clock changes with the temperature.
 const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
 /// A piece is never shorter than this share of the time since the first anchor, however often anchors are asked for.

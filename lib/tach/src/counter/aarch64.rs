@@ -10,8 +10,10 @@ pub(crate) const SOURCE: Source = Source::Cntvct;
 /// two that communicate (Arm Architecture Reference Manual, "The system counter").
 pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 
+/// The bare instruction.
 #[inline]
-pub(crate) fn count() -> u64 {
+#[must_use]
+pub fn count() -> u64 {
     let count: u64;
     // SAFETY: reads a system register that every supported operating system opens to user space; no memory, no flags,
     // no stack.
@@ -23,7 +25,7 @@ pub(crate) fn count() -> u64 {
 /// from being read early. The load at the end depends on the count: for every barrier and release store that follows
 /// the reading of the counter so becomes an earlier load, as the Linux kernel's own reader makes it.
 #[inline]
-pub(crate) fn ordered_count() -> u64 {
+pub fn ordered_count() -> u64 {
     let count: u64;
     let word = 0_u64;
     // SAFETY: two barriers, the register of `count`, and a load from `word`, which lives on this stack frame: the
@@ -61,4 +63,8 @@ pub(crate) fn stated_rate() -> Option<StatedRate> {
     // SAFETY: as in `count`; firmware has written the rate there.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
     (hz > 0).then_some(StatedRate { hz, by: StatedBy::Cpu })
+}
+
+pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+    stated_rate()
 }

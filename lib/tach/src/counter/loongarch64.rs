@@ -9,8 +9,10 @@ pub(crate) const SOURCE: Source = Source::Rdtime;
 /// Nothing is relied on: where strict order is asked for, it is enforced.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// The bare instruction.
 #[inline]
-pub(crate) fn count() -> u64 {
+#[must_use]
+pub fn count() -> u64 {
     let count: u64;
     // SAFETY: reads the stable counter, which user space may; the counter's number goes to `$zero`. No memory, no stack.
     unsafe { asm!("rdtime.d {}, $zero", out(reg) count, options(nomem, nostack, preserves_flags)) };
@@ -19,7 +21,7 @@ pub(crate) fn count() -> u64 {
 
 /// A best effort: the barrier completes every earlier access, but nothing is stated on when the counter is sampled.
 #[inline]
-pub(crate) fn ordered_count() -> u64 {
+pub fn ordered_count() -> u64 {
     // SAFETY: a barrier only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("dbar 0", options(nostack, preserves_flags)) };
     count()
@@ -39,4 +41,8 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
 
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     None
+}
+
+pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+    stated_rate()
 }

@@ -10,8 +10,10 @@ pub(crate) const SOURCE: Source = Source::Rdtime;
 /// count early.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// The bare instruction.
 #[inline]
-pub(crate) fn count() -> u64 {
+#[must_use]
+pub fn count() -> u64 {
     let count: u64;
     // SAFETY: reads a counter that supervisors open to user space (or emulate); no memory, no flags, no stack.
     unsafe { asm!("rdtime {}", out(reg) count, options(nomem, nostack, preserves_flags)) };
@@ -21,7 +23,7 @@ pub(crate) fn count() -> u64 {
 /// A best effort: reading the counter is an input of the device kind, and the fence orders those, but how early an
 /// implementation samples it is its own affair.
 #[inline]
-pub(crate) fn ordered_count() -> u64 {
+pub fn ordered_count() -> u64 {
     // SAFETY: a fence only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) };
     count()
@@ -42,4 +44,8 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
 /// The device tree knows it, which user space need not see.
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     None
+}
+
+pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+    stated_rate()
 }

@@ -12,8 +12,10 @@ pub(crate) const SOURCE: Source = Source::Tsc;
 /// Neither vendor states that the counters of all cores agree; the kernel checks it.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// The bare instruction.
 #[inline]
-pub(crate) fn count() -> u64 {
+#[must_use]
+pub fn count() -> u64 {
     // SAFETY: `usable` has found the counter, and it touches no memory. An operating system that forbids it to user
     // space makes it fault, which is no memory error; on Linux `usable` asks.
     unsafe { _rdtsc() }
@@ -22,7 +24,7 @@ pub(crate) fn count() -> u64 {
 /// `rdtscp` waits until every earlier instruction has been executed and every earlier load is globally visible (Intel
 /// SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store is seen by others only after it retires, so after this.
 #[inline]
-pub(crate) fn ordered_count() -> u64 {
+pub fn ordered_count() -> u64 {
     let mut processor = 0;
     // SAFETY: `usable` has found the instruction; it writes to `processor` only.
     unsafe { __rdtscp(&raw mut processor) }
@@ -50,16 +52,18 @@ fn leaf(leaf: u32) -> Option<CpuidResult> {
     (leaf <= cpuid(leaf & RANGE).eax).then(|| cpuid(leaf))
 }
 
+/// Few leaves: under a hypervisor each costs microseconds.
 pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+    const HIGHEST: u32 = 0x8000_0000;
     const FEATURES: u32 = 0x8000_0001;
     const RDTSCP: u32 = 1 << 27;
     // EDX bit 8: one rate in every power and performance state (Intel SDM volume 3, 18.17.1; AMD APM volume 3, E.4.7).
     const POWER: u32 = 0x8000_0007;
     const INVARIANT_TSC: u32 = 1 << 8;
-    if leaf(POWER).is_none_or(|l| l.edx & INVARIANT_TSC == 0) {
+    if cpuid(HIGHEST).eax < POWER || cpuid(POWER).edx & INVARIANT_TSC == 0 {
         return Err(WhyNotCounter::NotInvariant);
     }
-    if leaf(FEATURES).is_none_or(|l| l.edx & RDTSCP == 0) {
+    if cpuid(FEATURES).edx & RDTSCP == 0 {
         return Err(WhyNotCounter::NoOrderedRead);
     }
     if crate::os::forbids_tsc() {
@@ -68,14 +72,23 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
     Ok(())
 }
 
+fn under_hypervisor() -> bool {
+    const PRESENT: u32 = 1 << 31;
+    cpuid(1).ecx & PRESENT != 0
+}
+
+/// Under a hypervisor the leaves take longer than the anchors that would do without them.
+pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+    if under_hypervisor() { None } else { stated_rate() }
+}
+
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     let hypervisor = || {
-        const PRESENT: u32 = 1 << 31;
         // Above the first leaf of a hypervisor, its own highest one; 10h is kHz of the counter by VMware's convention,
         // which KVM and others follow.
         const FIRST: u32 = 0x4000_0000;
         const TIMING: u32 = 0x4000_0010;
-        let here = leaf(1).is_some_and(|l| l.ecx & PRESENT != 0) && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
+        let here = under_hypervisor() && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
         let khz = if here { cpuid(TIMING).eax } else { 0 };
         (khz > 0).then(|| StatedRate { hz: u64::from(khz) * 1_000, by: StatedBy::Hypervisor })
     };
