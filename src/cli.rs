@@ -19,6 +19,7 @@ Examples:
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
+  osjitter bench clock
   osjitter list
 
 Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -31,6 +32,9 @@ pub enum Command {
     Report(ReportArgs),
     /// Show the subjects, which are available here, and why not
     List(ListArgs),
+    /// Measure one part by itself
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Write a completion script for a shell to standard output
     Completions {
         /// The shell
@@ -143,6 +147,42 @@ pub struct RunArgs {
     /// Write the effective plan to standard output as TOML, and measure nothing
     #[arg(long)]
     pub print_plan: bool,
+    /// Nothing on standard error but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// What reading a clock costs here, how fine and how true it is, and which to use
+    Clock(BenchClockArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter bench clock
+  osjitter bench clock --drift 1s --drift 10s --order-reads 1_000_000_000
+  osjitter bench clock --load --format json --out results/clock")]
+pub struct BenchClockArgs {
+    /// Threads that read at once; repeat for several [default: 1, 2, 4 and as many as CPUs]
+    #[arg(long, value_name = "N", value_parser = crate::units::count)]
+    pub threads: Vec<u64>,
+    /// Compare with the operating system's clock over so long; repeat for several [default: 1s]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub drift: Vec<String>,
+    /// Reads in search of instants out of order across threads, for each clock
+    #[arg(long, value_name = "N", value_parser = crate::units::count, default_value = "10_000_000")]
+    pub order_reads: u64,
+    /// Keep every CPU busy while comparing with the operating system's clock
+    #[arg(long)]
+    pub load: bool,
+    /// Write clock.json and clock.svg into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to write to standard output
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
     /// Nothing on standard error but errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => command::run::run(&args),
         cli::Command::Report(args) => command::report::run(&args),
         cli::Command::List(args) => command::list::run(&args),
+        cli::Command::Bench(bench) => command::bench::run(&bench),
         cli::Command::Completions { shell } => command::completions::run(shell),
     };
     match result {

@@ -1,5 +1,6 @@
 //! What a report says and how it is scaled: pure.
 
+pub mod clock;
 pub mod cost;
 pub mod envelope;
 pub mod label;

@@ -1,12 +1,14 @@
 //! Pairs of a count and the operating system's clock, and the line between two of them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::os::{self, OsInstant};
 
 /// A count and the operating system's clock at the same moment, up to the bracket.
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
     count: u64,
-    std: Instant,
+    std: OsInstant,
     bracket_counts: u64,
 }
 
@@ -16,11 +18,10 @@ const PAIRS: usize = 32;
 impl Anchor {
     /// Reads the clock between two counts, several times, and keeps the tightest: a few microseconds in all.
     #[must_use]
-    #[allow(clippy::disallowed_methods, reason = "an anchor is a reading of the OS clock")]
     pub fn take() -> Self {
         let pair = || {
             let before = crate::ordered_count();
-            let std = Instant::now();
+            let std = os::now();
             let bracket_counts = crate::ordered_count().saturating_sub(before);
             Self { count: before + bracket_counts / 2, std, bracket_counts }
         };
@@ -31,7 +32,7 @@ impl Anchor {
     }
 
     #[cfg(test)]
-    pub(crate) fn new(count: u64, std: Instant, bracket_counts: u64) -> Self {
+    pub(crate) fn new(count: u64, std: OsInstant, bracket_counts: u64) -> Self {
         Self { count, std, bracket_counts }
     }
 
@@ -43,7 +44,7 @@ impl Anchor {
 
     /// The operating system's clock at that count.
     #[must_use]
-    pub fn std(&self) -> Instant {
+    pub fn std(&self) -> OsInstant {
         self.std
     }
 
@@ -75,17 +76,43 @@ impl Conversion {
 
     /// Nanoseconds from `origin` to the moment of `count`; negative if it was before.
     #[must_use]
-    pub fn ns_since(&self, count: u64, origin: Instant) -> i64 {
-        let counts = i128::from(count) - i128::from(self.first.count);
-        let scaled = counts * i128::from(self.ns);
-        let counts = i128::from(self.counts);
-        let after_first = (scaled + counts / 2).div_euclid(counts);
+    pub fn ns_since(&self, count: u64, origin: OsInstant) -> i64 {
+        self.after_first(count, self.first_after(origin))
+    }
+
+    /// As [`Conversion::ns_since`] for a whole series, with the work that does not depend on the count done once.
+    pub fn series<I: IntoIterator<Item = u64>>(
+        &self,
+        counts: I,
+        origin: OsInstant,
+    ) -> impl Iterator<Item = i64> + use<'_, I> {
+        let offset = self.first_after(origin);
+        counts.into_iter().map(move |count| self.after_first(count, offset))
+    }
+
+    /// Nanoseconds from `origin` to the first anchor.
+    fn first_after(&self, origin: OsInstant) -> i128 {
         let signed = |d: Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX / 2);
-        let first_after_origin = match self.first.std.checked_duration_since(origin) {
+        match self.first.std.checked_duration_since(origin) {
             Some(after) => signed(after),
             None => -signed(origin - self.first.std),
+        }
+    }
+
+    fn after_first(&self, count: u64, offset: i128) -> i64 {
+        let after = i128::from(count) - i128::from(self.first.count);
+        // Whole numbers throughout; the narrow division, for whatever lies within some seconds, is several times faster.
+        let after = match i64::try_from(after).ok().and_then(|after| after.checked_mul(i64::try_from(self.ns).ok()?)) {
+            Some(scaled) if i64::try_from(self.counts).is_ok_and(|c| scaled.checked_add(c / 2).is_some()) => {
+                let counts = self.counts as i64;
+                i128::from((scaled + counts / 2).div_euclid(counts))
+            }
+            _ => {
+                let counts = i128::from(self.counts);
+                (after * i128::from(self.ns) + counts / 2).div_euclid(counts)
+            }
         };
-        i64::try_from(after_first + first_after_origin).unwrap_or(if after_first < 0 { i64::MIN } else { i64::MAX })
+        i64::try_from(after + offset).unwrap_or(if after < 0 { i64::MIN } else { i64::MAX })
     }
 
     /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, one
@@ -110,17 +137,37 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock itself")]
+    #[allow(clippy::disallowed_methods, reason = "two anchors need some time between them")]
     fn converted_counts_agree_with_the_os_clock_within_the_bound() {
         let first = Anchor::take();
         // Each count lies between two clock readings, so the conversion must fall between them, up to its bound.
-        let reads: Vec<_> = (0..1_000).map(|_| (Instant::now(), crate::ordered_count(), Instant::now())).collect();
+        let reads: Vec<_> = (0..1_000).map(|_| (os::now(), crate::ordered_count(), os::now())).collect();
         std::thread::sleep(Duration::from_millis(5));
         let conversion = Conversion::between(&first, &Anchor::take()).unwrap();
         let bound = conversion.error_bound_ns() as i64;
         for (before, count, after) in reads {
             assert!(conversion.ns_since(count, before) >= -bound);
             assert!(conversion.ns_since(count, after) <= bound);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_series_is_its_counts_one_by_one_and_exact(
+            counts in proptest::collection::vec(proptest::num::u64::ANY, 1..20), rate in 1_u64..10_000, ns in 1_u64..1 << 50, near in 0_u64..1 << 40
+        ) {
+            let base = os::now();
+            let first = Anchor::new(1 << 40, base, 0);
+            let last = Anchor::new((1 << 40) + (ns / 1_000 + 1) * rate, base + Duration::from_nanos(ns), 0);
+            let conversion = Conversion::between(&first, &last).unwrap();
+            for count in counts.iter().copied().chain([near]) {
+                let exact = (i128::from(count) - (1 << 40)) * i128::from(conversion.ns) + i128::from(conversion.counts) / 2;
+                let exact = exact.div_euclid(i128::from(conversion.counts));
+                let clamped = exact.clamp(i64::MIN.into(), i64::MAX.into());
+                proptest::prop_assert_eq!(i128::from(conversion.ns_since(count, base)), clamped);
+            }
+            let one_by_one: Vec<_> = counts.iter().map(|&c| conversion.ns_since(c, base)).collect();
+            proptest::prop_assert_eq!(conversion.series(counts, base).collect::<Vec<_>>(), one_by_one);
         }
     }
 

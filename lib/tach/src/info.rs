@@ -1,7 +1,23 @@
 //! What is read, and how far its conversion can be trusted.
 
+use std::time::Duration;
+
+use crate::counter;
 use crate::instant::{ns, timeline};
-use crate::source::{Source, WhyNotCounter, source, why_not_counter};
+use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter, cross_thread_order, source, why_not_counter};
+
+/// How the rate is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RateFrom {
+    /// A count of the operating system's clock is a nanosecond.
+    Definition,
+    /// Measured: two anchors so far apart.
+    Anchors {
+        /// Time between them.
+        baseline: Duration,
+    },
+}
 
 /// The clock of this process.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,10 +27,20 @@ pub struct Info {
     pub source: Source,
     /// Counts a second.
     pub rate_hz: f64,
+    /// How that is known.
+    pub rate_from: RateFrom,
+    /// How far the rate can be off, in parts per billion, as far as its anchors tell: their brackets over the baseline. A
+    /// span of the past has this relative error at most, and one second of a span that is still to come.
+    pub rate_error_ppb: f64,
+    /// The rate by the CPU's or the hypervisor's own account; used for the first microseconds only, and only if the
+    /// anchors agree with it.
+    pub rate_stated: Option<StatedRate>,
     /// How far the conversion of a count of the past is off the operating system's monotonic clock at most, as far as
     /// the anchors can tell: each is wrong by up to its bracket, and a piece of the line lies between two of them. A
     /// clock whose own rate is being changed in between (by NTP, say) is not in it.
     pub error_bound_ns: u64,
+    /// What keeps [`MonotonicInstant`](crate::MonotonicInstant) in order across threads.
+    pub cross_thread_order: CrossThreadOrder,
     /// Why the counter is not used; `None` if it is.
     pub why_not_counter: Option<WhyNotCounter>,
 }
@@ -23,11 +49,43 @@ pub struct Info {
 #[must_use]
 pub fn info() -> Info {
     let source = source();
-    // A conversion, so that there are two anchors to tell a rate.
-    let _ = ns(crate::count());
-    let quality = timeline().quality();
-    let rate_hz = quality.map_or(1e9, |q| 1e9 / q.ns_per_count);
-    // Two anchors, each by a bracket and a count, carried on to a threshold twice as far away.
-    let error_bound_ns = quality.map_or(0, |q| (4.0 * (q.bracket_ns + q.ns_per_count)).ceil() as u64 + 2);
-    Info { source, rate_hz, error_bound_ns, why_not_counter: why_not_counter() }
+    let (rate_hz, rate_from, rate_error_ppb, error_bound_ns) = if source == Source::OsClock {
+        (1e9, RateFrom::Definition, 0.0, 1)
+    } else {
+        // A conversion, so that there are two anchors to tell a rate.
+        let _ = ns(crate::ordered_count());
+        let quality = timeline().quality().expect("a conversion has taken them");
+        let wrong_ns = quality.bracket_ns + quality.ns_per_count;
+        let baseline = Duration::from_nanos(quality.baseline_ns as u64);
+        // Two anchors, each by a bracket and a count, carried on to a threshold twice as far away.
+        let error_bound_ns = (4.0 * wrong_ns).ceil() as u64 + 2;
+        let rate_error_ppb = 2.0 * wrong_ns / quality.baseline_ns * 1e9;
+        (1e9 / quality.ns_per_count, RateFrom::Anchors { baseline }, rate_error_ppb, error_bound_ns)
+    };
+    Info {
+        source,
+        rate_hz,
+        rate_from,
+        rate_error_ppb,
+        rate_stated: if source == Source::OsClock { None } else { counter::stated_rate() },
+        error_bound_ns,
+        cross_thread_order: cross_thread_order(),
+        why_not_counter: why_not_counter(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_tells_a_rate_that_the_bound_fits() {
+        let first = info();
+        assert!(first.rate_hz > 0.0 && first.rate_error_ppb >= 0.0 && first.error_bound_ns > 0);
+        assert_eq!(first.rate_from == RateFrom::Definition, first.source == Source::OsClock);
+        std::thread::yield_now();
+        let second = info();
+        let apart = (first.rate_hz / second.rate_hz - 1.0).abs() * 1e9;
+        assert!(apart <= first.rate_error_ppb + second.rate_error_ppb, "{first:?} {second:?}");
+    }
 }

@@ -4,10 +4,12 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-use crate::Anchor;
+use crate::os::OsInstant;
+use crate::source::{self, OS_CLOCK_ORIGIN, Source};
 use crate::timeline::Timeline;
+use crate::{Anchor, counter};
 
-static TIMELINE: Timeline = Timeline::new();
+static TIMELINE: Timeline = Timeline::new(|| counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64));
 
 /// Takes the anchor that conversions start from, before the first count is read.
 pub(crate) fn begin() {
@@ -18,8 +20,44 @@ pub(crate) fn timeline() -> &'static Timeline {
     &TIMELINE
 }
 
+/// Nanoseconds from the beginning of the line to `count`.
 pub(crate) fn ns(count: u64) -> i64 {
-    TIMELINE.ns(count, crate::count, Anchor::take)
+    match source::source() {
+        // That clock's counts are its nanoseconds: no line, and no error.
+        Source::OsClock => i64::try_from(i128::from(count) - i128::from(OS_CLOCK_ORIGIN)).unwrap_or(i64::MAX),
+        _ => TIMELINE.ns(count, crate::ordered_count, Anchor::take),
+    }
+}
+
+/// The count at so many nanoseconds from the beginning of the line: the inverse of [`ns`], up to a rounding.
+fn count_at(ns: i64) -> u64 {
+    match source::source() {
+        Source::OsClock => OS_CLOCK_ORIGIN.saturating_add_signed(ns),
+        _ => TIMELINE.count_at(ns),
+    }
+}
+
+/// A count beside the operating system's clock at that moment.
+fn beside_os_clock() -> (u64, OsInstant) {
+    match source::source() {
+        Source::OsClock => (OS_CLOCK_ORIGIN, source::os_clock_base()),
+        _ => {
+            let anchor = Anchor::take();
+            (anchor.count(), anchor.std())
+        }
+    }
+}
+
+/// Takes an anchor now, and continues the line towards it: time from now on runs at the rate between the last anchors.
+/// Nothing that was converted before changes. Costs some ten to twenty microseconds.
+///
+/// Nobody needs to call it: conversions take anchors as the process grows older. It serves a process that wants them
+/// more often, because the temperature (and so the rate) changes within the hour, or at a moment of its own choice.
+///
+/// False if there is nothing to do: the last anchor is so recent, against the age of the process, that another would tell
+/// nothing new; the thread was held up in the middle; or the operating system's clock is read.
+pub fn recalibrate() -> bool {
+    source::source() != Source::OsClock && TIMELINE.recalibrate(crate::ordered_count, Anchor::take)
 }
 
 macro_rules! instants {
@@ -83,7 +121,7 @@ macro_rules! instants {
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
                 let ns = ns(self.0).checked_add(i64::try_from(duration.as_nanos()).ok()?)?;
-                let count = TIMELINE.count_at(ns);
+                let count = count_at(ns);
                 (count < u64::MAX).then_some(Self(count.max(self.0)))
             }
 
@@ -91,32 +129,30 @@ macro_rules! instants {
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
                 let ns = ns(self.0).checked_sub(i64::try_from(duration.as_nanos()).ok()?)?;
-                let count = TIMELINE.count_at(ns);
+                let count = count_at(ns);
                 (count > 0).then_some(Self(count.min(self.0)))
             }
 
             /// The same moment on the operating system's clock, up to the error bound of [`info`](crate::info).
             #[must_use]
-            #[allow(clippy::disallowed_methods, reason = "an anchor leads from one clock to the other")]
-            pub fn to_std(self) -> std::time::Instant {
-                let anchor = Anchor::take();
-                match ns(self.0).checked_sub(ns(anchor.count())) {
-                    Some(after @ 0..) => anchor.std() + Duration::from_nanos(after.unsigned_abs()),
-                    Some(before) => {
-                        anchor.std().checked_sub(Duration::from_nanos(before.unsigned_abs())).unwrap_or(anchor.std())
-                    }
-                    None => anchor.std(),
-                }
+            pub fn to_std(self) -> OsInstant {
+                let (count, os) = beside_os_clock();
+                let after = ns(self.0).saturating_sub(ns(count));
+                let moved = match after {
+                    0.. => os.checked_add(Duration::from_nanos(after.unsigned_abs())),
+                    _ => os.checked_sub(Duration::from_nanos(after.unsigned_abs())),
+                };
+                moved.unwrap_or(os)
             }
 
             /// The instant of a moment on the operating system's clock, up to the error bound of [`info`](crate::info).
             #[must_use]
-            pub fn from_std(std: std::time::Instant) -> Self {
-                let anchor = Anchor::take();
-                let at = Self(anchor.count());
-                let moved = match std.checked_duration_since(anchor.std()) {
+            pub fn from_std(std: OsInstant) -> Self {
+                let (count, os) = beside_os_clock();
+                let at = Self(count);
+                let moved = match std.checked_duration_since(os) {
                     Some(after) => at.checked_add(after),
-                    None => at.checked_sub(anchor.std().saturating_duration_since(std)),
+                    None => at.checked_sub(os.saturating_duration_since(std)),
                 };
                 moved.unwrap_or(at)
             }
@@ -184,25 +220,60 @@ instants! {
     /// The same, read so that no earlier load of this thread can pass it: for a stamp that is compared with what
     /// another thread published.
     OrderedInstant reads crate::ordered_count;
+
+    /// The same, and never less than an instant of this type that was taken before, on whatever thread: if one thread
+    /// takes an instant and then lets another know in any way that synchronises (a release store that an acquire load
+    /// reads, a lock, a channel), then the other's next instant is not earlier. Two may be equal.
+    ///
+    /// How that is kept is told by [`Info::cross_thread_order`](crate::Info::cross_thread_order). Where the architecture
+    /// (Arm) or the kernel (Linux, by using the counter for its own time) vouches that all cores count alike, an ordered
+    /// read is enough, and threads do not disturb each other. Elsewhere every read goes through one shared word, which
+    /// costs more the more threads ask.
+    MonotonicInstant reads source::monotonic_count;
 }
+
+macro_rules! as_unordered {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// The same moment without the promise; there is no way back.
+            #[inline]
+            #[must_use]
+            pub const fn as_unordered(self) -> Instant {
+                Instant(self.0)
+            }
+
+            /// Time since this instant, the end read as an [`Instant`] is: cheaper, and the CPU may read it early.
+            #[must_use]
+            pub fn elapsed_unordered(&self) -> Duration {
+                self.as_unordered().elapsed()
+            }
+        }
+
+        impl From<$name> for Instant {
+            fn from(instant: $name) -> Self {
+                instant.as_unordered()
+            }
+        }
+    )*};
+}
+
+as_unordered! { OrderedInstant MonotonicInstant }
 
 impl OrderedInstant {
-    /// The same moment without the promise.
+    /// Now, and no later instruction begins before it was read: for the end of a section under measurement, so that
+    /// what follows does not leak into it.
+    #[inline]
     #[must_use]
-    pub const fn as_unordered(self) -> Instant {
-        Instant(self.0)
-    }
-}
-
-impl From<OrderedInstant> for Instant {
-    fn from(instant: OrderedInstant) -> Self {
-        instant.as_unordered()
+    pub fn now_fenced() -> Self {
+        Self(crate::fenced_count())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use proptest::prelude::*;
 
     fn pause(length: Duration) {
         #[allow(clippy::disallowed_methods, reason = "time must pass")]
@@ -294,5 +365,127 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
         });
+    }
+
+    proptest! {
+        /// Beside std: the same operations on both give the same order, the same refusals, and lengths that differ by
+        /// less than the estimate of the future may.
+        #[test]
+        fn arithmetic_follows_std(steps in proptest::collection::vec((any::<bool>(), 0_u64..3_000_000_000), 1..20)) {
+            let (ours, theirs) = (Instant::now(), crate::os::now());
+            let _ = recalibrate();
+            let (mut our, mut their) = (ours + Duration::from_secs(100), theirs + Duration::from_secs(100));
+            let tolerance = |length: Duration| length / 100 + Duration::from_micros(1);
+            for (forward, ns) in steps {
+                let by = Duration::from_nanos(ns);
+                let (our_before, their_before) = (our, their);
+                if forward { our += by; their += by } else { our -= by; their -= by }
+                prop_assert!(our.cmp(&our_before) == their.cmp(&their_before));
+                let (a, b) = (our.saturating_duration_since(our_before), their.saturating_duration_since(their_before));
+                prop_assert!(a.abs_diff(b) <= tolerance(b), "{a:?} {b:?}");
+                prop_assert_eq!(
+                    our.checked_duration_since(our_before).is_some(),
+                    their.checked_duration_since(their_before).is_some()
+                );
+            }
+            prop_assert_eq!(our.checked_add(Duration::MAX), None);
+            let span = our.duration_since(ours);
+            prop_assert!(span.abs_diff(their.duration_since(theirs)) <= tolerance(span));
+        }
+    }
+
+    #[test]
+    fn steps_do_not_add_up_to_less() {
+        // In the past, where the line is settled whatever other tests do.
+        let first = Instant::now() - Duration::from_secs(10);
+        let mut t = first;
+        for _ in 0..10_000 {
+            t += Duration::from_micros(500);
+        }
+        // Rounded up to a count each time: never short, and exact where a count is less than a nanosecond.
+        let span = t - first;
+        let count_ns = (1e9 / crate::info().rate_hz).ceil();
+        let most = if count_ns <= 1.0 { 2.0 } else { 10_000.0 * count_ns };
+        assert!(span >= Duration::from_secs(5), "{span:?}");
+        assert!(span.as_nanos() as f64 - 5e9 <= most, "{span:?}");
+    }
+
+    #[test]
+    fn recalibration_changes_no_span_while_others_convert() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watchers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let start = Instant::now();
+                        let (mut last, mut spans) = (Duration::ZERO, Vec::new());
+                        while !stop.load(Ordering::Relaxed) {
+                            let now = Instant::now();
+                            let span = now - start;
+                            assert!(span >= last, "{span:?} after {last:?}");
+                            last = span;
+                            if spans.len() < 100_000 {
+                                spans.push((now, span));
+                            }
+                        }
+                        spans.iter().all(|&(now, span)| now - start == span)
+                    })
+                })
+                .collect();
+            let mut added = 0;
+            for _ in 0..40 {
+                pause(Duration::from_millis(2));
+                added += u32::from(recalibrate());
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(watchers.into_iter().all(|w| w.join().unwrap()));
+            assert!(added > 0 || source::source() == Source::OsClock);
+        });
+    }
+
+    /// Load what another published, read the clock, compare, publish.
+    #[test]
+    fn monotonic_instants_keep_their_order_across_threads() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        let published = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..250_000 {
+                        let before = published.load(Ordering::Acquire);
+                        let now = MonotonicInstant::now().count();
+                        assert!(now >= before, "{now} after {before}");
+                        published.store(now, Ordering::Release);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn an_end_that_is_fenced_lies_after_what_it_ends() {
+        for _ in 0..1_000 {
+            let start = OrderedInstant::now();
+            let end = OrderedInstant::now_fenced();
+            assert!(start <= end && end <= OrderedInstant::now());
+            assert!(start.elapsed_unordered() < Duration::from_secs(60));
+        }
+    }
+
+    #[test]
+    fn instants_are_plain_values() {
+        fn plain<T: Copy + Ord + std::hash::Hash + fmt::Debug + Send + Sync + Unpin + 'static>() {}
+        plain::<Instant>();
+        plain::<OrderedInstant>();
+        plain::<MonotonicInstant>();
+    }
+
+    #[test]
+    fn time_goes_on_while_a_thread_sleeps() {
+        let start = MonotonicInstant::now();
+        pause(Duration::from_millis(20));
+        let bound = Duration::from_nanos(crate::info().error_bound_ns);
+        assert!(start.elapsed() + bound >= Duration::from_millis(20));
     }
 }

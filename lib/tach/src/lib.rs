@@ -21,44 +21,77 @@
 //! assert!(start.elapsed() < std::time::Duration::from_secs(60));
 //! ```
 //!
-//! | | Reads | Order |
-//! |---|---|---|
-//! | [`Instant`] | the counter, one instruction | of one thread; the CPU may read it before earlier loads complete |
-//! | [`OrderedInstant`] | the counter behind a load fence | no earlier load of this thread passes it |
+//! # Which one
 //!
-//! The counter is read only where it can be trusted: on `x86_64` it must be invariant (CPUID says so) and, on Linux, the
-//! kernel itself must use it as its clock source; on `aarch64` the architecture promises one counter for all cores.
-//! Elsewhere a count is nanoseconds of [`std::time::Instant`]; [`source`] tells which, and why.
+//! | | Reads | Contract |
+//! |---|---|---|
+//! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so against other threads' instants it can be wrong by that much |
+//! | [`OrderedInstant`] | the counter behind earlier loads | no earlier load of this thread passes it: for a stamp beside shared state |
+//! | [`MonotonicInstant`] | as the machine needs it | never less than any taken before, on whatever thread |
+//! | [`count`], [`ordered_count`], [`fenced_count`] | the same, raw | for recorders: eight bytes a sample, converted afterwards |
+//!
+//! All have the surface of [`std::time::Instant`], saturate where it saturates, are `Copy`, `Ord`, `Hash`, `Send` and `Sync`.
+//! Start with [`Instant`]; take [`MonotonicInstant`] where instants of several threads are compared.
+//!
+//! # What is read
+//!
+//! | Architecture | Counter | Used if | [`MonotonicInstant`] is in order by |
+//! |---|---|---|---|
+//! | `x86`, `x86_64` | `rdtsc`, ordered `rdtscp` | CPUID says it is invariant and `rdtscp` exists; on Linux the process may read it and the kernel's own clock source is `tsc` | the kernel's check of all cores (Linux); a shared maximum elsewhere |
+//! | `aarch64` | `cntvct_el0` | always | the architecture: one system counter |
+//! | `riscv64`, `loongarch64` | `rdtime` | always | a shared maximum; ordered reads are a best effort |
+//! | `wasm32` in a browser or Node | `Performance.now()` | always | one thread |
+//! | any other, or where the above does not hold | [`std::time::Instant`] | | the operating system |
+//!
+//! [`info`] tells which, and why not the counter. Whether to trust it is asked once a process, at the first reading;
+//! [`lost_trust`] asks the kernel again. Building with `--cfg tach_force_os_clock` gives the operating system's clock.
+//!
+//! # Counts to time
+//!
+//! Conversion follows a line in pieces through anchors that are taken on the callers' own *conversions*, each time the
+//! process has doubled its age, at least once an hour. An anchor costs microseconds; the first conversion takes one or
+//! some. A span once converted never changes, [`Instant::elapsed`] never goes back, and errors do not add up: a rate is good
+//! to a few brackets (tens of nanoseconds each) over the age of the process. No thread is started; the feature
+//! `recalibrate-background` offers one, `recalibrate` does it by hand.
+//!
+//! # Caveats
+//!
+//! - **Suspend.** Whether the counter goes on while the machine sleeps differs between machines, and from what the
+//!   operating system's clock does. Spans across a suspend are not to be trusted.
+//! - **Migration of a virtual machine** can change rate and value; the hypervisor scales the counter if the hardware can.
+//! - **Several sockets, and cores that are clocked apart**, are as good as the promise in the table above. `osjitter bench
+//!   clock` looks for violations on the machine at hand.
+//! - **Arithmetic** with durations is on the grid of counts, rounded up to a whole one. A schedule is better computed as a
+//!   start plus `n` periods than by adding up.
+//! - **Sums that lie in the future** are estimates until then: they are good to the rate's error.
+//! - **NTP** changes the rate of the operating system's clock; the line follows at its next anchor.
+//! - **`std` is needed**: the reference clock comes from it.
 #![deny(unsafe_code)]
 
 mod anchor;
+#[cfg(feature = "recalibrate-background")]
+mod background;
 mod counter;
 mod info;
 mod instant;
+mod os;
 mod source;
 mod timeline;
 
 pub use anchor::{Anchor, Conversion};
-pub use info::{Info, info};
-pub use instant::{Instant, OrderedInstant};
-pub use source::{Source, WhyNotCounter, source, why_not_counter};
+#[cfg(feature = "recalibrate-background")]
+pub use background::{DEFAULT_RECALIBRATION_INTERVAL, set_recalibration_interval};
+pub use info::{Info, RateFrom, info};
+pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
+pub use os::OsInstant;
+pub use source::{
+    CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter, count, fenced_count, lost_trust, ordered_count,
+    source, why_not_counter,
+};
 
-/// One reading of the counter; earlier loads may still be under way.
-#[inline]
-#[must_use]
-pub fn count() -> u64 {
-    match source() {
-        Source::OsClock => source::os_clock_ns(),
-        _ => counter::count(),
-    }
-}
-
-/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state needs.
-#[inline]
-#[must_use]
-pub fn ordered_count() -> u64 {
-    match source() {
-        Source::OsClock => source::os_clock_ns(),
-        _ => counter::ordered_count(),
-    }
+/// The instructions without the question whether they can be trusted: what a benchmark compares [`count`] with. Only
+/// where [`source`] is a counter; elsewhere they may panic.
+#[doc(hidden)]
+pub mod bare {
+    pub use crate::counter::{count, ordered_count};
 }

@@ -10,21 +10,31 @@
 //! - No error adds up: each piece aims at the clock, not at a rate. The line is off by a few brackets of an anchor, and
 //!   its rate by that over the time since the first anchor.
 //! - Nobody waits: an anchor costs microseconds, and in an hour's run some thirty are taken.
+//! - Who wants an anchor sooner moves the threshold to a few microseconds ahead ([`Timeline::recalibrate`]).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::anchor::Anchor;
 
-/// Pieces there is room for. Doubling from 20 us takes 28 to reach an hour; the rest is for the hours.
-const PIECES: usize = 1_024;
+/// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
+/// some years. Those not in use are untouched zero pages.
+const PIECES: usize = 16_384;
 /// So many are kept for doubling again, when a process lives for longer than the hours last.
 const LAST_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
-const FIRST_BASELINE: Duration = Duration::from_micros(20);
+const FIRST_BASELINE: Duration = Duration::from_micros(10);
 /// A piece is at most this long: the rate of a counter against a disciplined clock changes with the temperature.
 const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
+/// A piece is never shorter than this share of the time since the first anchor, however often anchors are asked for.
+const AGE_SHARE: u64 = 512;
+/// How far ahead a recalibration moves the threshold: the time of a few anchors.
+const AHEAD: Duration = Duration::from_micros(10);
+/// What must be left of that when every thread sees the threshold: far longer than any CPU holds back an instruction.
+const VISIBLE: Duration = Duration::from_micros(2);
+/// A stated rate that differs from the first two anchors by more than this, beside their own error, is not believed.
+const STATED_TOLERANCE: f64 = 1e-3;
 /// Slopes are nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
 
@@ -38,6 +48,7 @@ struct Piece {
 /// A line in pieces; see the module.
 #[derive(Debug)]
 pub(crate) struct Timeline {
+    stated_ns_per_count: fn() -> Option<f64>,
     pieces: [Piece; PIECES],
     /// Pieces that are complete; stored with `Release` after the piece.
     len: AtomicUsize,
@@ -60,11 +71,15 @@ pub(crate) struct Quality {
     /// Nanoseconds per count, from the anchors.
     pub(crate) ns_per_count: f64,
     pub(crate) bracket_ns: f64,
+    /// Between the first anchor and the last.
+    pub(crate) baseline_ns: f64,
 }
 
 impl Timeline {
-    pub(crate) const fn new() -> Self {
+    /// `stated_ns_per_count`: the nominal rate, if anybody states one; asked once.
+    pub(crate) const fn new(stated_ns_per_count: fn() -> Option<f64>) -> Self {
         Self {
+            stated_ns_per_count,
             pieces: [const { Piece { count: AtomicU64::new(0), ns: AtomicU64::new(0), slope: AtomicU64::new(0) } };
                 PIECES],
             len: AtomicUsize::new(0),
@@ -89,18 +104,17 @@ impl Timeline {
             if begun && (count <= threshold || now() <= threshold) {
                 return self.on_the_line(count);
             }
-            self.extend(threshold, &now, &anchor);
+            let stated = if begun { None } else { (self.stated_ns_per_count)() };
+            self.extend(threshold, &now, &anchor, stated);
         }
     }
 
     fn on_the_line(&self, count: u64) -> i64 {
-        let len = self.len.load(Ordering::Acquire);
+        let pieces = &self.pieces[..self.len.load(Ordering::Acquire)];
+        let begins_by = |p: &&Piece| p.count.load(Ordering::Relaxed) <= count;
         // Most counts are recent.
-        let piece = self.pieces[..len]
-            .iter()
-            .rev()
-            .find(|p| p.count.load(Ordering::Relaxed) <= count)
-            .unwrap_or(&self.pieces[0]);
+        let recent = pieces.iter().rev().take(4).find(begins_by);
+        let piece = recent.unwrap_or_else(|| &pieces[pieces.partition_point(|p| begins_by(&p)).saturating_sub(1)]);
         let (start, ns, slope) = (
             piece.count.load(Ordering::Relaxed),
             piece.ns.load(Ordering::Relaxed),
@@ -113,7 +127,13 @@ impl Timeline {
 
     /// Adds the piece that begins at `threshold`, unless another thread has.
     #[cold]
-    fn extend(&self, threshold: u64, now: &impl Fn() -> u64, anchor: &impl Fn() -> Anchor) {
+    fn extend(
+        &self,
+        threshold: u64,
+        now: &impl Fn() -> u64,
+        anchor: &impl Fn() -> Anchor,
+        stated_ns_per_count: Option<f64>,
+    ) {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.len.load(Ordering::Relaxed);
         if len > 0 && self.threshold.load(Ordering::Relaxed) != threshold {
@@ -121,13 +141,19 @@ impl Timeline {
         }
         let origin = *anchors.origin.get_or_insert_with(anchor);
         let mut last = anchor();
+        let mut stated = None;
         while len == 0 && last.std().saturating_duration_since(origin.std()) < FIRST_BASELINE {
+            stated = stated_ns_per_count.filter(|&stated| agrees(stated, &origin, &last));
+            if stated.is_some() {
+                break;
+            }
             std::hint::spin_loop();
             last = anchor();
         }
         let baseline = last.count().saturating_sub(origin.count()).max(1);
-        let mean_rate = (since(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE);
+        let mean_rate = stated.unwrap_or_else(|| (since(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE));
         let longest = (LONGEST_PIECE.as_nanos() as f64 / mean_rate) as u64;
+        let longest = longest.max(baseline / AGE_SHARE);
         let step = if len < PIECES - LAST_PIECES { baseline.min(longest) } else { baseline };
         // The last hour is a better witness of the present rate than last week, but for no longer than it lasted.
         let rate = match anchors.last {
@@ -159,18 +185,55 @@ impl Timeline {
         debug_assert!(now() >= last.count());
     }
 
+    /// Takes an anchor now and bends the line to it, some microseconds ahead; nothing converted before is changed.
+    /// False if the last anchor is so recent that it would tell nothing new.
+    pub(crate) fn recalibrate(&self, now: impl Fn() -> u64, anchor: impl Fn() -> Anchor) -> bool {
+        let _ = self.ns(now(), &now, &anchor);
+        let moved = {
+            let anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+            let (Some(origin), Some(last)) = (anchors.origin, anchors.last) else { return false };
+            let old = self.threshold.load(Ordering::Relaxed);
+            let len = self.len.load(Ordering::Relaxed);
+            let start = self.pieces[len - 1].count.load(Ordering::Relaxed);
+            let rate = since(&last, &origin) / last.count().saturating_sub(origin.count()).max(1) as f64;
+            let counts = |length: Duration| (length.as_nanos() as f64 / rate) as u64;
+            let asked = now();
+            let moved = asked.saturating_add(counts(AHEAD)).max(start + 1);
+            let age = asked.saturating_sub(origin.count());
+            if moved >= old || asked.saturating_sub(last.count()) < age / AGE_SHARE || len + LAST_PIECES >= PIECES {
+                return false;
+            }
+            // A thread that loaded the old threshold did so before the fence, so it converts a count from before now;
+            // up to what a CPU reads ahead of time. That lies below the new threshold: no such span is ever changed.
+            self.threshold.store(moved, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if now().saturating_add(counts(VISIBLE)) >= moved {
+                // This thread was held up, and others may have gone on. The old piece simply stays.
+                self.threshold.store(old, Ordering::Release);
+                return false;
+            }
+            moved
+        };
+        while now() <= moved {
+            std::hint::spin_loop();
+        }
+        self.extend(moved, &now, &anchor, None);
+        true
+    }
+
     pub(crate) fn quality(&self) -> Option<Quality> {
         let anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let (origin, last) = anchors.origin.zip(anchors.last)?;
         let counts = last.count().saturating_sub(origin.count()).max(1) as f64;
-        Some(Quality { ns_per_count: since(&last, &origin) / counts, bracket_ns: anchors.bracket_ns })
+        let baseline_ns = since(&last, &origin);
+        Some(Quality { ns_per_count: baseline_ns / counts, bracket_ns: anchors.bracket_ns, baseline_ns })
     }
 
     /// The count at `ns` after the first anchor: the inverse of [`Timeline::ns`], up to a rounding.
     pub(crate) fn count_at(&self, ns: i64) -> u64 {
         let len = self.len.load(Ordering::Acquire);
         let begins_by = |p: &&Piece| i64::try_from(p.ns.load(Ordering::Relaxed)).is_ok_and(|start| start <= ns);
-        let piece = self.pieces[..len].iter().rev().find(begins_by).unwrap_or(&self.pieces[0]);
+        let piece = &self.pieces[self.pieces[..len].partition_point(|p| begins_by(&p)).saturating_sub(1)];
         let after = i128::from(ns) - i128::from(piece.ns.load(Ordering::Relaxed));
         let slope = i128::from(piece.slope.load(Ordering::Relaxed).max(1));
         // Rounded up: what is added and taken away again is not less.
@@ -183,6 +246,15 @@ impl Timeline {
     }
 }
 
+/// Whether a stated rate is that of two anchors, as far as they can tell.
+fn agrees(stated: f64, first: &Anchor, last: &Anchor) -> bool {
+    let counts = last.count().saturating_sub(first.count()) as f64;
+    let off = (since(last, first) - counts * stated).abs();
+    let brackets = (first.bracket_counts() + last.bracket_counts() + 2) as f64 * stated;
+    // Anchors that cannot tell twice the rate from the rate are no check.
+    off <= brackets + counts * stated * STATED_TOLERANCE && brackets < counts * stated / 2.0
+}
+
 fn since(later: &Anchor, earlier: &Anchor) -> f64 {
     later.std().saturating_duration_since(earlier.std()).as_nanos() as f64
 }
@@ -192,23 +264,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::cell::Cell;
-    use std::time::Instant;
 
     /// A counter of 3 counts a nanosecond that reads its clock with an error of up to 20 ns, both ways.
     struct Fake {
         ns: Cell<u64>,
         noise: Cell<u64>,
-        base: Instant,
+        base: crate::OsInstant,
     }
 
     impl Fake {
-        #[allow(clippy::disallowed_methods, reason = "any instant will do")]
         fn new() -> Self {
-            Self { ns: Cell::new(0), noise: Cell::new(1), base: Instant::now() }
+            Self { ns: Cell::new(0), noise: Cell::new(1), base: crate::os::now() }
         }
 
         fn now(&self) -> u64 {
             1_000 + self.ns.get() * 3
+        }
+
+        /// As `now`, and time goes on by itself.
+        fn passing(&self) -> u64 {
+            self.ns.set(self.ns.get() + 30);
+            self.now()
         }
 
         fn anchor(&self) -> Anchor {
@@ -220,7 +296,7 @@ mod tests {
     }
 
     fn line(fake: &Fake) -> Timeline {
-        let timeline = Timeline::new();
+        let timeline = Timeline::new(|| None);
         timeline.begin(|| fake.anchor());
         timeline
     }
@@ -228,13 +304,16 @@ mod tests {
     proptest! {
         #[test]
         fn spans_keep_their_length_and_the_line_follows_the_clock(
-            steps in proptest::collection::vec(prop_oneof![1_u64..1_000, 1_000_u64..10_000_000, 1_000_000_u64..10_000_000_000], 1..60)
+            steps in proptest::collection::vec((prop_oneof![1_u64..1_000, 1_000_u64..10_000_000, 1_000_000_u64..10_000_000_000], any::<bool>()), 1..60)
         ) {
             let fake = Fake::new();
             let timeline = line(&fake);
             let mut seen: Vec<(u64, i64)> = Vec::new();
-            for step in steps {
+            for (step, recalibrate) in steps {
                 fake.ns.set(fake.ns.get() + step);
+                if recalibrate {
+                    timeline.recalibrate(|| fake.passing(), || fake.anchor());
+                }
                 let count = fake.now();
                 let ns = timeline.ns(count, || fake.now(), || fake.anchor());
                 // The first anchor was taken at 2,000 ns.
@@ -257,6 +336,44 @@ mod tests {
             let count = timeline.count_at(ns);
             let again = timeline.on_the_line(count);
             prop_assert!((again - ns).abs() <= 1, "{again} {ns}");
+        }
+    }
+
+    #[test]
+    fn a_stated_rate_saves_the_first_wait_only_if_it_is_right() {
+        for (stated, believed) in [(1.0 / 3.0, true), (1.0 / 3.00001, true), (0.5, false), (0.2, false)] {
+            let fake = Fake::new();
+            let origin = fake.anchor();
+            let last = fake.anchor();
+            assert_eq!(agrees(stated, &origin, &last), believed, "{stated}");
+        }
+        let fake = Fake::new();
+        let timeline = Timeline::new(|| Some(1.0 / 3.0));
+        timeline.begin(|| fake.anchor());
+        let count = fake.now();
+        timeline.ns(count, || fake.now(), || fake.anchor());
+        assert!(fake.ns.get() <= 4_000, "one anchor after the first, not {} ns of them", fake.ns.get());
+    }
+
+    #[test]
+    fn recalibrating_all_the_time_fills_no_memory_and_changes_no_span() {
+        let fake = Fake::new();
+        let timeline = line(&fake);
+        let mut added = 0;
+        let mut seen = Vec::new();
+        for i in 0..200_000_u64 {
+            // From microseconds to weeks.
+            fake.ns.set(fake.ns.get() + 1 + fake.ns.get() / 8_192);
+            added += u64::from(timeline.recalibrate(|| fake.passing(), || fake.anchor()));
+            if i % 20_000 == 0 {
+                let count = fake.now();
+                seen.push((count, timeline.ns(count, || fake.now(), || fake.anchor())));
+            }
+        }
+        assert!(added > 1_000, "{added}");
+        assert!(timeline.len.load(Ordering::Relaxed) < PIECES - LAST_PIECES);
+        for (count, before) in seen {
+            assert_eq!(timeline.on_the_line(count), before);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Static pictures of a report, each a pure function of it.
 
+mod clock;
 mod histogram;
 mod over_time;
 mod percentiles;
@@ -69,6 +70,11 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
         pictures.push(draw(&format!("histogram-{file}"), |area| histogram::draw(area, drawable)));
     }
     pictures
+}
+
+/// What reading each clock costs.
+pub fn of_clocks(bench: &crate::view::clock::Bench) -> Picture {
+    draw("clock", |area| clock::draw(area, bench))
 }
 
 fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {

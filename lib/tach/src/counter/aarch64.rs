@@ -1,0 +1,70 @@
+//! The virtual counter of 64-bit Arm.
+
+use core::arch::asm;
+
+use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
+
+pub(crate) const SOURCE: Source = Source::Cntvct;
+
+/// The generic timer is one system counter that all cores see: it must be impossible to see time go backwards between
+/// two that communicate (Arm Architecture Reference Manual, "The system counter").
+pub(crate) const ONE_FOR_ALL_CORES: bool = true;
+
+/// The bare instruction.
+#[inline]
+#[must_use]
+pub fn count() -> u64 {
+    let count: u64;
+    // SAFETY: reads a system register that every supported operating system opens to user space; no memory, no flags,
+    // no stack.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    count
+}
+
+/// `isb` alone does not wait for an earlier load to have its value, so `dsb ishld` does, and then `isb` keeps the register
+/// from being read early. The load at the end depends on the count: for every barrier and release store that follows
+/// the reading of the counter so becomes an earlier load, as the Linux kernel's own reader makes it.
+#[inline]
+pub fn ordered_count() -> u64 {
+    let count: u64;
+    let word = 0_u64;
+    // SAFETY: two barriers, the register of `count`, and a load from `word`, which lives on this stack frame: the
+    // offset added to its address is `count ^ count`, zero.
+    unsafe {
+        asm!(
+            "dsb ishld",
+            "isb sy",
+            "mrs {count}, cntvct_el0",
+            "eor {scratch}, {count}, {count}",
+            "ldr {scratch}, [{word}, {scratch}]",
+            count = out(reg) count,
+            scratch = out(reg) _,
+            word = in(reg) &raw const word,
+            options(nostack, preserves_flags)
+        );
+    }
+    count
+}
+
+#[inline]
+pub(crate) fn fenced_count() -> u64 {
+    let count = ordered_count();
+    // SAFETY: a barrier only; without `nomem` the compiler moves no access across it.
+    unsafe { asm!("isb sy", options(nostack, preserves_flags)) };
+    count
+}
+
+pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+    Ok(())
+}
+
+pub(crate) fn stated_rate() -> Option<StatedRate> {
+    let hz: u64;
+    // SAFETY: as in `count`; firmware has written the rate there.
+    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
+    (hz > 0).then_some(StatedRate { hz, by: StatedBy::Cpu })
+}
+
+pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+    stated_rate()
+}

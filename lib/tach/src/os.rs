@@ -1,0 +1,122 @@
+//! What the operating system is asked: its clock, and what it thinks of the counter.
+#![allow(unsafe_code)]
+
+use std::io::Read;
+
+use crate::source::WhyNotCounter;
+
+/// A moment of the operating system's monotonic clock.
+///
+/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), where that cannot be had: there
+/// it is time since the page's or process's origin, as `Performance.now()` tells it.
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+pub type OsInstant = std::time::Instant;
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub use browser::OsInstant;
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+mod browser {
+    use std::ops::{Add, Sub};
+    use std::time::Duration;
+
+    use wasm_bindgen::prelude::wasm_bindgen;
+
+    #[wasm_bindgen]
+    extern "C" {
+        #[wasm_bindgen(js_namespace = performance, js_name = now)]
+        fn performance_now() -> f64;
+    }
+
+    /// A moment of `Performance.now()`: time since the page's or process's origin.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct OsInstant(Duration);
+
+    impl OsInstant {
+        /// Now.
+        #[must_use]
+        pub fn now() -> Self {
+            // Milliseconds, never negative; whatever the browser rounds them to is the clock's resolution.
+            Self(Duration::from_nanos((performance_now() * 1e6) as u64))
+        }
+
+        /// Time from `earlier` to this; `None` if `earlier` is later.
+        #[must_use]
+        pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
+            self.0.checked_sub(earlier.0)
+        }
+
+        /// Time from `earlier` to this; zero if `earlier` is later.
+        #[must_use]
+        pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
+            self.0.saturating_sub(earlier.0)
+        }
+
+        /// This moment plus `duration`, if it can be told.
+        #[must_use]
+        pub fn checked_add(&self, duration: Duration) -> Option<Self> {
+            self.0.checked_add(duration).map(Self)
+        }
+
+        /// This moment minus `duration`, if it can be told.
+        #[must_use]
+        pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+            self.0.checked_sub(duration).map(Self)
+        }
+    }
+
+    impl Add<Duration> for OsInstant {
+        type Output = Self;
+
+        fn add(self, duration: Duration) -> Self {
+            Self(self.0 + duration)
+        }
+    }
+
+    impl Sub for OsInstant {
+        type Output = Duration;
+
+        fn sub(self, earlier: Self) -> Duration {
+            self.saturating_duration_since(earlier)
+        }
+    }
+}
+
+/// The clock itself.
+#[allow(clippy::disallowed_methods, reason = "the home of the OS clock")]
+pub(crate) fn now() -> OsInstant {
+    OsInstant::now()
+}
+
+/// Whether this process was told to fault on the time-stamp counter (`PR_SET_TSC`).
+#[cfg(all(target_os = "linux", any(target_arch = "x86", target_arch = "x86_64")))]
+pub(crate) fn forbids_tsc() -> bool {
+    let mut state: libc::c_int = 0;
+    // SAFETY: PR_GET_TSC writes one int, to `state`.
+    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut state) };
+    // A kernel that does not know the question does not forbid anything.
+    result == 0 && state == libc::PR_TSC_SIGSEGV
+}
+
+#[cfg(all(not(target_os = "linux"), any(target_arch = "x86", target_arch = "x86_64")))]
+#[allow(dead_code, reason = "not asked where there is no usable counter")]
+pub(crate) fn forbids_tsc() -> bool {
+    false
+}
+
+/// What the kernel says of the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
+/// the counter, and has therefore checked that all cores agree on it; `Ok(false)` if there is nobody to ask.
+pub(crate) fn kernel_vouches() -> Result<bool, WhyNotCounter> {
+    if !cfg!(all(any(target_os = "linux", target_os = "android"), any(target_arch = "x86", target_arch = "x86_64"))) {
+        return Ok(false);
+    }
+    const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    // Three system calls: this is asked before the first reading.
+    let mut name = [0; 64];
+    let read = std::fs::File::open(CURRENT).and_then(|mut file| file.read(&mut name));
+    let name = &name[..read.map_err(|_| WhyNotCounter::KernelSilent)?];
+    match name.trim_ascii() {
+        b"tsc" => Ok(true),
+        other => Err(WhyNotCounter::KernelUses(String::from_utf8_lossy(other).into_owned())),
+    }
+}

@@ -1,0 +1,13 @@
+//! `osjitter bench`: one part by itself, one file a part.
+
+mod clock;
+
+use crate::cli::BenchCommand;
+use crate::exit::{ExitStatus, Failure};
+
+/// Runs it.
+pub fn run(command: &BenchCommand) -> Result<ExitStatus, Failure> {
+    match command {
+        BenchCommand::Clock(args) => clock::run(args),
+    }
+}
