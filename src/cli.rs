@@ -19,6 +19,7 @@ Examples:
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
+  osjitter bench timeout                         what a timeout around every wait costs
   osjitter list
 
 Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -27,6 +28,9 @@ Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or t
 pub enum Command {
     /// Measure lateness and cost of one or several kinds of ticker
     Run(Box<RunArgs>),
+    /// Measure what the parts of an async program cost
+    #[command(subcommand)]
+    Bench(crate::command::bench::Bench),
     /// Make any table or picture again from a report.json
     Report(ReportArgs),
     /// Show the subjects, which are available here, and why not

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod bench;
 pub mod completions;
 pub mod list;
 pub mod report;

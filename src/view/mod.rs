@@ -7,3 +7,4 @@ pub mod palette;
 pub mod reading;
 pub mod samples;
 pub mod scale;
+pub mod timeout;

@@ -3,6 +3,7 @@
 mod histogram;
 mod over_time;
 mod percentiles;
+pub mod timeout;
 mod tradeoff;
 
 use jitterstat::report::{Report, Subject};
