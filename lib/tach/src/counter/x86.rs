@@ -17,7 +17,7 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 #[must_use]
 pub fn count() -> u64 {
     // SAFETY: `usable` has found the counter, and it touches no memory. An operating system that forbids it to user
-    // space makes it fault, which is no memory error; on Linux `usable` asks.
+    // space makes it fault, which is no memory error.
     unsafe { _rdtsc() }
 }
 
@@ -65,9 +65,6 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
     }
     if cpuid(FEATURES).edx & RDTSCP == 0 {
         return Err(WhyNotCounter::NoOrderedRead);
-    }
-    if crate::os::forbids_tsc() {
-        return Err(WhyNotCounter::Forbidden);
     }
     Ok(())
 }
