@@ -24,6 +24,7 @@ pub fn count() -> u64 {
 /// `rdtscp` waits until every earlier instruction has been executed and every earlier load is globally visible (Intel
 /// SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store is seen by others only after it retires, so after this.
 #[inline]
+#[must_use]
 pub fn ordered_count() -> u64 {
     let mut processor = 0;
     // SAFETY: `usable` has found the instruction; it writes to `processor` only.
