@@ -116,6 +116,7 @@ one() {
     aarch64-unknown-linux-gnu) linux "$1" aarch64-linux-gnu libc6-dev-arm64-cross qemu-aarch64 ;;
     i686-unknown-linux-gnu) linux "$1" i686-linux-gnu libc6-dev-i386-cross qemu-i386 ;;
     aarch64-apple-darwin | x86_64-unknown-freebsd) check "$1" "${suite[@]}" --package osjitter ;;
+    riscv64gc-* | loongarch64-* | wasm32-unknown-unknown) check "$1" --package osjitter-tach ;;
     *) check "$1" "${suite[@]}" ;;
   esac
 }
@@ -125,5 +126,6 @@ targets=(
   aarch64-apple-darwin x86_64-apple-darwin aarch64-apple-ios
   x86_64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd
   aarch64-linux-android wasm32-wasip1
+  riscv64gc-unknown-linux-gnu loongarch64-unknown-linux-gnu wasm32-unknown-unknown
 )
 for target in "${@:-${targets[@]}}"; do one "$target"; done

@@ -39,7 +39,7 @@ fn json_goes_to_standard_output_and_bad_usage_is_refused_before_anything_is_meas
     let output = bench_clock(&["--threads", "1", "--format", "json", "--load"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["drift"][0]["loaded"], true);
-    for wrong in [["--threads", "0"], ["--drift", "soon"], ["--order-reads", "0"]] {
+    for wrong in [["--threads", "0"], ["--drift", "soon"], ["--drift", "0s"], ["--order-reads", "0"]] {
         assert_eq!(bench_clock(&wrong).status.code(), Some(2), "{wrong:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! Each way to read the clock, once: what `scripts/tach-disassembly.sh` looks at.
-
-#![allow(clippy::print_stdout, reason = "an example speaks")]
+#![allow(clippy::print_stdout, reason = "an example")]
 
 use std::hint::black_box;
 

@@ -116,13 +116,13 @@ impl Conversion {
     }
 
     /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, one
-    /// count, and the rounding to a whole nanosecond of the clock and of the result. The anchors' own error enters linearly, so
+    /// count, and the step of the clock and the rounding of the result. The anchors' own error enters linearly, so
     /// between them it is never more than at the worse of the two; a rate that varies in between is not in it.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
         let counts = u128::from(self.bracket_counts) + 2;
         let half = (counts * u128::from(self.ns)).div_ceil(u128::from(self.counts) * 2);
-        u64::try_from(half).unwrap_or(u64::MAX).saturating_add(2)
+        u64::try_from(half).unwrap_or(u64::MAX).saturating_add(os::STEP_NS + 1)
     }
 
     /// Counts a second, from the anchors.

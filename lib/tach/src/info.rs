@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::counter;
 use crate::instant::{ns, timeline};
+use crate::os;
 use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter, cross_thread_order, source, why_not_counter};
 
 /// How the rate is known.
@@ -55,7 +56,7 @@ pub fn info() -> Info {
         // A conversion, so that there are two anchors to tell a rate.
         let _ = ns(crate::ordered_count());
         let quality = timeline().quality().expect("a conversion has taken them");
-        let wrong_ns = quality.bracket_ns + quality.ns_per_count;
+        let wrong_ns = quality.bracket_ns + quality.ns_per_count + (os::STEP_NS - 1) as f64;
         let baseline = Duration::from_nanos(quality.baseline_ns as u64);
         // Two anchors, each by a bracket and a count, carried on to a threshold twice as far away.
         let error_bound_ns = (4.0 * wrong_ns).ceil() as u64 + 2;

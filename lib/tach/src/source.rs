@@ -42,8 +42,6 @@ pub enum WhyNotCounter {
     NotInvariant,
     /// The CPU has no instruction that reads it in order.
     NoOrderedRead,
-    /// This process was told to fault when it reads it.
-    Forbidden,
     /// The kernel uses another clock source; it may have found the counter unstable.
     KernelUses(String),
     /// The kernel does not tell what it uses.
@@ -58,7 +56,6 @@ impl fmt::Display for WhyNotCounter {
             Self::NoCounter => f.write_str("no counter is known for this architecture"),
             Self::NotInvariant => f.write_str("the counter is not invariant"),
             Self::NoOrderedRead => f.write_str("the CPU cannot read the counter in order"),
-            Self::Forbidden => f.write_str("this process is forbidden to read the counter"),
             Self::KernelUses(other) => write!(f, "the kernel's clock source is {other}, not tsc"),
             Self::KernelSilent => f.write_str("the kernel's clock source cannot be read"),
             Self::Forced => f.write_str("built with tach_force_os_clock"),

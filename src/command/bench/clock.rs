@@ -31,6 +31,9 @@ pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Failure> {
         [] => vec![Duration::from_secs(1)],
         given => given.iter().map(|text| units::duration(text)).collect::<Result<_, _>>().map_err(Failure::Usage)?,
     };
+    if spans.iter().any(Duration::is_zero) {
+        return Err(Failure::Usage("--drift 0s compares nothing; give at least 1ms".to_owned()));
+    }
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).map_err(|e| Failure::Usage(format!("cannot make {}: {e}", out.display())))?;
     }

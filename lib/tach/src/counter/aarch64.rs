@@ -25,6 +25,7 @@ pub fn count() -> u64 {
 /// from being read early. The load at the end depends on the count: for every barrier and release store that follows
 /// the reading of the counter so becomes an earlier load, as the Linux kernel's own reader makes it.
 #[inline]
+#[must_use]
 pub fn ordered_count() -> u64 {
     let count: u64;
     let word = 0_u64;

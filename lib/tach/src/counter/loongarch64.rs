@@ -21,6 +21,7 @@ pub fn count() -> u64 {
 
 /// A best effort: the barrier completes every earlier access, but nothing is stated on when the counter is sampled.
 #[inline]
+#[must_use]
 pub fn ordered_count() -> u64 {
     // SAFETY: a barrier only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("dbar 0", options(nostack, preserves_flags)) };

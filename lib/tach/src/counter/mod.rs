@@ -1,4 +1,4 @@
-//! The counter instructions, one file an architecture: with `os`, the only `unsafe` of this crate.
+//! The counter instructions, one file an architecture: the only `unsafe` of this crate.
 //!
 //! Each offers the same items:
 //!

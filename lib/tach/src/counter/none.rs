@@ -5,10 +5,14 @@ use crate::source::{Source, StatedRate, WhyNotCounter};
 pub(crate) const SOURCE: Source = Source::OsClock;
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// Never reached.
+#[must_use]
 pub fn count() -> u64 {
     unreachable!("no counter is trusted on this architecture")
 }
 
+/// Never reached.
+#[must_use]
 pub fn ordered_count() -> u64 {
     count()
 }

@@ -23,6 +23,7 @@ pub fn count() -> u64 {
 /// A best effort: reading the counter is an input of the device kind, and the fence orders those, but how early an
 /// implementation samples it is its own affair.
 #[inline]
+#[must_use]
 pub fn ordered_count() -> u64 {
     // SAFETY: a fence only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) };
