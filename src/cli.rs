@@ -20,6 +20,7 @@ Examples:
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
   osjitter bench clock
+  osjitter bench timeout                         what a timeout around every wait costs
   osjitter list
 
 Exit codes: 0 done, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -156,6 +157,8 @@ pub struct RunArgs {
 pub enum BenchCommand {
     /// What reading a clock costs here, how fine and how true it is, and which to use
     Clock(BenchClockArgs),
+    /// What a timeout around every wait costs while it does not fire, and what cheaper ways there are
+    Timeout(Box<crate::command::bench::timeout::Args>),
 }
 
 #[derive(Debug, Args)]

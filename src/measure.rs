@@ -2,6 +2,8 @@
 //!
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
+pub mod timeout;
+
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;

@@ -1,6 +1,7 @@
 //! Arguments and a plan file become one validated plan before anything runs.
 
 mod file;
+pub mod timeout;
 
 use std::time::Duration;
 

@@ -12,6 +12,10 @@
 //! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one.
 #![allow(unsafe_code)]
 
+#[cfg_attr(test, allow(dead_code, reason = "the tests' allocator counts for itself"))]
+pub mod allocations;
+pub mod counter_reads;
+
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod imp;

@@ -5,6 +5,7 @@
 
 mod bare;
 mod os_interval;
+pub mod timeout;
 mod tokio_timers;
 
 use std::future::Future;

@@ -9,3 +9,4 @@ pub mod palette;
 pub mod reading;
 pub mod samples;
 pub mod scale;
+pub mod timeout;

@@ -32,6 +32,7 @@ pin_project! {
         sleep: Sleep,
         // Whom the armed timer wakes. `None` while it is not registered, or known to have run out.
         waker: Option<Waker>,
+        registrations: u64,
     }
 }
 
@@ -54,7 +55,7 @@ impl<C: Clock> IdleTimeout<C> {
     #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
         let last = clock.now();
-        Self { clock, length, last, sleep: sleep_until(from_now(length)), waker: None }
+        Self { clock, length, last, sleep: sleep_until(from_now(length)), waker: None, registrations: 0 }
     }
 
     /// Says that something happened: from here on it takes the whole length again. Stores one stamp.
@@ -87,6 +88,7 @@ impl<C: Clock> IdleTimeout<C> {
         *this.length = length;
         let left = length.saturating_sub(this.clock.elapsed(*this.last));
         this.sleep.as_mut().reset(from_now(left));
+        *this.registrations += 1;
         // The next poll registers whoever polls, and finds out if it is over already.
         *this.waker = None;
     }
@@ -95,6 +97,13 @@ impl<C: Clock> IdleTimeout<C> {
     #[must_use]
     pub fn idle_for(&self) -> Duration {
         self.clock.elapsed(self.last)
+    }
+
+    /// How often a timer was registered with the runtime so far: at the first wait, and then at most about once in a
+    /// length, however many touches there were.
+    #[must_use]
+    pub fn registrations(&self) -> u64 {
+        self.registrations
     }
 
     /// Whether it fires now; if not, wakes the task when the armed timer runs out.
@@ -111,7 +120,11 @@ impl<C: Clock> IdleTimeout<C> {
             if pin!(coop::unconstrained(this.sleep.as_mut())).poll(cx).is_pending() {
                 match this.waker {
                     Some(waker) => waker.clone_from(cx.waker()),
-                    None => *this.waker = Some(cx.waker().clone()),
+                    None => {
+                        *this.waker = Some(cx.waker().clone());
+                        // A timer that has just been reset is counted there.
+                        *this.registrations = (*this.registrations).max(1);
+                    }
                 }
                 return Poll::Pending;
             }
@@ -126,6 +139,7 @@ impl<C: Clock> IdleTimeout<C> {
                 return Poll::Ready(());
             }
             this.sleep.as_mut().reset(from_now(left));
+            *this.registrations += 1;
         }
     }
 }

@@ -222,3 +222,17 @@ fn a_loop_over_a_timeout_of_zero_lets_others_run() {
         looping.abort();
     });
 }
+
+#[test]
+fn touches_register_nothing_and_a_length_registers_once() {
+    paused(async {
+        let mut idle = pin!(IdleTimeout::with_clock(Duration::from_secs(1), TokioClock));
+        assert_eq!(idle.registrations(), 0);
+        // A message each millisecond for ten lengths.
+        for _ in 0..10_000 {
+            assert_eq!(idle.as_mut().guard(tokio::time::sleep(RESOLUTION)).await, Ok(()));
+        }
+        // At the first wait, and whenever a second was over.
+        assert!((10..=12).contains(&idle.registrations()), "{}", idle.registrations());
+    });
+}

@@ -8,8 +8,17 @@ const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
 
 #[test]
 fn the_committed_schema_is_the_model() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/osjitter.report.1.json");
-    let schema = serde_json::to_string_pretty(&jitterstat::report::json_schema()).unwrap() + "\n";
+    check("osjitter.report.1.json", &jitterstat::report::json_schema());
+}
+
+#[test]
+fn the_committed_schema_of_the_timeout_bench_is_the_model() {
+    check("osjitter.bench.1.timeout.json", &jitterstat::bench::timeout::json_schema());
+}
+
+fn check(name: &str, schema: &serde_json::Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(name);
+    let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(&path, &schema).unwrap();
     }

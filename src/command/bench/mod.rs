@@ -1,6 +1,7 @@
 //! `osjitter bench`: one part by itself, one file a part.
 
 mod clock;
+pub mod timeout;
 
 use crate::cli::BenchCommand;
 use crate::exit::{ExitStatus, Failure};
@@ -9,5 +10,6 @@ use crate::exit::{ExitStatus, Failure};
 pub fn run(command: &BenchCommand) -> Result<ExitStatus, Failure> {
     match command {
         BenchCommand::Clock(args) => clock::run(args),
+        BenchCommand::Timeout(args) => timeout::run(args),
     }
 }

@@ -4,6 +4,7 @@ mod clock;
 mod histogram;
 mod over_time;
 mod percentiles;
+pub mod timeout;
 mod tradeoff;
 
 use jitterstat::report::{Report, Subject};

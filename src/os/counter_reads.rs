@@ -1,0 +1,139 @@
+//! How often the CPU counter is read, by anybody: the instruction is made to trap, counted, carried out, and stepped over.
+//!
+//! Where the kernel's clock source is the counter, every reading of a clock is one of the counter, so this counts clock
+//! readings inside other libraries without changing them. Linux on `x86_64` only; `None` elsewhere.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use std::mem::MaybeUninit;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static READS: AtomicU64 = AtomicU64::new(0);
+
+    const RDTSC: [u8; 2] = [0x0F, 0x31];
+    const RDTSCP: [u8; 3] = [0x0F, 0x01, 0xF9];
+
+    fn set_trapping(on: bool) -> bool {
+        let mode = if on { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+        // SAFETY: the call changes a flag of the calling thread and touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_TSC, mode, 0, 0, 0) == 0 }
+    }
+
+    extern "C" fn on_trap(signal: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: a handler installed with SA_SIGINFO gets a pointer to the interrupted thread's `ucontext_t`, ours to
+        // change until we return.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let at = registers[libc::REG_RIP as usize] as *const u8;
+        // SAFETY: the thread was interrupted at an instruction, so its first two bytes are mapped and readable; every
+        // instruction that begins like RDTSCP is at least three long.
+        let (two, is_rdtscp) = unsafe {
+            let two = at.cast::<[u8; 2]>().read_unaligned();
+            (two, two == [RDTSCP[0], RDTSCP[1]] && *at.add(2) == RDTSCP[2])
+        };
+        if two != RDTSC && !is_rdtscp {
+            // A real fault: with the default action it ends the process when the instruction is run again.
+            // SAFETY: `signal` and SIG_DFL are valid; this is async-signal-safe.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            return;
+        }
+        READS.fetch_add(1, Ordering::Relaxed);
+        set_trapping(false);
+        let mut processor = 0_u32;
+        // SAFETY: both instructions exist wherever they just trapped (an unknown one raises another signal).
+        let count = unsafe {
+            if is_rdtscp { std::arch::x86_64::__rdtscp(&raw mut processor) } else { std::arch::x86_64::_rdtsc() }
+        };
+        set_trapping(true);
+        registers[libc::REG_RAX as usize] = (count & 0xFFFF_FFFF) as i64;
+        registers[libc::REG_RDX as usize] = (count >> 32) as i64;
+        if is_rdtscp {
+            registers[libc::REG_RCX as usize] = i64::from(processor);
+        }
+        registers[libc::REG_RIP as usize] += if is_rdtscp { RDTSCP.len() } else { RDTSC.len() } as i64;
+    }
+
+    /// While this lives, reads of this thread, and of threads it starts, are counted.
+    #[derive(Debug)]
+    pub struct Counter {
+        before: libc::sigaction,
+    }
+
+    impl Counter {
+        pub fn start() -> Option<Self> {
+            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
+            let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+            action.sa_sigaction = on_trap as *const () as usize;
+            // On the alternate stack where there is one, like the handler this one stands in for.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // SAFETY: both pointers are to whole structures of ours; the handler is async-signal-safe: an atomic
+            // addition, two system calls, and the registers of its own context.
+            let installed = unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, before.as_mut_ptr()) == 0 };
+            if !installed {
+                return None;
+            }
+            // SAFETY: the call succeeded and filled it.
+            let counter = Self { before: unsafe { before.assume_init() } };
+            set_trapping(true).then_some(counter)
+        }
+
+        pub fn so_far() -> u64 {
+            READS.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Drop for Counter {
+        fn drop(&mut self) {
+            set_trapping(false);
+            // SAFETY: puts back what the kernel handed out at the start.
+            unsafe { libc::sigaction(libc::SIGSEGV, &raw const self.before, std::ptr::null_mut()) };
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    /// There is none here.
+    #[derive(Debug)]
+    pub struct Counter;
+
+    impl Counter {
+        pub fn start() -> Option<Self> {
+            None
+        }
+
+        pub fn so_far() -> u64 {
+            0
+        }
+    }
+}
+
+pub use imp::Counter;
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::Counter;
+
+    #[test]
+    fn every_reading_of_the_counter_is_counted_and_returns_the_counter() {
+        // In a thread of its own: others are not to trap.
+        let counted = std::thread::spawn(|| {
+            let counter = Counter::start()?;
+            let before = Counter::so_far();
+            let mut last = 0;
+            for _ in 0..10 {
+                // SAFETY: every x86_64 has the instruction.
+                let now = unsafe { std::arch::x86_64::_rdtsc() };
+                assert!(now > last);
+                last = now;
+            }
+            let reads = Counter::so_far() - before;
+            drop(counter);
+            // SAFETY: as above.
+            assert!(unsafe { std::arch::x86_64::_rdtsc() } > last);
+            Some(reads)
+        });
+        // `None` where a sandbox forbids it.
+        assert!(matches!(counted.join().unwrap(), None | Some(10..)));
+    }
+}

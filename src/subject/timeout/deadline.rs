@@ -1,0 +1,79 @@
+//! Deadlines in tokio's clock, from a reading of this clock or of another.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How a variant gets a deadline `length` from now.
+pub trait Deadlines: Send + 'static {
+    fn new() -> Self;
+    fn after(&mut self, length: Duration) -> Instant;
+}
+
+/// From tokio's own clock.
+#[derive(Debug)]
+pub struct Direct;
+
+impl Deadlines for Direct {
+    fn new() -> Self {
+        Self
+    }
+
+    fn after(&mut self, length: Duration) -> Instant {
+        Instant::now() + length
+    }
+}
+
+/// A counter that can tell the time between two of its readings.
+pub trait Counter: Copy + Send + 'static {
+    fn now() -> Self;
+    fn since(self, earlier: Self) -> Duration;
+}
+
+impl Counter for tach::Instant {
+    fn now() -> Self {
+        Self::now()
+    }
+
+    fn since(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+#[cfg(feature = "quanta")]
+impl Counter for quanta::Instant {
+    fn now() -> Self {
+        Self::now()
+    }
+
+    fn since(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+/// A pair of readings leads from a counter to tokio's clock only for so long: its rate is not exactly known.
+const RENEWED: Duration = Duration::from_secs(1);
+
+/// From a counter, by what it has advanced since it was last read together with tokio's clock.
+#[derive(Debug)]
+pub struct Anchored<C> {
+    tokio: Instant,
+    counter: C,
+}
+
+impl<C: Counter> Deadlines for Anchored<C> {
+    fn new() -> Self {
+        // The counter first: a pause in between makes a deadline late, never early.
+        let counter = C::now();
+        Self { tokio: Instant::now(), counter }
+    }
+
+    fn after(&mut self, length: Duration) -> Instant {
+        let mut since = C::now().since(self.counter);
+        if since > RENEWED {
+            *self = Self::new();
+            since = Duration::ZERO;
+        }
+        self.tokio + since + length
+    }
+}
