@@ -25,7 +25,6 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let result = match cli.command {
         cli::Command::Run(args) => command::run::run(&args),
-        cli::Command::Bench(bench) => command::bench::run(&bench),
         cli::Command::Report(args) => command::report::run(&args),
         cli::Command::List(args) => command::list::run(&args),
         cli::Command::Bench(bench) => command::bench::run(&bench),

@@ -1,7 +1,7 @@
 //! `osjitter bench`: one part by itself, one file a part.
 
 mod clock;
-pub mod timeout;
+mod timeout;
 
 use crate::cli::BenchCommand;
 use crate::exit::{ExitStatus, Failure};
