@@ -191,8 +191,7 @@ pub struct BenchClockArgs {
     pub quiet: bool,
 }
 
-/// Arguments of `osjitter bench timeout`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "\
 Variants:  baseline, timeout, sleep, reused-sleep, reused-boxed-sleep, idle-timeout
 Clocks:    tokio, tach; quanta in a build with that feature

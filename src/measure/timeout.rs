@@ -134,14 +134,22 @@ fn measure(plan: &Plan, cell: &Cell, combination: &Combination, load: Load) -> i
 fn count(plan: &Plan, cell: &Cell, combination: &Combination) -> io::Result<Counted> {
     const MESSAGES: u64 = 2_000;
     let messages = if cell.workload == Workload::Fire(1) { MESSAGES / 100 } else { MESSAGES };
-    let job = Job { cell: *cell, capacity: plan.capacity, load: Load { messages, batches: 1 }, probe: Some(Probe) };
+    let job = Job {
+        cell: *cell,
+        capacity: plan.capacity,
+        load: Load { messages, batches: 1 },
+        probe: Some(Probe { alone: cell.runtime() == Runtime::CurrentThread }),
+    };
     let run = subject::with::<Counting, _>(combination.variant, combination.clock, job);
     Ok(run.expect("the plan holds only combinations that are")?.1)
 }
 
 /// Counts between warm-up and end.
 #[derive(Clone, Copy, Debug)]
-struct Probe;
+struct Probe {
+    /// The loop's thread is the only one.
+    alone: bool,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
@@ -176,6 +184,8 @@ impl Probe {
 struct Meter {
     load: Load,
     probe: Option<Probe>,
+    /// From the end of the warm-up on, where the loop has the only thread: set-up is slow while every reading traps.
+    trap: Option<Counter>,
     start: Start,
     counted: Counted,
     last: Option<Instant>,
@@ -190,6 +200,7 @@ impl Meter {
         Self {
             load,
             probe,
+            trap: None,
             start: Start::default(),
             counted: Counted::default(),
             last: None,
@@ -203,6 +214,10 @@ impl Meter {
         let warmed_up = self.last.is_some();
         if self.probe.is_some() && warmed_up {
             self.counted = Probe::stop(self.start, self.load.messages);
+            self.counted.counter_reads = self
+                .counted
+                .counter_reads
+                .filter(|_| self.trap.take().is_some() || self.probe.is_some_and(|p| !p.alone));
         }
         let now = Instant::now();
         let apart = std::mem::take(&mut self.apart);
@@ -219,6 +234,7 @@ impl Meter {
         }
         self.last = Some(Instant::now());
         if self.probe.is_some() && !warmed_up {
+            self.trap = self.probe.filter(|p| p.alone).and_then(|_| Counter::start());
             self.start = Probe::start();
         }
     }
@@ -237,7 +253,7 @@ impl Visitor for Job {
 
     fn visit<V: Variant>(self) -> Self::Output {
         // Before the runtime: its threads inherit the trap, and are gone before it is taken away.
-        let trap = self.probe.and_then(|_| Counter::start());
+        let trap = self.probe.filter(|p| !p.alone).and_then(|_| Counter::start());
         let runtime = match self.cell.runtime() {
             Runtime::CurrentThread => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
             Runtime::MultiThread(workers) => {
@@ -261,8 +277,9 @@ impl Visitor for Job {
             task.await.expect("the loop does not panic")
         });
         drop(runtime);
-        let counted = Counted { counter_reads: trap.as_ref().and(meter.counted.counter_reads), ..meter.counted };
-        Ok((meter.round, counted))
+        let trapped = trap.is_some() || probe.is_some_and(|p| p.alone);
+        let counter_reads = meter.counted.counter_reads.filter(|_| trapped);
+        Ok((meter.round, Counted { counter_reads, ..meter.counted }))
     }
 }
 

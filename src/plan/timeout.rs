@@ -256,7 +256,7 @@ fn combinations(options: &Options) -> Result<Vec<Combination>, String> {
 /// How long it takes, about: set-up, warm-up and the counted run included.
 pub fn expected(plan: &Plan) -> Duration {
     const SET_UP: Duration = Duration::from_millis(1);
-    const TIMER_SET_UP: Duration = Duration::from_nanos(350);
+    const TIMER_SET_UP: Duration = Duration::from_nanos(500);
     let mut total = Duration::ZERO;
     for cell in &plan.cells {
         let mut once = plan.round_time.mul_f64(1.0 + 1.0 / BATCHES as f64) + SET_UP;

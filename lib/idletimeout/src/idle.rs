@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
@@ -33,6 +33,8 @@ pin_project! {
         // Whom the armed timer wakes. `None` while it is not registered, or known to have run out.
         waker: Option<Waker>,
         registrations: u64,
+        // A firing was put off, because the task had used its cooperative budget up.
+        put_off: bool,
     }
 }
 
@@ -55,7 +57,15 @@ impl<C: Clock> IdleTimeout<C> {
     #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
         let last = clock.now();
-        Self { clock, length, last, sleep: sleep_until(from_now(length)), waker: None, registrations: 0 }
+        Self {
+            clock,
+            length,
+            last,
+            sleep: sleep_until(from_now(length)),
+            waker: None,
+            registrations: 0,
+            put_off: false,
+        }
     }
 
     /// Says that something happened: from here on it takes the whole length again. Stores one stamp.
@@ -108,13 +118,21 @@ impl<C: Clock> IdleTimeout<C> {
 
     /// Whether it fires now; if not, wakes the task when the armed timer runs out.
     ///
-    /// Takes from tokio's cooperative budget when it fires, and is put off by a spent one only if `budgeted`.
-    pub(crate) fn poll_idle(self: Pin<&mut Self>, cx: &mut Context<'_>, budgeted: bool) -> Poll<()> {
-        let mut this = self.project();
+    /// Takes from tokio's cooperative budget when it fires. A budget that is spent puts it off, but only once: beside a
+    /// future that spends it at every poll it would else never fire.
+    #[inline]
+    pub(crate) fn poll_idle(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.as_mut().project();
         let same_task = this.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
         if same_task && !this.sleep.is_elapsed() {
             return Poll::Pending;
         }
+        self.poll_timer(cx)
+    }
+
+    #[cold]
+    fn poll_timer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
         loop {
             // A spent budget must not keep the waker from being registered: what follows relies on it.
             if pin!(coop::unconstrained(this.sleep.as_mut())).poll(cx).is_pending() {
@@ -132,9 +150,13 @@ impl<C: Clock> IdleTimeout<C> {
             let needed = this.length.saturating_add(this.clock.error_bound());
             let left = needed.saturating_sub(this.clock.elapsed(*this.last));
             if left.is_zero() {
-                if budgeted {
-                    ready!(coop::poll_proceed(cx)).made_progress();
+                match coop::poll_proceed(cx) {
+                    Poll::Ready(budget) => budget.made_progress(),
+                    // The budget's owner has been woken for another poll.
+                    Poll::Pending if !std::mem::replace(this.put_off, true) => return Poll::Pending,
+                    Poll::Pending => {}
                 }
+                *this.put_off = false;
                 *this.last = this.clock.now();
                 return Poll::Ready(());
             }
@@ -153,7 +175,7 @@ impl<C: Clock> Future for IdleTimeout<C> {
     type Output = Elapsed;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        self.poll_idle(cx, true).map(|()| Elapsed(()))
+        self.poll_idle(cx).map(|()| Elapsed(()))
     }
 }
 
@@ -179,14 +201,11 @@ impl<F: Future, C: Clock> Future for Guard<'_, F, C> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(value) = this.future.poll(cx) {
             this.idle.as_mut().touch();
             return Poll::Ready(Ok(value));
         }
-        // A future that spends the whole budget at every poll would else never be timed out.
-        let spent_by_future = had_budget && !coop::has_budget_remaining();
-        this.idle.as_mut().poll_idle(cx, !spent_by_future).map(|()| Err(Elapsed(())))
+        this.idle.as_mut().poll_idle(cx).map(|()| Err(Elapsed(())))
     }
 }
 

@@ -39,7 +39,7 @@ impl<S: Stream, C: Clock> Stream for IdleStream<S, C> {
             this.idle.touch();
             return Poll::Ready(item.map(Ok));
         }
-        this.idle.poll_idle(cx, true).map(|()| Some(Err(Elapsed(()))))
+        this.idle.poll_idle(cx).map(|()| Some(Err(Elapsed(()))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

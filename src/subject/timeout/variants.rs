@@ -1,8 +1,8 @@
 //! The variants. Where a message and a timer are both waited for, the message is polled first, always.
 
-use std::future::{Future, Pending, pending, poll_fn};
+use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,23 +12,65 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::deadline::Deadlines;
 use super::{Tally, Variant};
 
-/// Waits for the message, or for the timer; `registers` says that its first poll registers it.
-async fn race<F: Future, T: Tally>(
-    message: F,
-    mut timer: Pin<&mut tokio::time::Sleep>,
-    mut registers: bool,
-) -> Option<F::Output> {
-    let mut message = pin!(message);
-    poll_fn(|cx| {
-        if let Poll::Ready(value) = message.as_mut().poll(cx) {
+pin_project! {
+    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a block would move a
+    /// message that it captures once more, and what is compared is what the ways of waiting cost.
+    struct Race<F, S, T> {
+        #[pin]
+        message: F,
+        #[pin]
+        timer: S,
+        // The first poll of the timer registers it.
+        registers: bool,
+        tally: PhantomData<fn() -> T>,
+    }
+}
+
+impl<F: Future, S: Future, T: Tally> Future for Race<F, S, T> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(value) = this.message.poll(cx) {
             return Poll::Ready(Some(value));
         }
-        if std::mem::take(&mut registers) {
+        if std::mem::take(this.registers) {
             T::registered();
         }
-        timer.as_mut().poll(cx).map(|()| None)
-    })
-    .await
+        this.timer.poll(cx).map(|_| None)
+    }
+}
+
+pin_project! {
+    /// Waits for a message that is one already.
+    struct Plain<F> {
+        #[pin]
+        message: F,
+    }
+}
+
+impl<F: Future> Future for Plain<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().message.poll(cx).map(Some)
+    }
+}
+
+pin_project! {
+    /// Waits for a message that may turn out to be an error: a timeout.
+    struct Fallible<F> {
+        #[pin]
+        message: F,
+    }
+}
+
+impl<V, E, F: Future<Output = Result<V, E>>> Future for Fallible<F> {
+    type Output = Option<V>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().message.poll(cx).map(Result::ok)
+    }
 }
 
 /// No timeout.
@@ -41,8 +83,11 @@ impl Variant for Baseline {
         Self
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(self: Pin<&mut Self>, message: F) -> Option<F::Output> {
-        Some(message.await)
+    fn wait<F: Future<Output: Send> + Send>(
+        self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
+        Plain { message }
     }
 
     fn arm(self: Pin<&mut Self>) {}
@@ -68,9 +113,12 @@ impl<T: Tally> Variant for Timeout<T> {
         Self { length, armed: None, fresh: false, tally: PhantomData }
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(self: Pin<&mut Self>, message: F) -> Option<F::Output> {
+    fn wait<F: Future<Output: Send> + Send>(
+        self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
         T::made();
-        timeout(self.length, tell_pending::<F, T>(message)).await.ok()
+        Fallible { message: timeout(self.length, tell_pending::<F, T>(message)) }
     }
 
     fn arm(self: Pin<&mut Self>) {
@@ -133,11 +181,14 @@ impl<D: Deadlines, T: Tally> Variant for Sleep<D, T> {
         Self { length, deadlines: D::new(), armed: None, fresh: false, tally: PhantomData }
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(self: Pin<&mut Self>, message: F) -> Option<F::Output> {
+    fn wait<F: Future<Output: Send> + Send>(
+        self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
         let this = self.project();
         T::made();
-        let timer = pin!(sleep_until(this.deadlines.after(*this.length)));
-        race::<F, T>(message, timer, true).await
+        let timer = sleep_until(this.deadlines.after(*this.length));
+        Race { message, timer, registers: true, tally: PhantomData::<fn() -> T> }
     }
 
     fn arm(self: Pin<&mut Self>) {
@@ -174,9 +225,12 @@ impl<D: Deadlines, T: Tally> Variant for ReusedSleep<D, T> {
         Self { length, deadlines: D::new(), timer: sleep_until(Instant::now() + length), tally: PhantomData }
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(mut self: Pin<&mut Self>, message: F) -> Option<F::Output> {
+    fn wait<F: Future<Output: Send> + Send>(
+        mut self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
         self.as_mut().arm();
-        race::<F, T>(message, self.project().timer, false).await
+        Race { message, timer: self.project().timer, registers: false, tally: PhantomData::<fn() -> T> }
     }
 
     fn arm(self: Pin<&mut Self>) {
@@ -206,9 +260,13 @@ impl<D: Deadlines + Unpin, T: Tally> Variant for ReusedBoxedSleep<D, T> {
         Self { length, deadlines: D::new(), timer, tally: PhantomData }
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(mut self: Pin<&mut Self>, message: F) -> Option<F::Output> {
+    fn wait<F: Future<Output: Send> + Send>(
+        mut self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
         self.as_mut().arm();
-        race::<F, T>(message, self.timer.as_mut(), false).await
+        let timer = self.get_mut().timer.as_mut();
+        Race { message, timer, registers: false, tally: PhantomData::<fn() -> T> }
     }
 
     fn arm(mut self: Pin<&mut Self>) {
@@ -255,10 +313,12 @@ where
         Self { idle, registrations: 0, tally: PhantomData }
     }
 
-    async fn wait<F: Future<Output: Send> + Send>(mut self: Pin<&mut Self>, message: F) -> Option<F::Output> {
-        let result = self.as_mut().project().idle.guard(message).await.ok();
-        self.tell();
-        result
+    fn wait<F: Future<Output: Send> + Send>(
+        mut self: Pin<&mut Self>,
+        message: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send {
+        self.as_mut().tell();
+        Fallible { message: self.project().idle.guard(message) }
     }
 
     fn begin(self: Pin<&mut Self>) {
