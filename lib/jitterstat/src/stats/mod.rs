@@ -5,3 +5,4 @@ pub mod bootstrap;
 pub mod quantile;
 mod random;
 pub mod sign_test;
+pub mod signed_rank;
