@@ -5,19 +5,23 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`bench`] | the files `osjitter.bench/1` as plain data |
+//! | [`mod@bench`] | the files `osjitter.bench/1` as plain data |
 //! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
 //! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
 //! | [`stats`] | percentiles by nearest rank, and intervals over rounds |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
 //! | [`histogram`] | the stored HDR histogram of a subject |
+//! | [`gate`] | whether B is worse than A: rounds, looks, verdict |
+//! | [`series`] | the file a program writes to be gated |
 //! | [`report`] | the file `osjitter.report/1` as plain data |
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod gate;
 pub mod histogram;
 pub mod recorder;
 pub mod report;
 pub mod sample;
+pub mod series;
 pub mod stats;
 pub mod summary;

@@ -3,5 +3,6 @@
 
 pub mod bootstrap;
 pub mod quantile;
-mod random;
+pub(crate) mod random;
 pub mod sign_test;
+pub mod signed_rank;

@@ -1,0 +1,15 @@
+//! Has jitter become worse? The decision of `osjitter gate`, from pairs of rounds.
+//!
+//! Two sides, A and B, run alternately in many short rounds, in an order drawn at random for each pair. Each round
+//! gives one value a percentile ([`round`]); the differences of their logarithms over the pairs are judged by an exact
+//! test at a few planned looks ([`look`]). Under no change, each look of each percentile raises a false alarm with at
+//! most the share of alpha given to it, and the shares add up to alpha: looking early costs nothing in honesty.
+//!
+//! The verdict is written as `osjitter.verdict/1` ([`verdict`]).
+
+pub mod look;
+pub mod round;
+pub mod verdict;
+
+#[cfg(test)]
+mod simulation;

@@ -1,0 +1,107 @@
+//! From the ticks of one round to the values the gate compares.
+
+use crate::stats::quantile;
+
+/// A tick that was due when its predecessor came belongs to the same stall; this much before the deadline counts as due.
+const ALREADY_DUE_NS: i64 = 20_000;
+/// Ticks that a round must keep to carry a 99th percentile of its own.
+pub const MIN_TICKS_FOR_P99: u64 = 180;
+/// Lateness below this is the clock's grain, and has no meaningful logarithm.
+const RESOLUTION_NS: i64 = 10;
+
+/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.90 where they do not carry that.
+///
+/// ```
+/// use jitterstat::gate::round::tail_quantile;
+/// assert_eq!((tail_quantile(250), tail_quantile(100)), (0.99, 0.90));
+/// ```
+#[must_use]
+pub fn tail_quantile(round_ticks: u64) -> f64 {
+    if round_ticks >= MIN_TICKS_FOR_P99 { 0.99 } else { 0.90 }
+}
+
+/// What one round of one side comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundValue {
+    /// Logarithm of the median lateness in nanoseconds.
+    pub ln_median: f64,
+    /// Logarithm of the tail percentile.
+    pub ln_tail: f64,
+    /// Ticks the percentiles are of.
+    pub kept: usize,
+    /// Ticks left out because their stall is counted by its first tick.
+    pub same_stall: usize,
+}
+
+impl RoundValue {
+    /// Takes the lateness of a round's ticks in tick order; `None` without a tick.
+    ///
+    /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first
+    /// tick.
+    #[must_use]
+    pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64) -> Option<Self> {
+        let due_ns = i64::try_from(period_ns).unwrap_or(i64::MAX).saturating_sub(ALREADY_DUE_NS).max(1);
+        let mut kept: Vec<i64> = Vec::with_capacity(lateness_ns.len());
+        let mut previous = None;
+        for &lateness in lateness_ns {
+            if previous.is_none_or(|before| before < due_ns) {
+                kept.push(lateness.max(RESOLUTION_NS));
+            }
+            previous = Some(lateness);
+        }
+        kept.sort_unstable();
+        let ln = |q: f64| quantile::nearest_rank(&kept, q).map(|ns| (ns as f64).ln());
+        Some(Self {
+            ln_median: ln(0.5)?,
+            ln_tail: ln(tail_quantile)?,
+            kept: kept.len(),
+            same_stall: lateness_ns.len() - kept.len(),
+        })
+    }
+}
+
+/// One round of each side, run one directly after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// The side compared against.
+    pub a: RoundValue,
+    /// The side that is judged.
+    pub b: RoundValue,
+}
+
+impl Pair {
+    /// The pair with its sides exchanged.
+    #[must_use]
+    pub fn swapped(self) -> Self {
+        Self { a: self.b, b: self.a }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_counted_once_by_its_first_tick() {
+        // At 500 us: a stall of 1.7 ms makes four ticks late, the last of them by 200 us.
+        let mut ticks = vec![10_000_i64; 200];
+        ticks[50..54].copy_from_slice(&[1_700_000, 1_200_000, 700_000, 200_000]);
+        let value = RoundValue::of(&ticks, 500_000, 0.99).unwrap();
+        assert_eq!((value.kept, value.same_stall), (197, 3));
+        assert_eq!(value.ln_median, 10_000_f64.ln());
+        assert_eq!(value.ln_tail, 10_000_f64.ln());
+    }
+
+    #[test]
+    fn a_tick_just_short_of_the_period_takes_the_next_one_with_it() {
+        let kept = |lateness: i64| RoundValue::of(&[lateness, 5], 500_000, 0.9).unwrap().kept;
+        assert_eq!((kept(479_999), kept(480_000)), (2, 1));
+    }
+
+    #[test]
+    fn an_early_or_exact_tick_has_a_value() {
+        let value = RoundValue::of(&[-40, 0, 3], 500_000, 0.9).unwrap();
+        assert_eq!(value.ln_median, 10_f64.ln());
+        assert!(RoundValue::of(&[], 500_000, 0.9).is_none());
+    }
+}
