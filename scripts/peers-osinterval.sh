@@ -65,6 +65,11 @@ print(f"\n| Precise mode at 500 us, median of {p['rounds_kept']} rounds of {p['r
 for name, v in p.items():
     if isinstance(v, dict):
         print(f"| {name} | {us(v['p50_ns'])} | {us(v['p90_ns'])} | {v['core_percent']:.1f} % |")
+n = r["neighbour_of_500us"]
+print(f"\n| An OsInterval of 510 us on one worker, median of {n['rounds']} rounds | p50 | p90 | p99 |\n|---|---|---|---|")
+for name, v in n.items():
+    if isinstance(v, dict):
+        print(f"| {name} | {us(v['p50_ns'])} | {us(v['p90_ns'])} | {us(v['p99_ns'])} |")
 for phases in ("spread", "one phase"):
     print(f"\n| 1,000 intervals of 10 ms, {phases} | CPU per tick | against tokio | lateness p50 | p99 |\n|---|---|---|---|---|")
     for name, v in r["crowd_1000_at_10ms"][phases].items():

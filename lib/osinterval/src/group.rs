@@ -25,6 +25,10 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 /// descriptors. A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines of a
 /// slot together, at its end: a tick is up to the resolution later than it might be, and never early.
 ///
+/// Each slot in which something is due is a wake-up of the thread. Where deadlines are spread evenly, that is what a group
+/// costs: longer slots are cheaper and later. Where many deadlines fall together it costs less than tokio's wheel.
+/// `scripts/peers-osinterval.sh` of the project measures both beside tokio's.
+///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::time::Duration;

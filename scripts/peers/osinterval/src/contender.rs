@@ -118,6 +118,42 @@ pub fn run(contender: Contender, period: Duration, ticks: u64, warmup: u64, phas
     Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
 }
 
+/// An ordinary interval of `period`, on one worker with another of `other_period` and the given precision.
+pub fn run_beside(
+    other: Option<Precision>,
+    period: Duration,
+    other_period: Duration,
+    ticks: u64,
+    phase: Duration,
+) -> Round {
+    let lateness = Vec::with_capacity(usize::try_from(ticks).expect("a short round"));
+    let start = Instant::now() + Duration::from_millis(20) + phase;
+    let mut grid = Grid { start, period, last: ticks - 1, warmup: 0, lateness };
+    let (cpu, began) = (cpu_time(), Instant::now());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    grid = runtime.block_on(async {
+        let neighbour = other.map(|precision| {
+            let interval = OsInterval::builder(other_period).precision(precision).build();
+            let mut interval = interval.expect("an interval");
+            tokio::spawn(async move {
+                loop {
+                    interval.tick().await;
+                }
+            })
+        });
+        let measured = tokio::spawn(async move {
+            on_tokio(Contender::OsInterval, &mut grid).await;
+            grid
+        });
+        let grid = measured.await.expect("the round ends");
+        neighbour.inspect(tokio::task::JoinHandle::abort);
+        grid
+    });
+    let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
+    grid.lateness.sort_unstable();
+    Round { lateness: grid.lateness, cpu, elapsed, ticks }
+}
+
 async fn on_tokio(contender: Contender, grid: &mut Grid) {
     let (start, period) = (grid.start.into(), grid.period);
     match contender {

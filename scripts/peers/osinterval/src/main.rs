@@ -9,6 +9,7 @@ mod crowd;
 use std::time::Duration;
 
 use contender::{Contender, Round, run};
+use osinterval::Precision;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -25,10 +26,11 @@ fn main() {
         run(contender, US(1_000), n.parse().expect("a number of ticks"), 0, Duration::ZERO);
         return;
     }
-    let experiments: [(&str, fn() -> Value); 5] = [
+    let experiments: [(&str, fn() -> Value); 6] = [
         ("cpu_per_tick_500us", cpu_per_tick),
         ("lateness_100us", lateness),
         ("precise_500us", precise),
+        ("neighbour_of_500us", neighbour),
         ("crowd_1000_at_10ms", crowd::compare),
         ("crowd_10000_under_1024_descriptors", crowd::many_under_a_limit),
     ];
@@ -129,6 +131,33 @@ fn precise() -> Value {
     let mut result = json!({ "rounds_tried": tried, "rounds_kept": kept[0].len() });
     for (contender, rounds) in contenders.iter().zip(&kept) {
         result[contender.name()] = of(rounds);
+    }
+    result
+}
+
+/// What the precise mode does to another task of its worker: an interval of 510 us, so that it meets every phase, alone
+/// on its runtime, beside an ordinary interval of 500 us, and beside a precise one.
+fn neighbour() -> Value {
+    const ROUNDS: usize = 40;
+    let mut random = SmallRng::seed_from_u64(4);
+    let beside = [
+        ("alone", None),
+        ("beside os-interval", Some(Precision::Os)),
+        ("beside os-interval-precise", Some(Precision::spin())),
+    ];
+    let mut kept: Vec<Vec<Round>> = beside.iter().map(|_| Vec::new()).collect();
+    for _ in 0..ROUNDS {
+        let mut order: Vec<usize> = (0..beside.len()).collect();
+        order.shuffle(&mut random);
+        let phase = US(1_000).mul_f64(random.random());
+        for i in order {
+            kept[i].push(contender::run_beside(beside[i].1, US(510), US(500), 500, phase));
+        }
+    }
+    let mut result = json!({ "rounds": ROUNDS });
+    for ((name, _), rounds) in beside.iter().zip(&kept) {
+        let middle = |q: f64| quantile(&mut rounds.iter().map(|r| r.lateness(q)).collect::<Vec<_>>(), 0.5);
+        result[name] = json!({ "p50_ns": middle(0.5), "p90_ns": middle(0.9), "p99_ns": middle(0.99) });
     }
     result
 }
