@@ -5,7 +5,7 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`bench`] | the files `osjitter.bench/1` as plain data |
+//! | [`bench`](mod@bench) | the files `osjitter.bench/1` as plain data |
 //! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
 //! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
 //! | [`stats`] | percentiles by nearest rank, and intervals over rounds |
