@@ -219,7 +219,7 @@ pub fn beside_reference(report: &Report) -> String {
          baseline of the same column. A row with the clock tach stands beside their quanta: a counter read in place of a system clock.\n{}\n\
          Why they differ: the first table was taken with a slow clock source, where one reading cost about a microsecond, and a\n\
          timeout reads the clock once or twice a message; their second, on the same CPU with the counter as clock source, shows what is\n\
-         left. Here a reading costs {read}. Most of every figure, the baseline included, is the hand-off between two threads.\n",
+         left. Here a reading costs {read}. Most of every figure, the baseline included, is the hand-off between two tasks.\n",
         align(&rows)
     )
 }
