@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod completions;
+pub mod gate;
 pub mod list;
 pub mod report;
 pub mod run;
