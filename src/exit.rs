@@ -5,8 +5,12 @@ use std::process::{ExitCode, Termination};
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Done.
+    /// Done, or a gate's pass.
     Done,
+    /// A gate found a regression.
+    Regressed,
+    /// A gate could not decide, and was told that this is a failure.
+    Inconclusive,
     /// Could not measure, or was interrupted; what was measured is written.
     NotMeasured,
 }
@@ -15,6 +19,8 @@ impl Termination for ExitStatus {
     fn report(self) -> ExitCode {
         ExitCode::from(match self {
             Self::Done => 0,
+            Self::Regressed => 1,
+            Self::Inconclusive => 3,
             Self::NotMeasured => 4,
         })
     }

@@ -3,6 +3,7 @@
 // A binary has no public interface: its items are documented where they say something.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+mod child;
 mod cli;
 mod command;
 mod exit;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         cli::Command::Run(args) => command::run::run(&args),
         cli::Command::Report(args) => command::report::run(&args),
+        cli::Command::Gate(args) => command::gate::run(&args),
         cli::Command::List(args) => command::list::run(&args),
         cli::Command::Bench(bench) => command::bench::run(&bench),
         cli::Command::Completions { shell } => command::completions::run(shell),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod completions;
+pub mod gate;
 pub mod list;
 pub mod report;
 pub mod run;

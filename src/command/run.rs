@@ -95,7 +95,7 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
 }
 
 /// A seed that every reader of JSON and TOML keeps exactly.
-fn draw_seed() -> u64 {
+pub fn draw_seed() -> u64 {
     rand::random::<u32>().into()
 }
 
@@ -176,12 +176,12 @@ fn apply(plan: &Plan) -> Result<Vec<Change>, String> {
 }
 
 /// The directory of the report, proved writable before anything is measured.
-struct Output {
+pub struct Output {
     directory: PathBuf,
 }
 
 impl Output {
-    fn open(asked: Option<&Path>, stamp: &str) -> Result<Self, String> {
+    pub fn open(asked: Option<&Path>, stamp: &str) -> Result<Self, String> {
         let directory = match asked {
             Some(path) => path.to_path_buf(),
             None => free_name(Path::new("results"), &stamp.replace([':', '-'], "")),
@@ -197,7 +197,7 @@ impl Output {
         Ok(Self { directory })
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let file = self.directory.join(name);
         export::write_atomically(&file, text.as_bytes())
             .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
@@ -228,7 +228,7 @@ fn announce(plan: &Plan, quiet: bool) {
     output::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
 }
 
-fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
+pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
     let weak = Arc::downgrade(shared);
     ctrlc::set_handler(move || match weak.upgrade() {
         // The second one does not wait for the current tick.

@@ -2,6 +2,7 @@
 
 pub mod svg;
 pub mod table;
+pub mod verdict;
 
 use std::io::{self, Write};
 use std::path::Path;

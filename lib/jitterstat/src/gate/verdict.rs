@@ -108,7 +108,7 @@ model! {
         pub side: String,
         /// Share of its ticks that belonged to a stall already counted.
         pub same_stall_share: f64,
-        /// Share of one CPU's time that the hypervisor took during its rounds, where the platform tells.
+        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
         pub steal_share: Option<f64>,
     }
 

@@ -1,0 +1,39 @@
+//! A loop that `osjitter gate` can run: it ticks, collects its own lateness, and writes it where it is told.
+//!
+//! ```text
+//! osjitter gate --baseline-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
+//! ```
+//!
+//! The second argument makes each tick that much later, by a busy loop: a regression to try the gate on.
+#![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use jitterstat::series::{self, Writer};
+use osinterval::OsInterval;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run())
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let period = humantime::parse_duration(&arguments.next().ok_or("which period?")?)?;
+    let extra = arguments.next().map_or(Ok(Duration::ZERO), |text| humantime::parse_duration(&text))?;
+
+    let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
+    let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
+    let mut lateness_ns = Vec::with_capacity(ticks + warmup);
+    let mut interval = OsInterval::new(period)?;
+    while lateness_ns.len() < ticks + warmup {
+        let deadline = interval.tick().await;
+        let woken = Instant::now();
+        while woken.elapsed() < extra {}
+        lateness_ns.push(i64::try_from((woken + extra).saturating_duration_since(deadline.into()).as_nanos())?);
+    }
+    let mut out =
+        Writer::new(std::fs::File::create(std::env::var(series::ENV_OUT)?)?, u64::try_from(period.as_nanos())?)?;
+    lateness_ns[warmup..].iter().try_for_each(|&ns| out.push(ns))?;
+    Ok(out.finish()?)
+}
