@@ -1,7 +1,13 @@
 //! Every format that is written.
 
+pub mod csv;
+pub mod cyclictest;
+pub mod hdr;
+pub mod markdown;
+pub mod openmetrics;
 pub mod svg;
 pub mod table;
+pub mod trackers;
 
 use std::io::{self, Write};
 use std::path::Path;

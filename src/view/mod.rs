@@ -1,6 +1,7 @@
 //! What a report says and how it is scaled: pure.
 
 pub mod cost;
+pub mod entry;
 pub mod envelope;
 pub mod label;
 pub mod nines;
