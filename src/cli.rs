@@ -54,6 +54,8 @@ pub enum ReportFormat {
     Json,
     /// Every picture, into the directory given by --out
     Svg,
+    /// One self-contained page
+    Html,
     /// A table for pull requests and job summaries
     Markdown,
     /// A line a subject, or with --samples a line a tick

@@ -25,6 +25,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),
         },
+        ReportFormat::Html => export::html::page(&reports),
         ReportFormat::Markdown => export::markdown::text(&reports),
         ReportFormat::Csv if args.samples => export::csv::samples(&reports),
         ReportFormat::Csv => export::csv::summary(&reports),

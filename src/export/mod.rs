@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod cyclictest;
 pub mod hdr;
+pub mod html;
 pub mod markdown;
 pub mod openmetrics;
 pub mod svg;
