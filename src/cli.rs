@@ -62,13 +62,33 @@ pub enum ReportFormat {
     Json,
     /// Every picture, into the directory given by --out
     Svg,
+    /// One self-contained page
+    Html,
+    /// A table for pull requests and job summaries
+    Markdown,
+    /// A line a subject, or with --samples a line a tick
+    Csv,
+    /// HdrHistogram's percentile distribution, in microseconds
+    Hgrm,
+    /// HdrHistogram's interval log, in nanoseconds, a line a round
+    Hlog,
+    /// The shape of `cyclictest --json`
+    CyclictestJson,
+    /// Bencher's metric format
+    Bmf,
+    /// github-action-benchmark's customSmallerIsBetter
+    Gab,
+    /// OpenMetrics text
+    Openmetrics,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   osjitter report results/mine/report.json
-  osjitter report results/mine/report.json --format svg --out pictures")]
+  osjitter report results/mine/report.json --format svg --out pictures
+  osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
+  osjitter report results/mine/report.json --format csv --samples --out ticks.csv")]
 pub struct ReportArgs {
     /// Reports that `osjitter run` wrote
     #[arg(required = true, value_name = "FILE")]
@@ -76,6 +96,12 @@ pub struct ReportArgs {
     /// What to make
     #[arg(long, value_enum, default_value = "table")]
     pub format: ReportFormat,
+    /// With --format csv: every tick
+    #[arg(long)]
+    pub samples: bool,
+    /// With --format hgrm: the subject, where there are several
+    #[arg(long, value_name = "ID")]
+    pub subject: Option<String>,
     /// Write here instead of standard output
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,

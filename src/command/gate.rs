@@ -354,7 +354,7 @@ impl Observer for Session<'_> {
             Ok(round) if round.stopped => {}
             Ok(round) => {
                 let side = usize::from(scenario.id != self.planned.names[0]);
-                self.add(side, &round.samples.lateness_ns, round.cost.steal_ns);
+                self.add(side, &round.instances[0].samples.lateness_ns, round.cost.steal_ns);
                 if self.decided {
                     self.shared.stop.store(true, Ordering::Relaxed);
                 }

@@ -8,16 +8,33 @@ use jitterstat::report::Report;
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{ExitStatus, Failure};
 use crate::export;
+use crate::view::entry::entries;
 
 /// Reads the reports, writes the format to standard output or to `--out`.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+    if args.samples && args.format != ReportFormat::Csv {
+        return Err(Failure::Usage("--samples goes with --format csv".into()));
+    }
+    if args.subject.is_some() && args.format != ReportFormat::Hgrm {
+        return Err(Failure::Usage("--subject goes with --format hgrm".into()));
+    }
     let text = match args.format {
         ReportFormat::Table => export::table::of_several(&reports),
         ReportFormat::Json => match reports.as_slice() {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),
         },
+        ReportFormat::Html => export::html::page(&reports),
+        ReportFormat::Markdown => export::markdown::text(&reports),
+        ReportFormat::Csv if args.samples => export::csv::samples(&reports),
+        ReportFormat::Csv => export::csv::summary(&reports),
+        ReportFormat::Hgrm => distribution(&reports, args.subject.as_deref())?,
+        ReportFormat::Hlog => export::hdr::hlog(only(&reports)?).map_err(Failure::Usage)?,
+        ReportFormat::CyclictestJson => export::cyclictest::json(only(&reports)?),
+        ReportFormat::Bmf => export::trackers::bmf(&reports),
+        ReportFormat::Gab => export::trackers::gab(&reports),
+        ReportFormat::Openmetrics => export::openmetrics::text(&reports),
         ReportFormat::Svg => return pictures(&reports, args.out.as_deref()),
     };
     match &args.out {
@@ -32,6 +49,30 @@ pub fn read(file: &Path) -> Result<Report, String> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {name}: {e}"))?;
     Report::from_json(&text).map_err(|e| format!("{name}: {e}"))
+}
+
+/// The one report of a format that has no place for a second.
+fn only(reports: &[Report]) -> Result<&Report, Failure> {
+    match reports {
+        [one] => Ok(one),
+        _ => Err(Failure::Usage("this format holds one report: give one file".into())),
+    }
+}
+
+/// The format holds one distribution: of the subject asked for, or of the only one.
+fn distribution(reports: &[Report], id: Option<&str>) -> Result<String, Failure> {
+    let all: Vec<_> = entries(reports).collect();
+    let chosen: Vec<_> = all.iter().filter(|e| id.is_none_or(|id| id == e.name() || id == e.subject.name)).collect();
+    match chosen.as_slice() {
+        [one] => export::hdr::hgrm(one.subject).map_err(Failure::Usage),
+        _ => {
+            let names: Vec<String> = all.iter().map(|e| e.name()).collect();
+            Err(Failure::Usage(format!(
+                "hgrm holds one distribution: choose with --subject one of {}",
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 fn pictures(reports: &[Report], out: Option<&Path>) -> Result<ExitStatus, Failure> {

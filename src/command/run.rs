@@ -50,6 +50,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     for picture in export::svg::pictures(&report) {
         out.write(&picture.name, &picture.svg)?;
     }
+    out.write("report.html", &export::html::page(std::slice::from_ref(&report)))?;
     let text = match args.format {
         Format::Table => export::table::with_reading(&report),
         Format::Json => json,

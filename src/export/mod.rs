@@ -1,7 +1,14 @@
 //! Every format that is written.
 
+pub mod csv;
+pub mod cyclictest;
+pub mod hdr;
+pub mod html;
+pub mod markdown;
+pub mod openmetrics;
 pub mod svg;
 pub mod table;
+pub mod trackers;
 pub mod verdict;
 
 use std::io::{self, Write};

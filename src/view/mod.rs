@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod cost;
+pub mod entry;
 pub mod envelope;
 pub mod label;
 pub mod nines;

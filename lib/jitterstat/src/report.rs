@@ -308,6 +308,15 @@ model! {
     }
 }
 
+impl Round {
+    /// Index on the grid of the `i`-th entry of `lateness_ns`.
+    #[must_use]
+    pub fn tick_of(&self, i: usize) -> u64 {
+        let consecutive = || self.first_tick.saturating_add(i as u64);
+        self.tick.as_ref().and_then(|t| t.get(i).copied()).unwrap_or_else(consecutive)
+    }
+}
+
 fn one() -> u64 {
     1
 }

@@ -1,0 +1,82 @@
+//! The shape of `cyclictest --json` of rt-tests: one "thread" a subject, bins of exact nanoseconds.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jitterstat::report::Report;
+use serde_json::{Map, Value, json};
+
+use crate::view::entry::entries;
+use crate::view::samples::sorted_lateness;
+
+/// One report in that shape. The keys with a colon are as rt-tests writes them.
+pub fn json(report: &Report) -> String {
+    let mut threads = Map::new();
+    for (i, entry) in entries(std::slice::from_ref(report)).enumerate() {
+        let sorted = sorted_lateness(entry.subject);
+        let mut bins: BTreeMap<i64, u64> = BTreeMap::new();
+        for &value in &sorted {
+            *bins.entry(value).or_default() += 1;
+        }
+        let histogram: Map<String, Value> = bins.into_iter().map(|(v, n)| (v.to_string(), n.into())).collect();
+        let d = &entry.summary.lateness_ns;
+        let thread = json!({
+            "histogram": histogram,
+            "cycles": sorted.len(),
+            "min": d.min,
+            "max": d.max,
+            "avg": d.mean as f64,
+            "cpu": report.plan.cpu.unwrap_or(0),
+            "node": 0,
+            "subject": entry.subject.id,
+        });
+        threads.insert(i.to_string(), thread);
+    }
+    let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
+    let end = start.checked_add(Duration::from_nanos(report.duration_ns)).unwrap_or(start);
+    let host = &report.host;
+    let frame = json!({
+        "file_version": 1,
+        "cmdline:": format!("{} {}", report.tool.name, "run"),
+        "rt_test_version:": format!("{} {}", report.tool.name, report.tool.version),
+        "start_time": rfc2822(start),
+        "end_time": rfc2822(end),
+        "return_code": 0,
+        "sysinfo": {
+            "sysname": host.os,
+            "nodename": "",
+            "release": host.kernel.as_deref().unwrap_or(""),
+            "version": host.preempt.as_deref().unwrap_or(""),
+            "machine": host.arch,
+            "realtime": i32::from(host.preempt.as_deref().is_some_and(|p| p.contains("RT"))),
+        },
+        "num_threads": threads.len(),
+        "resolution_in_ns": 1,
+        "thread": threads,
+    });
+    format!("{frame:#}\n")
+}
+
+/// `Sat, 21 Nov 2026 07:00:00 +0000`.
+fn rfc2822(time: SystemTime) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let days = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
+    let month = part(5..7).parse::<usize>().ok().and_then(|m| MONTHS.get(m.wrapping_sub(1))).unwrap_or(&"Jan");
+    // The epoch was a Thursday.
+    let day = DAYS[(days % 7) as usize];
+    format!("{day}, {} {month} {} {} +0000", part(8..10), part(0..4), part(11..19))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_as_mail_writes_it() {
+        let at = humantime::parse_rfc3339("2026-11-21T07:05:09Z").unwrap();
+        assert_eq!(rfc2822(at), "Sat, 21 Nov 2026 07:05:09 +0000");
+    }
+}

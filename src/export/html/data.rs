@@ -1,0 +1,148 @@
+//! The data of the page's pictures, packed: two bytes a tick, and every tick of the tail exactly.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jitterstat::histogram;
+use jitterstat::report::{Report, Subject};
+use serde_json::{Value, json};
+
+use crate::view::cost::core_percent;
+use crate::view::label::is_control;
+use crate::view::nines;
+use crate::view::palette;
+use crate::view::samples::sorted_lateness;
+
+/// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
+const KEPT: u32 = 11;
+/// One tick in so many is written exactly: the largest ones.
+const TAIL: usize = 100;
+
+/// The measured subjects of a report, as `page.js` reads them.
+pub fn json(report: &Report, names: &[String]) -> String {
+    let subjects: Vec<Value> = report
+        .subjects
+        .iter()
+        .zip(names)
+        .enumerate()
+        .filter(|(_, (s, _))| s.summary.is_some())
+        .map(|(i, (subject, name))| of_subject(i, subject, name))
+        .collect();
+    json!({ "subjects": subjects }).to_string()
+}
+
+fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
+    let sorted = sorted_lateness(subject);
+    let above = sorted.len().checked_sub(sorted.len() / TAIL + 1).map_or(i64::MAX, |at| sorted[at]);
+    let mut codes = Vec::new();
+    let mut exact = Vec::new();
+    for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
+        codes.extend(code(late).to_le_bytes());
+        if late >= above || late < 0 {
+            exact.extend([n as i64, late]);
+        }
+    }
+    let rounds: Vec<Value> = subject
+        .rounds
+        .iter()
+        .map(|r| {
+            let d = r.summary.as_ref().map(|s| &s.lateness_ns);
+            json!({
+                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(), "tick": r.tick,
+                "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
+            })
+        })
+        .collect();
+    let ((r, g, b), _) = palette::style(i);
+    let d = subject.summary.as_ref().map(|s| &s.lateness_ns);
+    let interval = |p: &str| d.and_then(|d| d.ci95.get(p)).copied();
+    json!({
+        "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
+        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3,
+        "cpu": core_percent(subject), "p50": d.and_then(|d| d.p50), "p99": d.and_then(|d| d.p99), "p99ci": interval("p99"),
+        "cpuci": cost_interval(subject),
+        "curve": nines::curve(&sorted),
+        "bins": bins(subject),
+        "split": split(subject),
+        "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
+    })
+}
+
+/// A value as exponent and leading bits: itself below 2048, within one part in 2048 above.
+fn code(late: i64) -> u16 {
+    let value = u64::try_from(late).unwrap_or(0);
+    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT);
+    ((shift << (KEPT - 1)) + (value >> shift) as u32) as u16
+}
+
+/// Sixteen bins a factor of ten: as (lower edge in tenths of decades * 1.6, count).
+fn bins(subject: &Subject) -> Vec<(i32, u64)> {
+    let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok()) else { return Vec::new() };
+    let mut bins = std::collections::BTreeMap::new();
+    for step in stored.iter_recorded() {
+        let bin = (step.value_iterated_to().max(1) as f64).log10() * 16.0;
+        *bins.entry(bin.floor() as i32).or_insert(0) += step.count_at_value();
+    }
+    bins.into_iter().collect()
+}
+
+/// The quantile curves until and after the runtime came back, where that was observed.
+fn split(subject: &Subject) -> Value {
+    let (mut until, mut after) = (Vec::new(), Vec::new());
+    for round in &subject.rounds {
+        for (late, u) in round.lateness_ns.iter().zip(round.until_unpark_ns.iter().flatten()) {
+            if let Some(u) = u {
+                until.push(*u);
+                after.push(late.saturating_sub(*u));
+            }
+        }
+    }
+    if until.is_empty() {
+        return Value::Null;
+    }
+    until.sort_unstable();
+    after.sort_unstable();
+    json!({ "until": nines::curve(&until), "after": nines::curve(&after) })
+}
+
+/// 95 % interval of the mean cost over rounds, in per cent of a core; none below ten rounds.
+fn cost_interval(subject: &Subject) -> Option<[f64; 2]> {
+    let costs: Vec<f64> = subject
+        .rounds
+        .iter()
+        .filter_map(|r| {
+            Some(r.summary.as_ref()?.cpu_ns_per_tick? * subject.instances as f64 / subject.period_ns as f64 * 100.0)
+        })
+        .collect();
+    if costs.len() < 10 {
+        return None;
+    }
+    let n = costs.len() as f64;
+    let mean = costs.iter().sum::<f64>() / n;
+    let variance = costs.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = 1.96 * (variance / n).sqrt();
+    Some([(mean - half).max(0.0), mean + half])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `page.js` does it.
+    fn decoded(code: u16) -> f64 {
+        let code = u32::from(code);
+        if code < 2048 {
+            return f64::from(code);
+        }
+        let shift = (code >> 10) - 1;
+        (f64::from(code - (shift << 10)) + 0.5) * 2_f64.powi(shift as i32)
+    }
+
+    #[test]
+    fn a_code_keeps_a_value_within_a_thousandth() {
+        for value in [0, 1, 2_047, 2_048, 4_095, 4_096, 1_234_567, 86_400_000_000_000, i64::MAX] {
+            let error = (decoded(code(value)) - value as f64).abs();
+            assert!(error <= value as f64 / 1_000.0, "{value}: {error}");
+        }
+        assert_eq!(code(-7), 0);
+    }
+}
