@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs the self-check of tach in Node, where its clock is Performance.now(). Needs Node, and builds the standard library
+# from Debian's sources and the wasm-bindgen program (WASM_BINDGEN names one that is there already).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=wasm32-unknown-unknown
+export CARGO_TARGET_DIR=$PWD/target/cross
+version=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
+if [ -z "${WASM_BINDGEN:-}" ]; then
+  cargo install wasm-bindgen-cli --version "$version" --root "$CARGO_TARGET_DIR/tools"
+  WASM_BINDGEN=$CARGO_TARGET_DIR/tools/bin/wasm-bindgen
+fi
+linker=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/host: //p')/bin/rust-lld
+RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
+  /usr/bin/cargo build --locked --package osjitter-tach --example self_check -Zbuild-std=std,panic_abort --target $target
+"$WASM_BINDGEN" --target nodejs --out-dir "$CARGO_TARGET_DIR/node" "$CARGO_TARGET_DIR/$target/debug/examples/self_check.wasm"
+# A panic throws, and so ends Node with a failure.
+node "$CARGO_TARGET_DIR/node/self_check.js"
+echo "tach in Node: kept its contract"
