@@ -39,6 +39,7 @@
 #![deny(unsafe_code)]
 
 mod cell;
+pub mod channel;
 mod clock;
 mod context;
 mod core;
