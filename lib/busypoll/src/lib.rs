@@ -1,0 +1,59 @@
+//! A single-threaded async runtime that does not park.
+//!
+//! The thread that drives it spins: over its run queue, its timers, and an inbox for the wakes of other threads. A task
+//! that becomes ready is polled without a system call, a context switch or a wake-up latency in between. The price is a
+//! whole core, all the time, whether anything happens or not.
+//!
+//! # When not to use it
+//!
+//! - **When in doubt.** tokio is the right runtime for almost every program; this one is for the single thread that has
+//!   a core to itself and whose next microsecond matters.
+//! - On a machine with fewer free cores than spinning threads, in a container with a CPU quota, on battery: a spinning
+//!   thread that is preempted is later than one that slept. [`Parking::Park`] is the same runtime for those.
+//! - For work that computes long between two awaits: there is one thread and nothing preempts. A task that never yields
+//!   stops every other one, and every timer.
+//!
+//! # What to rely on
+//!
+//! - **Wakers are real.** They are `Send` and `Sync`, may be used from any thread, kept after their task has ended and
+//!   used after the runtime is gone. They own no part of the task: its memory is freed on the runtime's thread.
+//! - **Timers are never early**, are not rounded, and are cancelled when dropped.
+//! - **A task that panics** ends alone; its handle gives the panic. A panic of the future given to `block_on` goes to the
+//!   caller of `block_on`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use busypoll::{Runtime, spawn_boxed, time};
+//!
+//! let mut runtime = Runtime::new()?;
+//! let sum = runtime.block_on(async {
+//!     let one = spawn_boxed(async {
+//!         time::sleep(Duration::from_micros(500)).await;
+//!         1
+//!     });
+//!     one.await.unwrap() + 1
+//! });
+//! assert_eq!(sum, 2);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+#![deny(unsafe_code)]
+
+mod cell;
+pub mod channel;
+mod clock;
+mod context;
+mod core;
+mod inbox;
+mod join;
+mod park;
+mod runtime;
+#[allow(unsafe_code)]
+mod slab;
+mod spawn;
+pub mod time;
+mod timers;
+mod waker;
+
+pub use join::{JoinError, JoinHandle};
+pub use runtime::{Builder, Parking, Runtime};
+pub use spawn::{SlabClaim, spawn_boxed, spawn_slab, try_claim_slab, yield_now};

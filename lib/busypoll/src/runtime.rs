@@ -1,0 +1,270 @@
+//! The loop, its builder, and how it idles.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::clock::now;
+use crate::context;
+use crate::core::Core;
+use crate::inbox::Inbox;
+use crate::join::JoinHandle;
+use crate::park::Driver;
+use crate::slab::Pool;
+use crate::waker::{Header, Key, ROOT, Shared};
+
+/// What the thread does while nothing is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parking {
+    /// Never sleeps: spins for ever, at the price of a whole core.
+    #[default]
+    Spin,
+    /// Spins for so long after the last thing that was ready, then sleeps in the kernel.
+    SpinThenPark(Duration),
+    /// Sleeps in the kernel at once.
+    Park,
+}
+
+/// Task polls between two looks at the timers and the inbox, at most.
+const TASKS_PER_TURN: usize = 64;
+/// Turns between two looks at the kernel's events while spinning.
+const IO_EVERY_TURNS: u32 = 64;
+
+/// Configures a [`Runtime`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    parking: Parking,
+    park_margin: Duration,
+    tasks_per_turn: usize,
+    io_every_turns: u32,
+    slab: Option<(usize, usize, bool)>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            parking: Parking::Spin,
+            park_margin: Duration::ZERO,
+            tasks_per_turn: TASKS_PER_TURN,
+            io_every_turns: IO_EVERY_TURNS,
+            slab: None,
+        }
+    }
+}
+
+impl Builder {
+    /// How to idle. [`Parking::Spin`] unless set.
+    #[must_use]
+    pub fn parking(mut self, parking: Parking) -> Self {
+        self.parking = parking;
+        self
+    }
+
+    /// How long before a deadline a parked thread gets up, to spin for the rest. Zero unless set.
+    #[must_use]
+    pub fn park_margin(mut self, margin: Duration) -> Self {
+        self.park_margin = margin;
+        self
+    }
+
+    /// Task polls between two looks at timers and the wakes of other threads: 64 unless set, at least 1. With tasks that
+    /// take *p* each, a timer is looked at every 64 *p* at the latest.
+    #[must_use]
+    pub fn tasks_per_turn(mut self, tasks: usize) -> Self {
+        self.tasks_per_turn = tasks.max(1);
+        self
+    }
+
+    /// Turns between two looks at the kernel's events while something is registered there: 64 unless set, at least 1.
+    #[must_use]
+    pub fn io_every_turns(mut self, turns: u32) -> Self {
+        self.io_every_turns = turns.max(1);
+        self
+    }
+
+    /// Pre-allocates `slots` places for tasks of up to `slot_bytes` each (their future, output and two words); there
+    /// will be no more of them.
+    #[must_use]
+    pub fn slab(mut self, slot_bytes: usize, slots: usize) -> Self {
+        self.slab = Some((slot_bytes, slots, false));
+        self
+    }
+
+    /// Like [`slab`](Self::slab), but allocates as many slots again whenever all are taken.
+    #[must_use]
+    pub fn slab_growing(mut self, slot_bytes: usize, chunk_slots: usize) -> Self {
+        self.slab = Some((slot_bytes, chunk_slots, true));
+        self
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// If the kernel refuses an event queue or what wakes it, for want of file descriptors for example.
+    ///
+    /// # Panics
+    /// If the slab's slot size or number of slots is zero, or their product overflows.
+    pub fn build(self) -> io::Result<Runtime> {
+        let pool = self.slab.map(|(bytes, slots, grows)| Pool::new(bytes, slots, grows));
+        let (driver, unpark) = Driver::new()?;
+        let shared = Arc::new(Shared { inbox: Inbox::new(), unpark });
+        let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
+        Ok(Runtime { core: Core::new(shared, pool), root, driver: RefCell::new(driver), settings: self })
+    }
+}
+
+/// A single-threaded executor with timers. See the [crate] documentation for when to use it.
+///
+/// It stays on its thread:
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<busypoll::Runtime>();
+/// ```
+pub struct Runtime {
+    core: Rc<Core>,
+    root: Arc<Header>,
+    driver: RefCell<Driver>,
+    settings: Builder,
+}
+
+impl Runtime {
+    /// A runtime that spins.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> io::Result<Self> {
+        Self::builder().build()
+    }
+
+    /// Settings to start from.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Spawns a task that first runs in the next [`block_on`](Self::block_on).
+    pub fn spawn_boxed<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.core.spawn_boxed(future)
+    }
+
+    /// How many spawned tasks have not ended.
+    #[must_use]
+    pub fn live_tasks(&self) -> usize {
+        self.core.live()
+    }
+
+    /// Runs `future` to its end on this thread, and spawned tasks beside it, which stay for the next call if they do not
+    /// end before. The future is borrowed for the call only: it need not be `'static`, and is not boxed.
+    ///
+    /// Each turn: the future if it was woken; wakes from other threads; up to
+    /// [`tasks_per_turn`](Builder::tasks_per_turn) tasks; timers that are due; every
+    /// [`io_every_turns`](Builder::io_every_turns) turns the kernel's events, if anything is registered.
+    /// A task that never yields stops all of these: nothing here preempts.
+    ///
+    /// # Panics
+    /// If a busypoll runtime runs on this thread already, if the future panics, and if the kernel refuses to wait for
+    /// events, which it does for no reason known to the author.
+    pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
+        let _entered = context::enter(&self.core);
+        let mut future = pin!(future);
+        let waker = Waker::from(Arc::clone(&self.root));
+        let mut cx = Context::from_waker(&waker);
+        let core = &*self.core;
+        let driver = &mut *self.driver.borrow_mut();
+        let mut turns_to_io = self.settings.io_every_turns;
+        let mut idle_since: Option<Instant> = None;
+        self.root.mark_queued();
+        core.root_ready.set(true);
+        loop {
+            if core.root_ready.replace(false) {
+                self.root.unqueue();
+                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                    return output;
+                }
+                idle_since = None;
+            }
+            if !core.shared.inbox.is_empty() {
+                // As many as there are now: a storm of wakes must not keep the tasks from running.
+                for _ in 0..core.shared.inbox.len() {
+                    let Some(header) = core.shared.inbox.pop() else { break };
+                    core.queue(header.key());
+                }
+            }
+            for _ in 0..self.settings.tasks_per_turn.min(core.ready_len()) {
+                core.run_one();
+                idle_since = None;
+            }
+            if core.timers.next().is_some() {
+                core.timers.fire(now());
+            }
+            turns_to_io -= 1;
+            if turns_to_io == 0 {
+                turns_to_io = self.settings.io_every_turns;
+                driver.poll_now();
+            }
+            if core.has_ready() || !core.shared.inbox.is_empty() {
+                continue;
+            }
+            match self.settings.parking {
+                Parking::Spin => std::hint::spin_loop(),
+                Parking::Park => self.park(driver),
+                Parking::SpinThenPark(spin) => {
+                    let now = now();
+                    let since = *idle_since.get_or_insert(now);
+                    if now.duration_since(since) < spin {
+                        std::hint::spin_loop();
+                    } else {
+                        self.park(driver);
+                        idle_since = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the next deadline less the margin, an event, or a wake from another thread.
+    fn park(&self, driver: &mut Driver) {
+        let limit = match self.core.timers.next() {
+            None => None,
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(now());
+                if left <= self.settings.park_margin {
+                    std::hint::spin_loop();
+                    return;
+                }
+                Some(left - self.settings.park_margin)
+            }
+        };
+        if self.core.shared.inbox.prepare_park() {
+            driver.wait(limit);
+            self.core.shared.inbox.unparked();
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Destructors of tasks may spawn or set timers, which end with the rest; so they run inside, where they can.
+        let entered = context::try_current().is_none().then(|| context::enter(&self.core));
+        self.root.close();
+        self.core.clear();
+        drop(entered);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("settings", &self.settings).field("live_tasks", &self.live_tasks()).finish()
+    }
+}

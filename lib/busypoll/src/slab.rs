@@ -1,0 +1,213 @@
+//! Pre-allocated memory for tasks: the only file of this crate with unsafe code.
+//!
+//! Invariants, referred to by name below:
+//!
+//! - **Exclusive**: an address is either in `Pool::free` or owned by exactly one [`Slot`], never both, never twice.
+//! - **Sized**: every slot has `slot_layout.size()` bytes at an address aligned to `slot_layout.align()`.
+//! - **Alive**: chunks are freed by `Pool::drop` only, and every `Slot` keeps its pool alive through an `Rc`.
+//! - **Fixed**: a value in a [`PinnedSlot`] is never moved until it is dropped in place.
+//!
+//! Neither type is `Send`: both hold an `Rc` and a `NonNull`.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::mem::{align_of, size_of};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::cell::TaskCell;
+
+/// Alignment of every slot, in bytes. A future that needs more does not fit.
+const SLOT_ALIGN: usize = 16;
+
+/// Slots of one size, in chunks that are never given back before the pool goes.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    slot_layout: Layout,
+    chunk_slots: usize,
+    grows: bool,
+    free: RefCell<Vec<NonNull<u8>>>,
+    chunks: RefCell<Vec<(NonNull<u8>, Layout)>>,
+}
+
+impl Pool {
+    /// Allocates the first chunk.
+    ///
+    /// # Panics
+    /// If a size is zero or the chunk is larger than memory can be.
+    pub(crate) fn new(slot_bytes: usize, chunk_slots: usize, grows: bool) -> Rc<Self> {
+        assert!(slot_bytes > 0 && chunk_slots > 0, "a slab needs a slot size and a number of slots");
+        let slot_layout = Layout::from_size_align(slot_bytes, SLOT_ALIGN).expect("slot size overflows").pad_to_align();
+        let pool = Self { slot_layout, chunk_slots, grows, free: RefCell::default(), chunks: RefCell::default() };
+        pool.add_chunk();
+        Rc::new(pool)
+    }
+
+    fn add_chunk(&self) {
+        let size = self.slot_layout.size().checked_mul(self.chunk_slots).expect("slab size overflows");
+        let layout = Layout::from_size_align(size, SLOT_ALIGN).expect("slab size overflows");
+        let mut chunks = self.chunks.borrow_mut();
+        let mut free = self.free.borrow_mut();
+        chunks.reserve(1);
+        // Room for every slot there is, so that giving one back never allocates.
+        let all = (chunks.len() + 1) * self.chunk_slots;
+        let have = free.len();
+        free.reserve(all - have);
+        // SAFETY: the layout's size is not zero: both factors were checked in `new`.
+        let Some(base) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        chunks.push((base, layout));
+        for i in (0..self.chunk_slots).rev() {
+            // SAFETY: i < chunk_slots, so the offset is inside the allocation just made (Sized).
+            free.push(unsafe { base.add(i * self.slot_layout.size()) });
+        }
+    }
+
+    /// Takes a slot; none if all are taken and the pool does not grow.
+    pub(crate) fn claim(self: &Rc<Self>) -> Option<Slot> {
+        let mut popped = self.free.borrow_mut().pop();
+        if popped.is_none() && self.grows {
+            self.add_chunk();
+            popped = self.free.borrow_mut().pop();
+        }
+        popped.map(|ptr| Slot { ptr, pool: Rc::clone(self) })
+    }
+
+    fn fits<T>(&self) -> bool {
+        size_of::<T>() <= self.slot_layout.size() && align_of::<T>() <= SLOT_ALIGN
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for (base, layout) in self.chunks.get_mut().drain(..) {
+            // SAFETY: allocated in `add_chunk` with this very layout; no slot is left, each held an `Rc` of us (Alive).
+            unsafe { dealloc(base.as_ptr(), layout) };
+        }
+    }
+}
+
+/// An empty slot.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    ptr: NonNull<u8>,
+    pool: Rc<Pool>,
+}
+
+impl Slot {
+    /// Whether a value of this type has room here.
+    pub(crate) fn fits<T>(&self) -> bool {
+        self.pool.fits::<T>()
+    }
+
+    /// Moves a value in, for good.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub(crate) fn fill<T: TaskCell + 'static>(self, value: T) -> PinnedSlot {
+        assert!(self.fits::<T>(), "the future is larger than a slot of the slab");
+        let typed = self.ptr.cast::<T>();
+        // SAFETY: `fits` was just asserted (Sized), and the slot is ours alone (Exclusive) and allocated (Alive).
+        unsafe { typed.write(value) };
+        PinnedSlot { value: typed, _slot: self }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.free.borrow_mut().push(self.ptr);
+    }
+}
+
+/// A slot with a value in it.
+pub(crate) struct PinnedSlot {
+    value: NonNull<dyn TaskCell>,
+    /// Dropped after `drop` below ran, which gives the memory back once it is empty.
+    _slot: Slot,
+}
+
+impl PinnedSlot {
+    pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn TaskCell> {
+        // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is never moved (Fixed).
+        unsafe { Pin::new_unchecked(self.value.as_mut()) }
+    }
+}
+
+impl Drop for PinnedSlot {
+    fn drop(&mut self) {
+        // SAFETY: the value is there since `fill`, and dropped only here, once; the slot is given back afterwards even
+        // if this unwinds, since fields are dropped then too.
+        unsafe { self.value.drop_in_place() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Small enough for Miri.
+    use std::rc::Rc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::Pool;
+    use crate::cell::Stage;
+    use crate::join::JoinError;
+
+    #[test]
+    fn futures_run_and_die_in_their_slots_and_slots_come_back() {
+        let pool = Pool::new(256, 2, true);
+        let alive = Rc::new(());
+        for round in 0..3 {
+            let mut tasks: Vec<_> = (0..5_u64)
+                .map(|i| {
+                    let held = Rc::clone(&alive);
+                    let future = async move {
+                        // Borrows from itself across an await: the address must not change.
+                        let number = i;
+                        let borrowed = &number;
+                        let mut first = true;
+                        std::future::poll_fn(|_| {
+                            if std::mem::replace(&mut first, false) { Poll::Pending } else { Poll::Ready(()) }
+                        })
+                        .await;
+                        drop(held);
+                        *borrowed
+                    };
+                    pool.claim().unwrap().fill(Stage::Running { future })
+                })
+                .collect();
+            let mut cx = Context::from_waker(Waker::noop());
+            for (i, task) in tasks.iter_mut().enumerate() {
+                assert!(task.as_mut().poll(&mut cx).is_pending());
+                if i != 4 {
+                    assert!(task.as_mut().poll(&mut cx).is_ready());
+                    let mut out: Option<Result<u64, JoinError>> = None;
+                    task.as_mut().take(&mut out);
+                    assert_eq!(out.unwrap().unwrap(), i as u64, "round {round}");
+                }
+            }
+            drop(tasks);
+            assert_eq!(Rc::strong_count(&alive), 1, "a future was dropped not at all or twice");
+        }
+        assert_eq!(pool.chunks.borrow().len(), 3, "slots that came back were not used again");
+    }
+
+    #[test]
+    fn a_slot_outlives_the_handle_of_its_pool() {
+        let pool = Pool::new(64, 1, false);
+        let slot = pool.claim().unwrap();
+        assert!(pool.claim().is_none());
+        drop(pool);
+        let task = slot.fill(Stage::Running { future: std::future::ready(1) });
+        drop(task);
+    }
+
+    #[test]
+    #[should_panic(expected = "larger than a slot")]
+    fn a_future_too_large_is_refused() {
+        let big = [0_u8; 300];
+        let future = async move {
+            std::future::ready(()).await;
+            big.len()
+        };
+        drop(Pool::new(64, 1, false).claim().unwrap().fill(Stage::Running { future }));
+    }
+}

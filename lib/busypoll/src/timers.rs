@@ -1,0 +1,82 @@
+//! Who waits for which instant: ordered, and cancelled in O(log n).
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::task::Waker;
+use std::time::Instant;
+
+/// A deadline, and a number that tells equal deadlines apart and keeps their order of registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimerKey {
+    deadline: Instant,
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    waiting: RefCell<BTreeMap<TimerKey, Waker>>,
+    /// The first deadline, out of the tree: it is looked at on every turn.
+    next: Cell<Option<Instant>>,
+    numbers: Cell<u64>,
+}
+
+impl Timers {
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next.get()
+    }
+
+    /// Registers a waker, or replaces the one of an earlier registration that still waits.
+    pub(crate) fn register(&self, key: Option<TimerKey>, deadline: Instant, waker: &Waker) -> TimerKey {
+        let replaced;
+        let key = {
+            let mut waiting = self.waiting.borrow_mut();
+            if let Some(key) = key.filter(|key| key.deadline == deadline)
+                && let Some(known) = waiting.get_mut(&key)
+            {
+                replaced = (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
+                key
+            } else {
+                let key = TimerKey { deadline, number: self.numbers.get() };
+                self.numbers.set(key.number + 1);
+                replaced = waiting.insert(key, waker.clone());
+                if self.next.get().is_none_or(|next| deadline < next) {
+                    self.next.set(Some(deadline));
+                }
+                key
+            }
+        };
+        // A foreign waker's destructor is foreign code: not while the tree is borrowed.
+        drop(replaced);
+        key
+    }
+
+    pub(crate) fn cancel(&self, key: TimerKey) {
+        let removed = {
+            let mut waiting = self.waiting.borrow_mut();
+            let removed = waiting.remove(&key);
+            if removed.is_some() && self.next.get() == Some(key.deadline) {
+                self.next.set(waiting.first_key_value().map(|(first, _)| first.deadline));
+            }
+            removed
+        };
+        drop(removed);
+    }
+
+    /// Wakes everything that is due at `now`, in the order of deadlines.
+    pub(crate) fn fire(&self, now: Instant) -> bool {
+        let mut fired = false;
+        while self.next.get().is_some_and(|next| next <= now) {
+            let due = {
+                let mut waiting = self.waiting.borrow_mut();
+                let due = waiting.pop_first();
+                self.next.set(waiting.first_key_value().map(|(first, _)| first.deadline));
+                due
+            };
+            if let Some((_, waker)) = due {
+                waker.wake();
+                fired = true;
+            }
+        }
+        fired
+    }
+}

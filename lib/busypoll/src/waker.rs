@@ -1,0 +1,95 @@
+//! The thread-safe half of a task: all that a waker can reach.
+//!
+//! A waker owns a [`Header`] and nothing else, never the future. So a waker may be kept, cloned, sent and dropped
+//! anywhere, for as long as anybody likes, and task memory is only ever touched, and freed, on the runtime's thread.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+
+use crate::context;
+use crate::inbox::Inbox;
+
+const QUEUED: u8 = 1;
+const DONE: u8 = 2;
+
+/// The task number that stands for the root future.
+pub(crate) const ROOT: u32 = u32::MAX;
+
+/// What other threads share with a runtime.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) inbox: Inbox<Arc<Header>>,
+    pub(crate) unpark: mio::Waker,
+}
+
+/// Which task, of all that were ever in this place of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Header {
+    state: AtomicU8,
+    index: u32,
+    generation: AtomicU32,
+    /// Weak: an entry left in the inbox must not keep the inbox.
+    shared: Weak<Shared>,
+}
+
+impl Header {
+    pub(crate) fn new(key: Key, shared: &Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicU8::new(0),
+            index: key.index,
+            generation: AtomicU32::new(key.generation),
+            shared: Arc::downgrade(shared),
+        })
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
+    }
+
+    /// Wakes from here on queue the task again. Called before each poll, so that a wake during the poll counts.
+    pub(crate) fn unqueue(&self) {
+        self.state.fetch_and(!QUEUED, Ordering::AcqRel);
+    }
+
+    /// Wakes from here on do nothing.
+    pub(crate) fn close(&self) {
+        self.state.fetch_or(DONE, Ordering::AcqRel);
+    }
+
+    /// Makes the header that of the next task. Only while nobody else holds it.
+    pub(crate) fn recycle(&self, generation: u32) {
+        self.generation.store(generation, Ordering::Relaxed);
+        self.state.store(0, Ordering::Release);
+    }
+
+    /// Marks it queued; false if it already was, or is done.
+    pub(crate) fn mark_queued(&self) -> bool {
+        self.state.fetch_or(QUEUED, Ordering::AcqRel) & (QUEUED | DONE) == 0
+    }
+}
+
+impl Wake for Header {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.mark_queued() || context::queue_here(self.shared.as_ptr(), self.key()) {
+            return;
+        }
+        // The runtime may be gone, and then there is nobody to wake.
+        if let Some(shared) = self.shared.upgrade()
+            && shared.inbox.push(Arc::clone(self))
+        {
+            // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
+            let _ = shared.unpark.wake();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Wakers: from any thread, late, twice, in a storm.
+#![allow(clippy::disallowed_methods, reason = "the other thread sleeps, so that the runtime is idle when it wakes")]
+mod common;
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use busypoll::{spawn_boxed, spawn_slab, yield_now};
+use common::in_every_mode;
+
+#[derive(Default)]
+struct Flag {
+    set: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Flag {
+    fn raise(&self) {
+        self.set.store(true, Ordering::SeqCst);
+        let waker = self.waker.lock().unwrap().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    async fn wait(&self) {
+        poll_fn(|cx| {
+            *self.waker.lock().unwrap() = Some(cx.waker().clone());
+            if self.set.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+#[test]
+fn a_plain_thread_wakes_the_root_and_a_task() {
+    in_every_mode(|runtime| {
+        let flags: [Arc<Flag>; 3] = Default::default();
+        let theirs = flags.clone();
+        let thread = std::thread::spawn(move || {
+            for flag in theirs {
+                std::thread::sleep(Duration::from_millis(20));
+                flag.raise();
+            }
+        });
+        let [root, boxed, slab] = flags;
+        runtime.block_on(async {
+            root.wait().await;
+            spawn_boxed(async move { boxed.wait().await }).await.unwrap();
+            spawn_slab(async move { slab.wait().await }).await.unwrap();
+        });
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn two_threads_in_turn_lose_no_wake() {
+    in_every_mode(|runtime| {
+        const TURNS: u32 = 2_000;
+        let ping = Arc::new(Flag::default());
+        let pong = Arc::new(AtomicU32::new(0));
+        let (ping2, pong2) = (Arc::clone(&ping), Arc::clone(&pong));
+        let thread = std::thread::spawn(move || {
+            for turn in 0..TURNS {
+                ping2.raise();
+                while pong2.load(Ordering::Acquire) <= turn {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        runtime.block_on(async {
+            for turn in 1..=TURNS {
+                ping.wait().await;
+                pong.store(turn, Ordering::Release);
+            }
+        });
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_storm_of_wakes_from_eight_threads_keeps_tasks_running() {
+    in_every_mode(|runtime| {
+        let polls = Arc::new(AtomicU32::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, receive) = std::sync::mpsc::channel::<Waker>();
+        let threads: Vec<_> = {
+            let counted = Arc::clone(&polls);
+            let over = Arc::clone(&stop);
+            let stormed = runtime.spawn_boxed(poll_fn(move |cx| {
+                if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+                    for _ in 0..8 {
+                        send.send(cx.waker().clone()).unwrap();
+                    }
+                }
+                if over.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+            }));
+            runtime.block_on(yield_now());
+            drop(stormed);
+            (0..8)
+                .map(|_| {
+                    let waker = receive.recv().unwrap();
+                    let stop = Arc::clone(&stop);
+                    std::thread::spawn(move || {
+                        while !stop.load(Ordering::Relaxed) {
+                            waker.wake_by_ref();
+                            std::thread::yield_now();
+                        }
+                        waker.wake_by_ref();
+                    })
+                })
+                .collect()
+        };
+        runtime.block_on(async {
+            for _ in 0..50 {
+                busypoll::time::sleep(Duration::from_micros(300)).await;
+            }
+            while polls.load(Ordering::Relaxed) < 100 {
+                yield_now().await;
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        runtime.block_on(async { busypoll::time::sleep(Duration::from_millis(1)).await });
+        assert_eq!(runtime.live_tasks(), 0);
+    });
+}
+
+#[test]
+fn a_waker_outlives_its_task_and_the_runtime() {
+    in_every_mode(|runtime| {
+        let kept: Arc<Mutex<Vec<Waker>>> = Arc::default();
+        runtime.block_on(async {
+            for _ in 0..3 {
+                let kept = Arc::clone(&kept);
+                spawn_boxed(poll_fn(move |cx| {
+                    kept.lock().unwrap().push(cx.waker().clone());
+                    Poll::Ready(())
+                }))
+                .await
+                .unwrap();
+            }
+            for waker in kept.lock().unwrap().iter() {
+                waker.wake_by_ref();
+            }
+            // The places are taken again; the old wakers must not reach the new tasks.
+            let polls = std::rc::Rc::new(std::cell::Cell::new(0));
+            let counted = std::rc::Rc::clone(&polls);
+            let task = spawn_boxed(poll_fn(move |_| {
+                counted.set(counted.get() + 1);
+                Poll::<()>::Pending
+            }));
+            yield_now().await;
+            kept.lock().unwrap().iter().for_each(Waker::wake_by_ref);
+            yield_now().await;
+            yield_now().await;
+            assert_eq!(polls.get(), 1);
+            task.abort();
+        });
+        let replaced = std::mem::replace(runtime, busypoll::Runtime::new().unwrap());
+        drop(replaced);
+        let wakers = std::mem::take(&mut *kept.lock().unwrap());
+        std::thread::spawn(move || wakers.into_iter().for_each(Waker::wake)).join().unwrap();
+    });
+}
