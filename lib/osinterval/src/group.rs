@@ -1,6 +1,7 @@
 //! Many intervals, one timer.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -222,8 +223,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     timer: Timer,
-    /// Members that wait, by the slot at whose end they are woken. A member that has moved on since stays listed until
-    /// then, and is passed over.
+    /// Members that wait, by the slot at whose end they are woken. A member is listed at most once, and never after it
+    /// has moved on or gone: deadlines may be hours away, and lists must not grow until then.
     slots: BTreeMap<u64, Vec<usize>>,
     members: Vec<Member>,
     /// Places in `members` that are free.
@@ -236,9 +237,16 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Member {
-    /// The slot whose end it waits for.
-    slot: Option<u64>,
+    /// Where it is listed, if it is.
+    listed: Option<Listed>,
     waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    slot: u64,
+    /// Place in the list of that slot.
+    at: usize,
 }
 
 impl Shared {
@@ -278,8 +286,8 @@ impl Shared {
         };
         // Listed for that slot or an earlier one: it is woken then, and asks again. So however often a deadline is put
         // off, a member is listed once.
-        let listed = place.slot.is_some_and(|listed| listed <= slot);
-        let result = if listed { Ok(()) } else { self.enlist(&mut state, member, slot) };
+        let early_enough = place.listed.is_some_and(|listed| listed.slot <= slot);
+        let result = if early_enough { Ok(()) } else { self.enlist(&mut state, member, slot) };
         drop(state);
         drop(previous);
         result
@@ -290,17 +298,15 @@ impl Shared {
         let slot = self.slot(deadline);
         let mut state = self.lock();
         let place = &state.members[member];
-        let later_than_listed = place.slot.is_none_or(|listed| listed <= slot);
-        if place.waker.is_none() || later_than_listed { Ok(()) } else { self.enlist(&mut state, member, slot) }
+        let early_enough = place.listed.is_none_or(|listed| listed.slot <= slot);
+        if place.waker.is_none() || early_enough { Ok(()) } else { self.enlist(&mut state, member, slot) }
     }
 
     fn enlist(&self, state: &mut State, member: usize, slot: u64) -> io::Result<()> {
-        let State { slots, spare, members, timer, .. } = state;
-        members[member].slot = Some(slot);
-        let first = slots.first_key_value().is_none_or(|(first, _)| slot < *first);
-        slots.entry(slot).or_insert_with(|| spare.pop().unwrap_or_default()).push(member);
+        let first = state.slots.first_key_value().is_none_or(|(first, _)| slot < *first);
+        state.list(member, slot);
         // Armed for a later slot, or for none: the driver is woken earlier.
-        if first { timer.bring_forward(self.end(slot, self.now())) } else { Ok(()) }
+        if first { state.timer.bring_forward(self.end(slot, self.now())) } else { Ok(()) }
     }
 }
 
@@ -313,24 +319,52 @@ impl State {
     }
 
     fn leave(&mut self, member: usize) -> Option<Waker> {
+        self.unlist(member);
         self.vacant.push(member);
-        let place = &mut self.members[member];
-        place.slot = None;
-        place.waker.take()
+        self.members[member].waker.take()
+    }
+
+    /// Lists a member for a slot, and for no other.
+    fn list(&mut self, member: usize, slot: u64) {
+        self.unlist(member);
+        let list = self.slots.entry(slot).or_insert_with(|| self.spare.pop().unwrap_or_default());
+        self.members[member].listed = Some(Listed { slot, at: list.len() });
+        list.push(member);
+    }
+
+    fn unlist(&mut self, member: usize) {
+        let Some(Listed { slot, at }) = self.members[member].listed.take() else { return };
+        let Entry::Occupied(mut entry) = self.slots.entry(slot) else { return };
+        let list = entry.get_mut();
+        list.swap_remove(at);
+        // The last of the list has taken its place.
+        if let Some(&moved) = list.get(at) {
+            self.members[moved].listed = Some(Listed { slot, at });
+        }
+        if list.is_empty() {
+            let list = entry.remove();
+            self.keep(list);
+        }
+    }
+
+    /// Keeps an emptied list for the next slot. A few are enough: slots come one after the other.
+    fn keep(&mut self, list: Vec<usize>) {
+        const SPARE: usize = 128;
+        if self.spare.len() < SPARE {
+            self.spare.push(list);
+        }
     }
 
     /// Moves the wakers of all slots up to `now` into `due`.
     fn collect(&mut self, now: u64, due: &mut Vec<Waker>) {
         while let Some(entry) = self.slots.first_entry().filter(|entry| *entry.key() <= now) {
-            let (slot, mut listed) = entry.remove_entry();
-            for member in listed.drain(..) {
+            let mut list = entry.remove();
+            for member in list.drain(..) {
                 let place = &mut self.members[member];
-                if place.slot == Some(slot) {
-                    place.slot = None;
-                    due.extend(place.waker.take());
-                }
+                place.listed = None;
+                due.extend(place.waker.take());
             }
-            self.spare.push(listed);
+            self.keep(list);
         }
     }
 }
@@ -371,4 +405,67 @@ async fn drive(shared: Arc<Shared>) {
     })
     .await;
     drop(ended);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// Polls once, with a waker that does nothing.
+    fn poll(interval: &mut GroupInterval) -> Poll<Instant> {
+        interval.poll_tick(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Every list is that of its members and no list is empty; returns how many are listed.
+    fn listed(group: &IntervalGroup) -> usize {
+        let state = group.group.shared.lock();
+        for (&slot, list) in &state.slots {
+            assert!(!list.is_empty());
+            for (at, &member) in list.iter().enumerate() {
+                let listed = state.members[member].listed.expect("who is in a list knows where");
+                assert_eq!((listed.slot, listed.at), (slot, at));
+            }
+        }
+        let known = state.members.iter().filter(|member| member.listed.is_some()).count();
+        assert_eq!(known, state.slots.values().map(Vec::len).sum::<usize>());
+        known
+    }
+
+    #[tokio::test]
+    async fn who_is_gone_is_not_listed_until_a_deadline_hours_away() {
+        let group = IntervalGroup::new().unwrap();
+        let start = Instant::from_std(real_now()) + HOUR;
+        for i in 0..1_000 {
+            let mut interval = group.interval_at(start + Duration::from_millis(i), HOUR);
+            assert!(poll(&mut interval).is_pending());
+            assert_eq!(listed(&group), 1);
+        }
+        assert_eq!(listed(&group), 0);
+        // Out of the middle, the front and the end of one list.
+        let mut together: Vec<_> = (0..10).map(|_| group.interval_at(start, HOUR)).collect();
+        assert!(together.iter_mut().all(|interval| poll(interval).is_pending()));
+        for left in (0..10).rev() {
+            drop(together.swap_remove(left * 7 % together.len()));
+            assert_eq!(listed(&group), left);
+        }
+    }
+
+    #[tokio::test]
+    async fn resets_back_and_forth_leave_one_entry() {
+        let group = IntervalGroup::new().unwrap();
+        let mut interval = group.interval_at(Instant::from_std(real_now()) + HOUR, HOUR);
+        for i in 0..1_000 {
+            assert!(poll(&mut interval).is_pending());
+            // Nearer each time, then far away again.
+            interval.reset_after(HOUR / 2 + Duration::from_millis(1_000 - i));
+            assert_eq!(listed(&group), 1);
+            interval.reset_immediately();
+            assert!(listed(&group) <= 1);
+            assert!(poll(&mut interval).is_ready());
+            // Lets the driver serve what is due, and gives the budget back.
+            tokio::task::yield_now().await;
+        }
+    }
 }

@@ -36,8 +36,6 @@ pub struct PeriodicInterval {
     period: Duration,
     /// Deadline of the first period that has not been reported.
     next: Instant,
-    /// Periods that the kernel has told of and that are not reported yet, because the clock has not reached them.
-    held: u64,
 }
 
 #[derive(Debug)]
@@ -77,7 +75,7 @@ impl PeriodicInterval {
         } else {
             Source::Rearmed(Timer::new(Fallback::Never)?)
         };
-        Ok(Self { source, period, next: start, held: 0 })
+        Ok(Self { source, period, next: start })
     }
 
     /// Waits until at least one period has ended since the last tick.
@@ -99,10 +97,11 @@ impl PeriodicInterval {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let count = match &mut self.source {
             Source::Kernel(timer) => loop {
-                self.held += ready!(timer.poll_count(cx))?;
-                let count = self.held.min(ended(self.next.into_std(), real_now(), self.period));
+                // The kernel wakes, the clock counts: where a repetition cannot begin at a given time, its count is
+                // not that of the schedule. None has ended if the clock has already told of this one.
+                ready!(timer.poll_expired(cx))?;
+                let count = ended(self.next.into_std(), real_now(), self.period);
                 if count > 0 {
-                    self.held -= count;
                     break count;
                 }
             },

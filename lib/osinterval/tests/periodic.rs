@@ -49,6 +49,26 @@ async fn a_start_in_the_past_is_caught_up_with_in_one_tick() {
     assert_eq!(e.first, start);
 }
 
+/// Where the kernel can only begin to repeat at some expiration, one that is seen late must not shift all that follow.
+#[tokio::test]
+async fn a_late_first_tick_is_made_up_for() {
+    let start = real_now() + PERIOD;
+    let mut interval = PeriodicInterval::new_at(start, PERIOD).unwrap();
+    #[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+    std::thread::sleep(PERIOD * 20 + PERIOD / 2);
+    let first = interval.tick().await.unwrap();
+    assert!(first.first == start && first.count >= 20, "{first:?}");
+    let mut next = first.last + PERIOD;
+    for _ in 0..20 {
+        let before = real_now();
+        let e = interval.tick().await.unwrap();
+        assert_eq!(e.first, next);
+        next = e.last + PERIOD;
+        // Nothing that had ended before the call is kept back.
+        assert!(next > before, "{e:?}");
+    }
+}
+
 #[tokio::test]
 async fn dropping_a_tick_loses_no_expiration() {
     let start = real_now() + PERIOD;

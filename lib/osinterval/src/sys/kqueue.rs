@@ -15,7 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 #[cfg_attr(not(target_vendor = "apple"), allow(unused_imports, reason = "absolute deadlines are Apple's"))]
-use super::kqueue_time::{ticks, units_until};
+use super::kqueue_time::{grid_wait, ticks, units_until};
 use crate::backend::Backend;
 
 /// Where the kernel's own repetition has nanoseconds: elsewhere whole milliseconds would bend a period of 500 us.
@@ -66,6 +66,7 @@ impl OneShot {
 #[derive(Debug)]
 pub(crate) struct Periodic {
     queue: AsyncFd<OwnedFd>,
+    first: Instant,
     period: Duration,
     repeating: bool,
 }
@@ -75,26 +76,39 @@ impl Periodic {
         let queue = registered()?;
         let (data, fflags) = one_shot(first);
         add(queue.get_ref(), data, fflags, libc::EV_ADD as _, libc::EV_ONESHOT as _)?;
-        Ok(Self { queue, period, repeating: false })
+        Ok(Self { queue, first, period, repeating: false })
     }
 
-    /// The repetition begins when the first expiration is seen. The caller compares counts with the clock, so a
-    /// repetition that began late is late by as much, and never early.
-    pub(crate) fn poll_count(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    /// A repetition can only begin now. So it does at an expiration that is seen early in its period; one that is seen
+    /// late in it, because the reader came late, is followed by another single one at the next time of the schedule.
+    pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.queue.poll_read_ready(cx))?;
-            let count = take(self.queue.get_ref());
+            let taken = take(self.queue.get_ref());
             guard.clear_ready();
-            let count = count?;
-            if count == 0 {
+            if taken? == 0 {
                 continue;
             }
             if !self.repeating {
-                let data = units_until(self.period, Duration::ZERO, UNIT.0);
-                add(self.queue.get_ref(), data, UNIT.1, libc::EV_ADD as _, 0)?;
-                self.repeating = true;
+                self.go_on()?;
             }
-            return Poll::Ready(Ok(count));
+            return Poll::Ready(Ok(()));
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "where in the period we are decides what the kernel is told")]
+    fn go_on(&mut self) -> io::Result<()> {
+        let late = Instant::now().saturating_duration_since(self.first);
+        match grid_wait(late, self.period).and_then(|wait| self.first.checked_add(late)?.checked_add(wait)) {
+            Some(next) => {
+                let (data, fflags) = one_shot(next);
+                add(self.queue.get_ref(), data, fflags, libc::EV_ADD as _, libc::EV_ONESHOT as _)
+            }
+            None => {
+                let data = units_until(self.period, Duration::ZERO, UNIT.0);
+                self.repeating = true;
+                add(self.queue.get_ref(), data, UNIT.1, libc::EV_ADD as _, 0)
+            }
         }
     }
 }

@@ -17,6 +17,19 @@ pub(super) fn ticks(ns: Duration, numer: u32, denom: u32) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
+/// Whether a repetition that begins now keeps close to a schedule whose first time was `late` ago: `None` if we are
+/// within a sixteenth of the period after one of its times, otherwise how long it is to the next.
+#[cfg_attr(not(any(target_vendor = "apple", target_os = "freebsd")), allow(dead_code, reason = "others do not repeat"))]
+pub(super) fn grid_wait(late: Duration, period: Duration) -> Option<Duration> {
+    const NANOS: u128 = 1_000_000_000;
+    const CLOSE: u128 = 16;
+    let period = period.as_nanos();
+    let into = late.as_nanos() % period;
+    let wait = period - into;
+    (into > period / CLOSE)
+        .then(|| Duration::new(u64::try_from(wait / NANOS).unwrap_or(u64::MAX), (wait % NANOS) as u32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,6 +43,19 @@ mod tests {
         assert_eq!(units_until(MS, MS, NS), 1);
         assert_eq!(units_until(Duration::ZERO, MS, MS), 1);
         assert_eq!(units_until(Duration::MAX, Duration::ZERO, NS), i64::MAX);
+    }
+
+    #[test]
+    fn a_repetition_begins_close_to_the_schedule_or_waits_for_it() {
+        let us = Duration::from_micros;
+        assert_eq!(grid_wait(us(0), us(1_600)), None);
+        assert_eq!(grid_wait(us(100), us(1_600)), None);
+        assert_eq!(grid_wait(us(16_100), us(1_600)), None);
+        // Three whole periods and a bit more than a sixteenth of one: the rest of that period is waited for.
+        assert_eq!(grid_wait(us(4_901), us(1_600)), Some(us(1_499)));
+        assert_eq!(grid_wait(us(1_599), us(1_600)), Some(us(1)));
+        assert_eq!(grid_wait(Duration::ZERO, Duration::MAX), None);
+        assert_eq!(grid_wait(Duration::MAX - NS, Duration::MAX), Some(NS));
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //!   perhaps an earlier arming; pending with the waker registered for the next expiration otherwise. The caller asks
 //!   the clock.
 //! - `Periodic::new(first: Instant, period: Duration) -> io::Result<Periodic>` and
-//!   `Periodic::poll_count(&mut self, cx) -> Poll<io::Result<u64>>`: periods that ended since the last call, at least
-//!   one; only where `KERNEL_PERIODIC` is true.
+//!   `Periodic::poll_expired(&mut self, cx) -> Poll<io::Result<()>>`: ready when at least one period has ended since the
+//!   last call; how many, the caller asks the clock. Only where `KERNEL_PERIODIC` is true.
 //!
 //! A backend only talks to its kernel: deadlines, policy and the check against the clock live above it.
 #![cfg_attr(not(feature = "periodic"), allow(dead_code, reason = "one feature uses a part of a backend"))]

@@ -56,15 +56,16 @@ impl Periodic {
         Ok(Self { fd })
     }
 
-    pub(crate) fn poll_count(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            // Read although nobody wants the count: only a read makes the kernel go on with its repetition.
             let count = read_count(self.fd.get_ref());
             // A whole count was read, or there was none: either way the next one makes an edge of its own.
             guard.clear_ready();
             match count {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                result => return Poll::Ready(result),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result.map(drop)),
             }
         }
     }

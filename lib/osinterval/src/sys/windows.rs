@@ -234,7 +234,7 @@ impl Periodic {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn poll_count(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    pub(crate) fn poll_expired(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match *self {}
     }
 }
