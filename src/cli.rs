@@ -34,6 +34,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Judge whether B is later than A, in many short rounds of each, with a known rate of false alarms
     Gate(Box<GateArgs>),
+    /// Join reports of several runs, CPUs or hosts into one, without loss
+    Merge(MergeArgs),
     /// Show the subjects, which are available here, and why not
     List(ListArgs),
     /// Measure one part by itself
@@ -104,6 +106,23 @@ pub struct ReportArgs {
     pub subject: Option<String>,
     /// Write here instead of standard output
     #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter merge monday/report.json tuesday/report.json --out both.json
+  osjitter merge --force cpu*/report.json | osjitter report /dev/stdin")]
+pub struct MergeArgs {
+    /// Reports with samples
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Join plans that differ, and say so in the result
+    #[arg(long)]
+    pub force: bool,
+    /// Write here instead of standard output
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 

@@ -87,6 +87,28 @@ fn each_format_says_what_the_report_says() {
 }
 
 #[test]
+fn the_page_is_one_file_and_holds_every_tick() {
+    let home = tempfile::tempdir().unwrap();
+    let file = a_run(home.path());
+    let page = made(&file, &["html"]);
+    assert_eq!(page, std::fs::read_to_string(file.with_file_name("report.html")).unwrap());
+    for loads in ["http://", "https://", " src=", "@import", "url("] {
+        // A name space is not loaded.
+        assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "{loads}");
+    }
+    let data = page.split("class=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    for subject in data["subjects"].as_array().unwrap() {
+        let codes =
+            base64::Engine::decode(&base64::prelude::BASE64_STANDARD, subject["codes"].as_str().unwrap()).unwrap();
+        assert_eq!(codes.len(), 2 * TICKS);
+        let exact: Vec<i64> = subject["exact"].as_array().unwrap().iter().map(|v| v.as_i64().unwrap()).collect();
+        let largest = exact.chunks(2).map(|pair| pair[1]).max().unwrap();
+        assert_eq!(largest, subject["curve"].as_array().unwrap().last().unwrap()[1].as_i64().unwrap());
+    }
+}
+
+#[test]
 fn the_hdr_formats_hold_every_tick() {
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;

@@ -4,5 +4,6 @@ pub mod bench;
 pub mod completions;
 pub mod gate;
 pub mod list;
+pub mod merge;
 pub mod report;
 pub mod run;

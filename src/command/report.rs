@@ -87,6 +87,7 @@ fn pictures(reports: &[Report], out: Option<&Path>) -> Result<ExitStatus, Failur
     Ok(ExitStatus::Done)
 }
 
-fn cannot_write(place: &Path, error: &std::io::Error) -> Failure {
+/// A place that cannot be written, and what to do.
+pub fn cannot_write(place: &Path, error: &std::io::Error) -> Failure {
     Failure::Usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
 }

@@ -13,12 +13,14 @@
 //! | [`histogram`] | the stored HDR histogram of a subject |
 //! | [`gate`] | whether B is worse than A: rounds, looks, verdict |
 //! | [`series`] | the file a program writes to be gated |
+//! | [`merge`] | several reports joined without loss |
 //! | [`report`] | the file `osjitter.report/1` as plain data |
 #![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod gate;
 pub mod histogram;
+pub mod merge;
 pub mod recorder;
 pub mod report;
 pub mod sample;

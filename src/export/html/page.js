@@ -77,7 +77,7 @@
 
   const frame = (place, { height, x, y, xs, ys, label }) => {
     const width = Math.max(300, place.clientWidth || 300);
-    const [l, r, t, b] = [62, 14, 8, 36];
+    const [l, r, t, b] = [62, 24, 8, 36];
     place.replaceChildren();
     const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label[0] });
     const px = (v) => l + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - l - r);

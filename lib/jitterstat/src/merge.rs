@@ -1,0 +1,182 @@
+//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number is made again.
+
+use crate::histogram;
+use crate::report::{Report, Round, Status, Subject, Summary, Warning};
+use crate::sample::{Grid, RoundSamples};
+use crate::summary::{Part, RoundCost, summarise};
+
+/// Code of the warning in a report that was merged although the plans differ.
+pub const PLANS_DIFFER: &str = "merged-plans-differ";
+/// Code of the warning in a report whose parts come from several machines.
+pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
+
+/// How much one report's median of a subject is above the median of those medians.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Which of the reports, from 0.
+    pub source: usize,
+    /// Id of the subject.
+    pub id: String,
+    /// Its median lateness in that report.
+    pub p50_ns: i64,
+    /// Over the median of all reports' medians; 1 is as the others.
+    pub ratio: f64,
+}
+
+/// Joins reports, in the order given; the first one's host and clock stand for all, and a warning says where they differ.
+///
+/// # Errors
+/// A sentence: fewer than two reports, a report without samples (percentiles cannot be joined without loss), or, without
+/// `force`, plans that differ in more than seed and number of ticks.
+pub fn merge(reports: &[Report], force: bool) -> Result<Report, String> {
+    let [first, rest @ ..] = reports else { return Err("nothing to merge".to_owned()) };
+    if rest.is_empty() {
+        return Err("one report is merged with nothing: give two or more".to_owned());
+    }
+    for (n, report) in reports.iter().enumerate() {
+        let without =
+            report.subjects.iter().find(|s| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty()));
+        if let Some(subject) = without {
+            return Err(format!("report {} has no samples of {}: it cannot be merged without loss", n + 1, subject.id));
+        }
+    }
+    let difference =
+        rest.iter().enumerate().find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
+    if let (Some(what), false) = (&difference, force) {
+        return Err(format!("the plans differ: {what}; --force merges them all the same, and says so in the result"));
+    }
+    let mut merged = first.clone();
+    for report in rest {
+        append(&mut merged, report);
+    }
+    for subject in &mut merged.subjects {
+        subject.summary = summary_of(subject);
+        let all = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
+        subject.histogram = subject.summary.is_some().then(|| histogram::pack(all));
+    }
+    if let Some(what) = difference {
+        merged.warnings.push(warning(
+            PLANS_DIFFER,
+            format!("Reports of different plans were merged: {what}."),
+            "Compare their rounds, not their sums.",
+        ));
+    }
+    if rest.iter().any(|r| r.host != first.host) {
+        let what = "Reports of machines in different states were merged; the facts are those of the first.".to_owned();
+        merged.warnings.push(warning(HOSTS_DIFFER, what, "Look at the ranking before trusting a sum."));
+    }
+    Ok(merged)
+}
+
+/// The standing of each report in each subject, the furthest from the others first.
+#[must_use]
+pub fn ranking(reports: &[Report]) -> Vec<Standing> {
+    let median = |s: &Subject| s.summary.as_ref().and_then(|m| m.lateness_ns.p50);
+    let mut all = Vec::new();
+    for (source, report) in reports.iter().enumerate() {
+        for subject in &report.subjects {
+            let Some(p50_ns) = median(subject) else { continue };
+            let mut others: Vec<i64> = reports
+                .iter()
+                .flat_map(|r| r.subjects.iter().filter(|s| s.id == subject.id))
+                .filter_map(median)
+                .collect();
+            others.sort_unstable();
+            let middle = others[others.len() / 2].midpoint(others[(others.len() - 1) / 2]);
+            let ratio = p50_ns.max(1) as f64 / middle.max(1) as f64;
+            all.push(Standing { source, id: subject.id.clone(), p50_ns, ratio });
+        }
+    }
+    all.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    all
+}
+
+fn warning(code: &str, message: String, hint: &str) -> Warning {
+    Warning { code: code.to_owned(), message, hint: hint.to_owned() }
+}
+
+/// What of two plans is not the same, in words.
+fn difference(a: &Report, b: &Report) -> Option<String> {
+    let (p, q) = (&a.plan, &b.plan);
+    if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
+        return Some("scheduling class, memory lock or timer slack is another".to_owned());
+    }
+    let ids = |r: &Report| r.plan.scenarios.iter().map(|s| s.id.clone()).collect::<std::collections::BTreeSet<_>>();
+    let (x, y) = (ids(a), ids(b));
+    if let Some(id) = x.symmetric_difference(&y).next() {
+        return Some(format!("{id} is not in both"));
+    }
+    p.scenarios.iter().find_map(|s| {
+        let t = q.scenarios.iter().find(|t| t.id == s.id)?;
+        let key = |s: &crate::report::Scenario| (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances);
+        (key(s) != key(t)).then(|| format!("{} has another period, round, warm-up or number of instances", s.id))
+    })
+}
+
+/// Adds the rounds of one report behind those that are there: numbered on, and later in time.
+fn append(merged: &mut Report, report: &Report) {
+    let next = merged.subjects.iter().flat_map(|s| &s.rounds).map(|r| r.index + 1).max().unwrap_or(0);
+    let later = merged.duration_ns;
+    for subject in &report.subjects {
+        let rounds = subject.rounds.iter().map(|r| Round {
+            index: r.index.saturating_add(next),
+            start_ns: r.start_ns.saturating_add(later),
+            ..r.clone()
+        });
+        // Another period or number of instances under the same id would be another subject.
+        let same =
+            |s: &Subject| (&s.id, s.period_ns, s.instances) == (&subject.id, subject.period_ns, subject.instances);
+        if let Some(there) = merged.subjects.iter_mut().find(|s| same(s)) {
+            there.rounds.extend(rounds);
+            if subject.status != Status::Measured {
+                there.status = Status::Partial;
+            }
+        } else {
+            merged.subjects.push(Subject { rounds: rounds.collect(), ..subject.clone() });
+        }
+    }
+    for scenario in &report.plan.scenarios {
+        match merged.plan.scenarios.iter_mut().find(|s| s.id == scenario.id) {
+            Some(there) => there.ticks = there.ticks.saturating_add(scenario.ticks),
+            None => merged.plan.scenarios.push(scenario.clone()),
+        }
+    }
+    merged.duration_ns = merged.duration_ns.saturating_add(report.duration_ns);
+    merged.partial |= report.partial;
+    merged.clock.error_bound_ns = merged.clock.error_bound_ns.max(report.clock.error_bound_ns);
+    for change in &report.changes {
+        if !merged.changes.contains(change) {
+            merged.changes.push(change.clone());
+        }
+    }
+    for warning in &report.warnings {
+        if !merged.warnings.contains(warning) {
+            merged.warnings.push(warning.clone());
+        }
+    }
+}
+
+fn summary_of(subject: &Subject) -> Option<Summary> {
+    let parts: Vec<(u64, RoundSamples, RoundCost)> = subject
+        .rounds
+        .iter()
+        .map(|r| {
+            let booked = r.lateness_ns.len();
+            // The summary of a round is of all instances, and stands with the first of them.
+            let (asked, coalesced) =
+                r.summary.as_ref().map_or((booked as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
+            let samples = RoundSamples {
+                grid: Grid { first_tick: r.first_tick, ticks: asked, period_ns: subject.period_ns },
+                ticks: (0..booked).map(|i| r.tick_of(i)).collect(),
+                lateness_ns: r.lateness_ns.clone(),
+                until_unpark_ns: r.until_unpark_ns.clone().unwrap_or_else(|| vec![None; booked]),
+                coalesced,
+            };
+            let wakeups = r.switches_voluntary.zip(r.switches_involuntary).map(|(v, i)| v + i);
+            (r.index, samples, RoundCost { cpu_ns: r.cpu_ns, wakeups })
+        })
+        .collect();
+    let parts: Vec<Part<'_>> =
+        parts.iter().map(|(round, samples, cost)| Part { round: *round, samples, cost: *cost }).collect();
+    summarise(&parts, subject.runtime.is_some())
+}
