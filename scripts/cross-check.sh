@@ -44,14 +44,16 @@ for line in sys.stdin:
         print(message["executable"])'
 }
 
+# run_all RUNNER [ARGUMENT FOR EACH PROGRAM]...
 run_all() {
   local runner=$1 programs
+  shift
   programs=$(cat)
   [ -n "$programs" ] || { echo "no test program was built" >&2; return 1; }
   for program in $programs; do
     echo "$program"
     # Wine and qemu are slow, and nothing in the suites depends on time; but none may hang.
-    timeout 300 $runner "$program" --quiet
+    timeout 300 $runner "$program" --quiet "$@"
   done
 }
 
@@ -102,7 +104,8 @@ linux() {
   step "$target: the suites under $qemu"
   variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_LINKER
   export "$variable=$compiler-gcc"
-  test_programs "$target" | run_all "$qemu -L /usr/$compiler"
+  # An emulated counter and an emulated clock are not two clocks of one machine: their bound is tested natively.
+  test_programs "$target" | run_all "$qemu -L /usr/$compiler" --skip within_the_bound
 }
 
 check() {
