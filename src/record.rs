@@ -43,12 +43,16 @@ impl Record {
     pub fn report(self, partial: bool, ended: Instant) -> Report {
         let all = || self.rounds.iter().flatten();
         let n = all().count().max(1) as f64;
+        let info = tach::info();
         let clock = Clock {
-            source: tach::source().to_string(),
+            source: info.source.to_string(),
             rate_hz: all().map(|r| r.rate_hz).sum::<f64>() / n,
             rate_known_by: "anchors at the start and end of each round".to_owned(),
             error_bound_ns: all().map(|r| r.error_bound_ns).max().unwrap_or(0),
-            why_not_counter: tach::why_not_counter().map(|why| why.to_string()),
+            rate_error_ppb: Some(info.rate_error_ppb),
+            rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
+            cross_thread_order: Some(info.cross_thread_order.to_string()),
+            why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
         };
         let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
         let subjects = subjects

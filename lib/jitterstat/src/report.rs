@@ -138,6 +138,15 @@ model! {
         pub rate_known_by: String,
         /// Largest error of a conversion to the kernel's clock in this run.
         pub error_bound_ns: u64,
+        /// How far the rate can be off, in parts per billion, as far as the process's anchors tell.
+        #[serde(default)]
+        pub rate_error_ppb: Option<f64>,
+        /// The rate by the CPU's or the hypervisor's own account.
+        #[serde(default)]
+        pub rate_stated_hz: Option<u64>,
+        /// What keeps readings in order across threads.
+        #[serde(default)]
+        pub cross_thread_order: Option<String>,
         /// Why the CPU counter was not used.
         pub why_not_counter: Option<String>,
     }
