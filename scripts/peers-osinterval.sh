@@ -65,8 +65,9 @@ print(f"\n| Precise mode at 500 us, median of {p['rounds_kept']} rounds of {p['r
 for name, v in p.items():
     if isinstance(v, dict):
         print(f"| {name} | {us(v['p50_ns'])} | {us(v['p90_ns'])} | {v['core_percent']:.1f} % |")
-n = r["neighbour_of_500us"]
-print(f"\n| An OsInterval of 510 us on one worker, median of {n['rounds']} rounds | p50 | p90 | p99 |\n|---|---|---|---|")
+n = r.get("neighbour_of_500us", {"rounds": 0})
+if n["rounds"]:
+    print(f"\n| An OsInterval of 510 us on one worker, median of {n['rounds']} rounds | p50 | p90 | p99 |\n|---|---|---|---|")
 for name, v in n.items():
     if isinstance(v, dict):
         print(f"| {name} | {us(v['p50_ns'])} | {us(v['p90_ns'])} | {us(v['p99_ns'])} |")
