@@ -9,6 +9,7 @@ mod command;
 mod exit;
 mod export;
 mod host;
+mod interrupt;
 mod measure;
 mod os;
 mod output;

@@ -28,6 +28,11 @@ pub const DEFAULT_TICKS: u64 = 10_000;
 /// Memory a recorded tick takes while the report is made: samples, sorted copies, JSON text.
 pub const BYTES_PER_TICK: u64 = 160;
 
+/// A seed that every reader of JSON and TOML keeps exactly.
+pub fn draw_seed() -> u64 {
+    rand::random::<u32>().into()
+}
+
 /// The effective plan: file over nothing, command line over the file's defaults, built-in defaults last.
 pub fn build(file: &File, arguments: &Options, run: &RunOptions) -> Result<Plan, String> {
     let mut defaults = file.defaults.clone();

@@ -12,13 +12,13 @@ use jitterstat::report::{Host, Plan, Scenario, Tool, Warning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::run::{Output, draw_seed, stop_on_interrupt};
 use crate::child::{self, Ask, Ended, Program};
 use crate::cli::{GateArgs, OnInconclusive, VerdictFormat};
 use crate::exit::{ExitStatus, Failure};
+use crate::export::directory::Directory;
 use crate::measure::{self, MeasuredRound, Observer, Shared};
 use crate::plan::{self, File, OneOrMany, Options, RunOptions};
-use crate::{export, host, os, output, units};
+use crate::{export, host, interrupt, os, output, units};
 
 /// Time between two rounds that is not spent ticking: a runtime, or a process.
 const SET_UP: Duration = Duration::from_millis(4);
@@ -36,10 +36,10 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     let planned = Planned::of(args).map_err(Failure::Usage)?;
     bind(planned.plan.cpu).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Output::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
+    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
     announce(&planned, args.quiet);
     let shared = Arc::new(Shared::default());
-    stop_on_interrupt(&shared)?;
+    interrupt::stop_on_interrupt(&shared)?;
     let host = host::capture();
 
     let started = now();
@@ -86,7 +86,7 @@ struct Planned {
 impl Planned {
     fn of(args: &GateArgs) -> Result<Self, String> {
         let period = units::period(&args.period)?;
-        let seed = args.seed.unwrap_or_else(draw_seed);
+        let seed = args.seed.unwrap_or_else(plan::draw_seed);
         let scenario = |subject: &str| scenario(args, subject, args.max_rounds);
         // Commands follow the same rule for the length of a round as any subject does.
         let mut like = scenario(args.a.as_deref().unwrap_or("nanosleep"))?;

@@ -1,7 +1,6 @@
 //! `osjitter run`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
@@ -10,11 +9,12 @@ use jitterstat::report::{Change, Plan, Scenario, Status};
 
 use crate::cli::{Format, RunArgs};
 use crate::exit::{ExitStatus, Failure};
+use crate::export::directory::Directory;
 use crate::measure::{self, MeasuredRound, Observer, Shared};
 use crate::os::{self, Sched};
 use crate::plan::{self, OneOrMany, Options, RunOptions};
 use crate::record::Record;
-use crate::{export, host, output};
+use crate::{export, host, interrupt, output};
 
 /// Plans, measures, writes.
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
@@ -28,11 +28,11 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let host = host::capture();
     let changes = apply(&plan).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Output::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
+    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
     announce(&plan, args.quiet);
 
     let shared = Arc::new(Shared::default());
-    stop_on_interrupt(&shared)?;
+    interrupt::stop_on_interrupt(&shared)?;
     #[allow(clippy::disallowed_methods, reason = "the start of the run")]
     let started = Instant::now();
     let record = Record::new(plan.clone(), host, started_utc, started, changes);
@@ -83,7 +83,7 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
         instances: args.instances,
     };
     let run = RunOptions {
-        seed: args.seed.or_else(|| file.run.seed.is_none().then(draw_seed)),
+        seed: args.seed.or_else(|| file.run.seed.is_none().then(plan::draw_seed)),
         samples: args.no_samples.then_some(false),
         cpu: args.cpu,
         sched: args.sched.clone(),
@@ -93,11 +93,6 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
     let plan = plan::build(&file, &options, &run)?;
     plan.sched.as_deref().map(sched).transpose()?;
     Ok(plan)
-}
-
-/// A seed that every reader of JSON and TOML keeps exactly.
-pub fn draw_seed() -> u64 {
-    rand::random::<u32>().into()
 }
 
 /// Reads `fifo:50`, `rr:10` or `other`.
@@ -176,42 +171,6 @@ fn apply(plan: &Plan) -> Result<Vec<Change>, String> {
     Ok(changes)
 }
 
-/// The directory of the report, proved writable before anything is measured.
-pub struct Output {
-    directory: PathBuf,
-}
-
-impl Output {
-    pub fn open(asked: Option<&Path>, stamp: &str) -> Result<Self, String> {
-        let directory = match asked {
-            Some(path) => path.to_path_buf(),
-            None => free_name(Path::new("results"), &stamp.replace([':', '-'], "")),
-        };
-        let refuse = |e: std::io::Error| {
-            format!(
-                "cannot write to {}: {e}; choose another directory with --out; nothing was run",
-                directory.display()
-            )
-        };
-        std::fs::create_dir_all(&directory).map_err(refuse)?;
-        tempfile::NamedTempFile::new_in(&directory).map_err(refuse)?;
-        Ok(Self { directory })
-    }
-
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
-        let file = self.directory.join(name);
-        export::write_atomically(&file, text.as_bytes())
-            .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
-        Ok(file)
-    }
-}
-
-/// A directory that is not there yet: two runs of one second do not share one.
-fn free_name(parent: &Path, name: &str) -> PathBuf {
-    let candidates = (1_u32..).map(|n| if n == 1 { parent.join(name) } else { parent.join(format!("{name}-{n}")) });
-    candidates.into_iter().find(|path| !path.exists()).expect("the counter does not run out")
-}
-
 fn announce(plan: &Plan, quiet: bool) {
     let seconds = plan::expected(plan).as_secs_f64();
     let time = if seconds < 1.0 {
@@ -227,17 +186,6 @@ fn announce(plan: &Plan, quiet: bool) {
     let n = plan.scenarios.len();
     let subjects = if n == 1 { "subject" } else { "subjects" };
     output::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
-}
-
-pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
-    let weak = Arc::downgrade(shared);
-    ctrlc::set_handler(move || match weak.upgrade() {
-        // The second one does not wait for the current tick.
-        Some(shared) if shared.stop.swap(true, Ordering::Relaxed) => output::abort(),
-        Some(_) => {}
-        None => output::abort(),
-    })
-    .map_err(|e| Failure::Measure(format!("cannot watch for Ctrl-C: {e}")))
 }
 
 struct Collector {

@@ -2,6 +2,7 @@
 
 pub mod csv;
 pub mod cyclictest;
+pub mod directory;
 pub mod hdr;
 pub mod html;
 pub mod markdown;
