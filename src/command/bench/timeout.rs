@@ -14,7 +14,7 @@ use crate::exit::{ExitStatus, Failure};
 use crate::measure::timeout::{self as measure, Counted, Observer, Round};
 use crate::plan::timeout::{self as plan, BATCHES, Cell, Combination, Options, Plan, Workload};
 use crate::subject::timeout::{self as subject, BASELINE, Clock};
-use crate::{export, host, output, view};
+use crate::{export, host, interrupt, output, view};
 
 /// Plans, measures, writes.
 pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
@@ -51,14 +51,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
     );
 
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        // The second one does not wait for the current round.
-        if flag.swap(true, Ordering::Relaxed) {
-            output::abort();
-        }
-    })
-    .map_err(|e| Failure::Measure(format!("cannot watch for Ctrl-C: {e}")))?;
+    interrupt::raise_on_interrupt(&stop)?;
 
     let host = host::capture();
     let clocks = clocks(&plan);
