@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::model;
 use crate::report::{Distribution, Host, Tool, Warning};
 use crate::stats::quantile::{is_supported, nearest_rank};
 use crate::stats::sign_test::median_interval;
@@ -14,16 +15,6 @@ const CONFIDENCE: f64 = 0.95;
 const PS_PER_NS: f64 = 1e3;
 /// Steps of a per cent that ratios are told in.
 const STEPS_PER_PERCENT: f64 = 1e4;
-
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
 
 model! {
     /// One invocation.
