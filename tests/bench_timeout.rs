@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use jitterstat::bench::timeout::{Report, Verdict};
+use jitterstat::bench::cost::Verdict;
+use jitterstat::bench::timeout::Report;
 
 fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_osjitter"))

@@ -3,13 +3,14 @@
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
 use tokio::time::Instant;
 
 use super::bare::ordinal;
 use super::behaviour::Behaviour;
-use super::{Booking, Place, Schedule, Subject, Ticker};
+use super::{Booking, Schedule, Subject, Ticker};
 
 /// `OsInterval`.
 pub struct OneShot<B> {
@@ -20,7 +21,6 @@ pub struct OneShot<B> {
 }
 
 impl<B: Behaviour> Subject for OneShot<B> {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -35,8 +35,8 @@ impl<B: Behaviour> Subject for OneShot<B> {
 impl<B: Behaviour> Ticker for OneShot<B> {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, claimed: Instant) -> Booking {
@@ -56,7 +56,6 @@ pub struct Precise {
 }
 
 impl Subject for Precise {
-    const PLACE: Place = Place::Tokio;
     // It comes back from its park before the deadline, on purpose.
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
@@ -70,8 +69,8 @@ impl Subject for Precise {
 impl Ticker for Precise {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
@@ -91,7 +90,6 @@ pub struct Grouped {
 }
 
 impl Subject for Grouped {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -109,8 +107,8 @@ impl Subject for Grouped {
 impl Ticker for Grouped {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
@@ -129,7 +127,6 @@ pub struct KernelPeriodic {
 }
 
 impl Subject for KernelPeriodic {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -140,8 +137,8 @@ impl Subject for KernelPeriodic {
 impl Ticker for KernelPeriodic {
     type Event = Expirations;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Expirations> {
-        self.interval.tick().await
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+        self.interval.poll_tick(cx)
     }
 
     fn book(mut self: Pin<&mut Self>, event: Expirations) -> Booking {

@@ -1,6 +1,6 @@
-//! How every file of ours is modelled: plain data, read strictly, with its JSON Schema behind a feature.
+//! How the plain data of every file is declared.
 
-/// Structures of a file format. Reading one refuses a field that it does not know.
+/// Structs that are written as JSON, refuse unknown fields, and are in a JSON Schema with the feature for it.
 macro_rules! model {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
         $(#[$meta])*

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use jitterstat::bench::cost;
 use jitterstat::bench::timeout::{self as model, Measured, Report};
 use jitterstat::report::{Host, Tool, Warning};
 use jitterstat::summary::distribution;
@@ -186,7 +187,7 @@ impl Record {
 
     fn workload(&self, plan: &Plan, c: usize, cell: &Cell) -> model::Workload {
         let medians = |v: usize| -> Vec<f64> {
-            self.rounds[c][v].iter().filter_map(|r| model::median(&r.ns_per_message)).collect()
+            self.rounds[c][v].iter().filter_map(|r| cost::median(&r.ns_per_message)).collect()
         };
         let baseline = medians(0);
         let fires = matches!(cell.workload, Workload::Fire(1..));
@@ -198,8 +199,8 @@ impl Record {
             Measured {
                 variant: combination.variant.to_owned(),
                 clock: if combination.variant == BASELINE { "none" } else { combination.clock.name() }.to_owned(),
-                ns_per_message: model::Costs::of(&batches),
-                overhead: if v == 0 { None } else { model::Overhead::of(&baseline, &medians) },
+                ns_per_message: cost::Costs::of(&batches),
+                overhead: if v == 0 { None } else { cost::Overhead::of(&baseline, &medians) },
                 counts: self.counts[c][v].as_ref().map(|n| self.counts(n)),
                 fired: rounds.iter().map(|r| r.fired).sum(),
                 lateness_ns: distribution(&lateness).filter(|_| fires),
