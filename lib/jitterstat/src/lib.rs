@@ -6,6 +6,7 @@
 //! | Module | What it holds |
 //! |---|---|
 //! | [`mod@bench`] | the files `osjitter.bench/1` as plain data |
+//! | [`environment`] | what two measurements must share to be comparable |
 //! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
 //! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
 //! | [`stats`] | percentiles by nearest rank, and intervals over rounds |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod environment;
 pub mod gate;
 pub mod histogram;
 pub mod merge;
