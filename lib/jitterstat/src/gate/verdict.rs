@@ -1,5 +1,7 @@
 //! The file `osjitter.verdict/1`: what a gate decided, from what, and how sure it is.
 
+use serde::{Deserialize, Serialize};
+
 use super::look::{Judged, Look, Outcome, Reason, Rules};
 use super::round::{Pair, tail_name};
 use crate::model::model;
