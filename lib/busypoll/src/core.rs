@@ -14,6 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Waker};
 
 use crate::cell::{Stage, Stored};
+use crate::io::Reactor;
 use crate::join::JoinHandle;
 use crate::slab::{Pool, Slot};
 use crate::timers::Timers;
@@ -46,6 +47,7 @@ impl Table {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timers: Timers,
+    pub(crate) reactor: Rc<Reactor>,
     pub(crate) root_ready: Cell<bool>,
     pool: Option<Rc<Pool>>,
     table: RefCell<Table>,
@@ -53,10 +55,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, pool: Option<Rc<Pool>>) -> Rc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, reactor: Rc<Reactor>, pool: Option<Rc<Pool>>) -> Rc<Self> {
         Rc::new(Self {
             shared,
             timers: Timers::default(),
+            reactor,
             root_ready: Cell::new(false),
             pool,
             table: RefCell::default(),

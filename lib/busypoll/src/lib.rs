@@ -18,6 +18,8 @@
 //! - **Wakers are real.** They are `Send` and `Sync`, may be used from any thread, kept after their task has ended and
 //!   used after the runtime is gone. They own no part of the task: its memory is freed on the runtime's thread.
 //! - **Timers are never early**, are not rounded, and are cancelled when dropped.
+//! - **Sockets cost no system call while idle** beyond one look at the kernel's events every so many turns, and none at
+//!   all while there is no socket: see [`io`].
 //! - **A task that panics** ends alone; its handle gives the panic. A panic of the future given to `block_on` goes to the
 //!   caller of `block_on`.
 //!
@@ -44,6 +46,7 @@ mod clock;
 mod context;
 mod core;
 mod inbox;
+pub mod io;
 mod join;
 mod park;
 mod runtime;

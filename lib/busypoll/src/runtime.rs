@@ -1,6 +1,5 @@
 //! The loop, its builder, and how it idles.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -14,6 +13,7 @@ use crate::clock::now;
 use crate::context;
 use crate::core::Core;
 use crate::inbox::Inbox;
+use crate::io::Reactor;
 use crate::join::JoinHandle;
 use crate::park::Driver;
 use crate::slab::Pool;
@@ -115,11 +115,11 @@ impl Builder {
         let (driver, unpark) = Driver::new()?;
         let shared = Arc::new(Shared { inbox: Inbox::new(), unpark });
         let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
-        Ok(Runtime { core: Core::new(shared, pool), root, driver: RefCell::new(driver), settings: self })
+        Ok(Runtime { core: Core::new(shared, Reactor::new(driver), pool), root, settings: self })
     }
 }
 
-/// A single-threaded executor with timers. See the [crate] documentation for when to use it.
+/// A single-threaded executor with timers and I/O. See the [crate] documentation for when to use it.
 ///
 /// It stays on its thread:
 ///
@@ -130,7 +130,6 @@ impl Builder {
 pub struct Runtime {
     core: Rc<Core>,
     root: Arc<Header>,
-    driver: RefCell<Driver>,
     settings: Builder,
 }
 
@@ -174,14 +173,14 @@ impl Runtime {
     ///
     /// # Panics
     /// If a busypoll runtime runs on this thread already, if the future panics, and if the kernel refuses to wait for
-    /// events, which it does for no reason known to the author.
+    /// events: because another part of the program closed the runtime's descriptors, or, on the BSDs and Apple's systems,
+    /// because it is out of memory.
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
         let _entered = context::enter(&self.core);
         let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
         let core = &*self.core;
-        let driver = &mut *self.driver.borrow_mut();
         let mut turns_to_io = self.settings.io_every_turns;
         let mut idle_since: Option<Instant> = None;
         self.root.mark_queued();
@@ -211,21 +210,21 @@ impl Runtime {
             turns_to_io -= 1;
             if turns_to_io == 0 {
                 turns_to_io = self.settings.io_every_turns;
-                driver.poll_now();
+                core.reactor.poll_now();
             }
             if core.has_ready() || !core.shared.inbox.is_empty() {
                 continue;
             }
             match self.settings.parking {
                 Parking::Spin => std::hint::spin_loop(),
-                Parking::Park => self.park(driver),
+                Parking::Park => self.park(),
                 Parking::SpinThenPark(spin) => {
                     let now = now();
                     let since = *idle_since.get_or_insert(now);
                     if now.duration_since(since) < spin {
                         std::hint::spin_loop();
                     } else {
-                        self.park(driver);
+                        self.park();
                         idle_since = None;
                     }
                 }
@@ -234,7 +233,7 @@ impl Runtime {
     }
 
     /// Sleeps until the next deadline less the margin, an event, or a wake from another thread.
-    fn park(&self, driver: &mut Driver) {
+    fn park(&self) {
         let limit = match self.core.timers.next() {
             None => None,
             Some(deadline) => {
@@ -243,11 +242,12 @@ impl Runtime {
                     std::hint::spin_loop();
                     return;
                 }
-                Some(left - self.settings.park_margin)
+                // The margin is less than what is left of a deadline that lies ahead: the difference is an instant.
+                Some((deadline - self.settings.park_margin, left - self.settings.park_margin))
             }
         };
         if self.core.shared.inbox.prepare_park() {
-            driver.wait(limit);
+            self.core.reactor.wait(limit);
             self.core.shared.inbox.unparked();
         }
     }
@@ -259,6 +259,7 @@ impl Drop for Runtime {
         let entered = context::try_current().is_none().then(|| context::enter(&self.core));
         self.root.close();
         self.core.clear();
+        self.core.reactor.close();
         drop(entered);
     }
 }
