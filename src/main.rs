@@ -3,6 +3,7 @@
 // A binary has no public interface: its items are documented where they say something.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+mod changes;
 mod child;
 mod cli;
 mod command;

@@ -29,6 +29,8 @@ pub enum OnInconclusive {
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --out gate
+  osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
+  osjitter gate --max jitter_spread.p99=80us --report report.json
 
 A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP and OSJITTER_OUT set.
 It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds a line.
@@ -37,7 +39,10 @@ The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it k
 alarm in at most 0.5 % of gates. Several comparisons (--a, --b and --period repeated) share that rate. Do not retry a gate
 until it passes: that multiplies the rate. Raise --max-rounds instead.
 
-Exit codes: 0 pass or inconclusive, 1 regressed, 2 bad usage or input, 3 inconclusive under
+A limit is broken if the 99 % interval over rounds lies above it, kept if no part of it does, and otherwise inconclusive;
+it takes at least 10 rounds. The largest value (max) has no interval: its limit holds for the ticks of that run.
+
+Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under
 --on-inconclusive fail, 4 could not measure or interrupted.")]
 pub struct GateArgs {
     /// Subject to compare against; repeat for several comparisons
@@ -61,6 +66,18 @@ pub struct GateArgs {
     /// Time limit of one round of a command [default: ten times its length, and 10s]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub round_time_limit: Option<String>,
+    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%, cpu_ns_per_tick=9us; repeat for several
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub max: Vec<String>,
+    /// Hold the limits against this report instead of measuring
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Subject that limits are held against; of a report, its name or id
+    #[arg(long, value_name = "SUBJECT")]
+    pub subject: Option<String>,
+    /// Ticks to measure for limits [default: 10000]
+    #[arg(long, value_name = "N", value_parser = crate::units::count)]
+    pub ticks: Option<u64>,
     #[command(flatten)]
     pub judged: JudgedArgs,
     /// What an inconclusive gate means for the exit code

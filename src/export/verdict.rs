@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{Comparison, Metric, Mode, Verdict};
+use jitterstat::gate::verdict::{Comparison, LimitCheck, Metric, Mode, Verdict};
 
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
@@ -83,6 +83,7 @@ pub fn table(verdict: &Verdict) -> String {
     for comparison in &verdict.comparisons {
         comparison_table(&mut text, comparison);
     }
+    limits_table(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
         let _ = writeln!(text, "warning: {} {}", warning.message, warning.hint);
     }
@@ -119,12 +120,53 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
     text.push_str("\n\n");
 }
 
+/// A value of a limit in the unit people use for it.
+fn limited(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => format!("{:.1} us", value / 1e3),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+fn limit_value(limit: &LimitCheck) -> String {
+    limit.value.map_or("none".to_owned(), |v| limited(v, &limit.unit))
+}
+
+fn limit_interval(limit: &LimitCheck) -> String {
+    let between = |[low, high]: [f64; 2]| format!("{} to {}", limited(low, &limit.unit), limited(high, &limit.unit));
+    limit.interval.map_or("none".to_owned(), between)
+}
+
+fn limits_table(text: &mut String, limits: &[LimitCheck]) {
+    let Some(first) = limits.first() else { return };
+    let _ = writeln!(text, "{}, {} ticks in {} rounds\n", first.subject, first.ticks, first.rounds);
+    let width = limits.iter().map(|l| l.path.len()).max().unwrap_or(0);
+    let _ = writeln!(text, "{:<width$} {:>14} {:>14}  {:<30}  verdict", "", "limit", "value", "99 % interval");
+    for l in limits {
+        let (limit, value, between) = (limited(l.limit, &l.unit), limit_value(l), limit_interval(l));
+        let _ = writeln!(text, "{:<width$} {limit:>14} {value:>14}  {between:<30}  {}", l.path, word(l.verdict));
+    }
+    text.push('\n');
+}
+
+fn limits_markdown(text: &mut String, limits: &[LimitCheck]) {
+    let Some(first) = limits.first() else { return };
+    let _ = writeln!(text, "{}, {} ticks in {} rounds\n", code(&first.subject), first.ticks, first.rounds);
+    text.push_str("| Limited | Limit | Value | 99 % interval | Verdict |\n|---|---|---|---|---|\n");
+    for l in limits {
+        let (limit, value, between) = (limited(l.limit, &l.unit), limit_value(l), limit_interval(l));
+        let _ = writeln!(text, "| {} | {limit} | {value} | {between} | {} |", code(&l.path), word(l.verdict));
+    }
+    text.push('\n');
+}
+
 /// For a step summary or a comment.
 pub fn markdown(verdict: &Verdict) -> String {
     let mut text = format!("### Jitter gate: {}\n\n", word(verdict.verdict));
     for comparison in &verdict.comparisons {
         comparison_markdown(&mut text, comparison);
     }
+    limits_markdown(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
         let _ = writeln!(text, "> {} {}\n", warning.message, warning.hint);
     }
@@ -168,7 +210,14 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         verdict: m.verdict,
         detail: format!("{} against {}, interval {}", estimate(m), c.a, interval(m)),
     };
-    verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(move |m| of(c, m))).collect()
+    let of_limit = |l: &LimitCheck| Case {
+        class: l.subject.clone(),
+        name: format!("{} at most {}", l.path, limited(l.limit, &l.unit)),
+        verdict: l.verdict,
+        detail: format!("{}, interval {}", limit_value(l), limit_interval(l)),
+    };
+    let compared = verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(move |m| of(c, m)));
+    compared.chain(verdict.limits.iter().map(of_limit)).collect()
 }
 
 /// For a CI that collects test results: one test case a question; open ones are skipped, not passed.

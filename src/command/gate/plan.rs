@@ -134,7 +134,7 @@ fn periods(judged: &JudgedArgs) -> Vec<&str> {
 }
 
 /// The CPU that subjects are bound to: the one asked for, or one that is allowed.
-fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
+pub fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
     judged.cpu.or_else(|| os::affinity()?.last().copied())
 }
 
