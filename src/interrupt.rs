@@ -1,7 +1,7 @@
 //! Ctrl-C, for every command that measures.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Failure;
 use crate::measure::Shared;
@@ -9,10 +9,19 @@ use crate::output;
 
 /// From here on an interrupt stops the measurement at the current tick; a second one ends the process.
 pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
-    let weak = Arc::downgrade(shared);
+    raise(shared, |shared| &shared.stop)
+}
+
+/// The same for a measurement that looks at a flag between its rounds.
+pub fn raise_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    raise(stop, |stop| stop)
+}
+
+fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) -> Result<(), Failure> {
+    let weak = Arc::downgrade(owner);
     ctrlc::set_handler(move || match weak.upgrade() {
-        // The second one does not wait for the current tick.
-        Some(shared) if shared.stop.swap(true, Ordering::Relaxed) => output::abort(),
+        // The second one does not wait for what the first one asked to end.
+        Some(owner) if flag(&owner).swap(true, Ordering::Relaxed) => output::abort(),
         Some(_) => {}
         None => output::abort(),
     })

@@ -5,6 +5,7 @@
 pub mod timeout;
 
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tach::{Anchor, Conversion};
 
 use crate::os::{self, Usage};
 use crate::plan::{self, Runtime};
-use crate::subject::{self, Booking, Place, Schedule, Subject, Ticker, Visitor};
+use crate::subject::{self, Booking, Schedule, Subject, Ticker, Visitor};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
 const LEAD: Duration = Duration::from_millis(2);
@@ -140,7 +141,25 @@ struct OneRound<'a> {
 impl Visitor for OneRound<'_> {
     type Output = Result<MeasuredRound, String>;
 
-    fn visit<S: Subject>(self) -> Self::Output {
+    fn on_tokio<S>(self) -> Self::Output
+    where
+        S: Subject<Ticker: Ticker<Event: Send> + Send>,
+    {
+        let runtime = plan::runtime(self.scenario.runtime.as_deref().unwrap_or("current-thread"))?;
+        self.run(|job| on_tokio::<S>(job, runtime))
+    }
+
+    fn on_busypoll<S: Subject>(self) -> Self::Output {
+        self.run(on_busypoll::<S>)
+    }
+
+    fn on_thread<S: Subject>(self) -> Self::Output {
+        self.run(on_thread::<S>)
+    }
+}
+
+impl OneRound<'_> {
+    fn run(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
         let grid =
             Grid { period_ns: self.scenario.period_ns, first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
         let total = grid.first_tick + grid.ticks;
@@ -157,15 +176,7 @@ impl Visitor for OneRound<'_> {
             recorders,
             shared: Arc::clone(self.shared),
         };
-        let raw = match S::PLACE {
-            Place::Thread => on_thread::<S>(job),
-            Place::Tokio => {
-                let runtime = plan::runtime(self.scenario.runtime.as_deref().unwrap_or("current-thread"))?;
-                on_tokio::<S>(job, runtime)
-            }
-        };
-        let raw = raw.map_err(|error| reason(&error))?;
-        finish(raw, grid, self.phase)
+        finish(place(job).map_err(|error| reason(&error))?, grid, self.phase)
     }
 }
 
@@ -212,7 +223,15 @@ fn on_thread<S: Subject>(job: Job) -> io::Result<RawRound> {
     }
 }
 
-fn on_tokio<S: Subject>(job: Job, runtime: Runtime) -> io::Result<RawRound> {
+fn on_busypoll<S: Subject>(job: Job) -> io::Result<RawRound> {
+    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S>(job)).await });
+    result.map_err(|error| io::Error::other(error.to_string()))?
+}
+
+fn on_tokio<S>(job: Job, runtime: Runtime) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
     let mut builder = match runtime {
         Runtime::CurrentThread => tokio::runtime::Builder::new_current_thread(),
         Runtime::MultiThread(workers) => {
@@ -222,7 +241,12 @@ fn on_tokio<S: Subject>(job: Job, runtime: Runtime) -> io::Result<RawRound> {
         }
     };
     let runtime = builder.enable_all().on_thread_unpark(|| UNPARKED.set(Some(tach::count()))).build()?;
-    let result = runtime.block_on(async { tokio::spawn(drive::<S>(job)).await });
+    let result = runtime.block_on(async {
+        match job.recorders.len() {
+            1 => tokio::spawn(drive::<S>(job)).await,
+            _ => tokio::spawn(drive_many::<S>(job)).await,
+        }
+    });
     result.map_err(io::Error::other)?
 }
 
@@ -231,39 +255,65 @@ thread_local! {
     static UNPARKED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// One round: accounting around the loop, or around as many loops as there are instances, a task each.
-#[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
+/// One round: accounting around the loop.
 async fn drive<S: Subject>(job: Job) -> io::Result<RawRound> {
-    let Job { period, phase, last_tick, counted, recorders, shared } = job;
-    shared.ticks.store(0, Ordering::Relaxed);
-    let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-    let before = Snapshot::take();
-    let start_anchor = Anchor::take();
-    let start = Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase;
-    let spread = |i: u32| Schedule { start: start + period * i / instances, period };
-    let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
-    let tickers = S::tickers(&schedules)?;
-    let backend = tickers.first().map_or(String::new(), Ticker::backend);
-    let limits = Limits { last_tick, counted, parks_until_due: S::PARKS_UNTIL_DUE };
-    UNPARKED.set(None);
-    let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-        let track = Track { start: schedule.start, recorder, stopped: false };
-        ticking(ticker, track, limits, Arc::clone(&shared))
-    });
-    let mut tracks = Vec::with_capacity(schedules.len());
-    if instances == 1 {
-        for one in loops {
-            tracks.push(one.await?);
-        }
-    } else {
-        let tasks: Vec<_> = loops.map(tokio::spawn).collect();
-        for task in tasks {
-            tracks.push(task.await.map_err(io::Error::other)??);
-        }
+    let (round, loops) = Opened::new::<S>(job)?;
+    let mut tracks = Vec::with_capacity(loops.len());
+    for one in loops {
+        tracks.push(one.await?);
     }
-    let end_anchor = Anchor::take();
-    let cost = Snapshot::take().since(&before);
-    Ok(RawRound { tracks, anchors: (start_anchor, end_anchor), cost, backend })
+    Ok(round.close(tracks))
+}
+
+/// The same around as many loops as there are instances, a task each.
+async fn drive_many<S>(job: Job) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let (round, loops) = Opened::new::<S>(job)?;
+    let mut tracks = Vec::with_capacity(loops.len());
+    let tasks: Vec<_> = loops.into_iter().map(tokio::spawn).collect();
+    for task in tasks {
+        tracks.push(task.await.map_err(io::Error::other)??);
+    }
+    Ok(round.close(tracks))
+}
+
+/// The accounting of a round that runs.
+struct Opened {
+    before: Snapshot,
+    start_anchor: Anchor,
+    backend: String,
+}
+
+impl Opened {
+    /// With the loops that are to run, one for each instance.
+    #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
+    fn new<S: Subject>(job: Job) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Track>>>)> {
+        let Job { period, phase, last_tick, counted, recorders, shared } = job;
+        shared.ticks.store(0, Ordering::Relaxed);
+        let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
+        let before = Snapshot::take();
+        let start_anchor = Anchor::take();
+        let start = Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase;
+        let spread = |i: u32| Schedule { start: start + period * i / instances, period };
+        let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
+        let tickers = S::tickers(&schedules)?;
+        let backend = tickers.first().map_or(String::new(), Ticker::backend);
+        let limits = Limits { last_tick, counted, parks_until_due: S::PARKS_UNTIL_DUE };
+        UNPARKED.set(None);
+        let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
+            let track = Track { start: schedule.start, recorder, stopped: false };
+            ticking(ticker, track, limits, Arc::clone(&shared))
+        });
+        Ok((Self { before, start_anchor, backend }, loops.collect()))
+    }
+
+    fn close(self, tracks: Vec<Track>) -> RawRound {
+        let end_anchor = Anchor::take();
+        let cost = Snapshot::take().since(&self.before);
+        RawRound { tracks, anchors: (self.start_anchor, end_anchor), cost, backend: self.backend }
+    }
 }
 
 /// When a loop ends, and what it does beside ticking.
@@ -278,7 +328,8 @@ struct Limits {
 async fn ticking<T: Ticker>(ticker: T, mut track: Track, limits: Limits, shared: Arc<Shared>) -> io::Result<Track> {
     let mut ticker = pin!(ticker);
     loop {
-        let event = ticker.as_mut().wait().await?;
+        ticker.as_mut().begin();
+        let event = poll_fn(|cx| ticker.as_mut().poll_wait(cx)).await?;
         let wake_count = tach::ordered_count();
         let Booking { tick, expirations } = ticker.as_mut().book(event);
         let unpark_count = UNPARKED.take().filter(|_| limits.parks_until_due);
@@ -385,7 +436,24 @@ mod tests {
     impl Visitor for LoopOnly<'_> {
         type Output = u64;
 
-        fn visit<S: Subject>(self) -> u64 {
+        fn on_tokio<S>(self) -> u64
+        where
+            S: Subject<Ticker: Ticker<Event: Send> + Send>,
+        {
+            self.count(|job| on_tokio::<S>(job, Runtime::CurrentThread))
+        }
+
+        fn on_busypoll<S: Subject>(self) -> u64 {
+            self.count(on_busypoll::<S>)
+        }
+
+        fn on_thread<S: Subject>(self) -> u64 {
+            self.count(on_thread::<S>)
+        }
+    }
+
+    impl LoopOnly<'_> {
+        fn count(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> u64 {
             let ticks = self.scenario.ticks;
             let job = Job {
                 period: Duration::from_nanos(self.scenario.period_ns),
@@ -397,11 +465,7 @@ mod tests {
             };
             let mut pushed = 0;
             let counted = allocation_counter::measure(|| {
-                let raw = match S::PLACE {
-                    Place::Thread => on_thread::<S>(job),
-                    Place::Tokio => on_tokio::<S>(job, Runtime::CurrentThread),
-                };
-                pushed = raw.unwrap().tracks[0].recorder.samples().len();
+                pushed = place(job).unwrap().tracks[0].recorder.samples().len();
             });
             assert!(pushed > 0, "the loop ran");
             counted.count_total

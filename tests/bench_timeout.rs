@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use jitterstat::bench::timeout::{Report, Verdict};
+use jitterstat::bench::cost::Verdict;
+use jitterstat::bench::timeout::Report;
 
 fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_osjitter"))
@@ -141,4 +142,26 @@ fn the_list_names_what_there_is_and_what_cannot_be() {
     {
         assert!(list.contains(says), "{list}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_partial_report() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["bench", "timeout", "--workload", "rearm", "--rounds", "10000", "--quiet", "--out"])
+        .arg(out.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    #[allow(clippy::disallowed_methods, reason = "some rounds should be over before the interrupt")]
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let json = std::fs::read_to_string(out.path().join("timeout.json")).unwrap();
+    let report = jitterstat::bench::timeout::Report::from_json(&json).unwrap();
+    assert!(report.partial);
+    let rounds: Vec<usize> = report.workloads[0].results.iter().map(|r| r.rounds.len()).collect();
+    assert!(rounds.iter().all(|&n| n == rounds[0] && n < 10_000), "a round is kept whole or not at all: {rounds:?}");
 }

@@ -208,6 +208,33 @@ fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
     assert!(stderr.contains("not measured"), "{stderr}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn busy_subjects_never_wait_and_run_where_they_say() {
+    const TICKS: u64 = 400;
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    let arguments = ["run", "--subject", "*busy*", "--period", "1ms", "--ticks", "400", "--quiet", "--out", path];
+    let output = osjitter(&[&arguments[..], &["--instances", "2"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (report, _) = report(out.path());
+    let facts = |name: &str| {
+        let s = report.subjects.iter().find(|s| s.name == name).unwrap();
+        (s.runtime.as_deref(), s.instances)
+    };
+    assert_eq!(facts("busypoll-interval"), (None, 1));
+    assert_eq!(facts("tokio-busy"), (Some("current-thread"), 2));
+    assert_eq!(facts("tokio-busy-interval"), (Some("current-thread"), 2));
+    for subject in &report.subjects {
+        let s = subject.summary.as_ref().unwrap();
+        assert_eq!((s.delivered, s.early), (TICKS * subject.instances, 0), "{}", subject.id);
+        assert!(s.until_unpark_ns.is_none(), "{}: a runtime that never parks cannot come back", subject.id);
+        // A thread that slept for each tick would have given up its CPU as often.
+        let switches: u64 = subject.rounds.iter().filter_map(|r| r.switches_voluntary).sum();
+        assert!(switches < TICKS / 2, "{}: {switches} waits", subject.id);
+    }
+}
+
 /// The lateness of every tick of one round of 2,000 ticks at 500 us, during which the whole process was stopped for a
 /// while, and how long that was at least.
 #[cfg(unix)]
@@ -246,7 +273,7 @@ fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
     const PERIOD_NS: i64 = 500_000;
     // A tick this much earlier than the end of the stall must be late by at least as much.
     const MARGIN_NS: i64 = 10_000_000;
-    for subject in ["os-interval", "nanosleep", "tokio-interval", "spin"] {
+    for subject in ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"] {
         // On a busy machine the stall may miss the round: it is repeated, but not for ever.
         let found = (0..5).any(|_| {
             let (lateness, stalled) = stalled_round(subject);

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::{Booking, Place, Schedule, Subject, Ticker};
+use super::{Booking, Schedule, Subject, Ticker};
 use crate::os;
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
@@ -19,7 +20,6 @@ pub struct Nanosleep {
 const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
-    const PLACE: Place = Place::Thread;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -36,8 +36,8 @@ impl Subject for Nanosleep {
 impl Ticker for Nanosleep {
     type Event = ();
 
-    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
-        self.sleeper.sleep_until(self.schedule.deadline(self.next))
+    fn poll_wait(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(self.next)))
     }
 
     fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
@@ -68,7 +68,6 @@ pub struct Spin {
 const SPIN_LEAD: Duration = Duration::from_millis(1);
 
 impl Subject for Spin {
-    const PLACE: Place = Place::Thread;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -80,7 +79,7 @@ impl Ticker for Spin {
     type Event = ();
 
     #[allow(clippy::disallowed_methods, reason = "this control is a loop over the clock")]
-    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
+    fn poll_wait(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let deadline = self.schedule.deadline(self.next);
         if self.next == 0 {
             let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
@@ -89,7 +88,7 @@ impl Ticker for Spin {
         while Instant::now() < deadline {
             std::hint::spin_loop();
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {

@@ -4,13 +4,14 @@
 //! made once, by [`with`], outside the loop: nothing is boxed and nothing dispatched between wake-up and stamp.
 
 mod bare;
+mod busy;
 mod os_interval;
 pub mod timeout;
 mod tokio_timers;
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The grid a ticker is to follow: tick k is due at `start + k * period`.
@@ -47,13 +48,17 @@ pub struct Booking {
 }
 
 /// Something that ticks.
-pub trait Ticker: Send + 'static {
+pub trait Ticker: 'static {
     /// What a wait returns; turned into a [`Booking`] only after the stamp.
-    type Event: Send;
+    type Event;
 
-    /// Waits for the next tick. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so
-    /// that a timer may live inside it.
-    fn wait(self: Pin<&mut Self>) -> impl Future<Output = io::Result<Self::Event>> + Send;
+    /// Prepares the next wait: what is not to be done again at each poll.
+    fn begin(self: Pin<&mut Self>) {}
+
+    /// Polls for the next tick. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so that
+    /// a timer may live inside it. A poll and no future: whether the loop around it is `Send` then depends on the
+    /// ticker alone, and the runtimes that ask for it are not the only ones.
+    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Self::Event>>;
 
     /// Which ticks the event stands for.
     fn book(self: Pin<&mut Self>, event: Self::Event) -> Booking;
@@ -67,14 +72,14 @@ pub trait Ticker: Send + 'static {
 pub enum Place {
     /// As a spawned task of a tokio runtime.
     Tokio,
+    /// As a spawned task of a busypoll runtime that spins.
+    Busypoll,
     /// On a bare thread.
     Thread,
 }
 
 /// A kind of ticker, chosen by name.
-pub trait Subject: Send + Sync + 'static {
-    /// Where it runs.
-    const PLACE: Place;
+pub trait Subject: 'static {
     /// Whether its runtime parks until the tick is due, so that the end of the park says something about the tick.
     const PARKS_UNTIL_DUE: bool = true;
     /// What it makes.
@@ -89,32 +94,41 @@ pub trait Subject: Send + Sync + 'static {
     }
 }
 
-/// Something to be done with a subject, whose type is known only inside.
+/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`].
 pub trait Visitor {
     /// What it results in.
     type Output;
-    /// Does it.
-    fn visit<S: Subject>(self) -> Self::Output;
+    /// Does it with one that runs on tokio, whose threads hand tasks to each other.
+    fn on_tokio<S>(self) -> Self::Output
+    where
+        S: Subject<Ticker: Ticker<Event: Send> + Send>;
+    /// Does it with one that runs on busypoll.
+    fn on_busypoll<S: Subject>(self) -> Self::Output;
+    /// Does it with one that runs on a bare thread.
+    fn on_thread<S: Subject>(self) -> Self::Output;
 }
 
 macro_rules! subjects {
-    ($($name:literal, $kind:ty, $default:literal, $about:literal;)*) => {
+    ($($name:literal, $place:ident $kind:ty, $default:literal, $about:literal;)*) => {
         /// Every subject, in the order of `osjitter list`.
         pub const ALL: &[Entry] = &[$(Entry {
             name: $name,
             about: $about,
-            place: <$kind as Subject>::PLACE,
+            place: Place::$place,
             default: $default,
         }),*];
 
         /// Hands the subject called `name` to the visitor; `None` if there is none of that name.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             match name {
-                $($name => Some(visitor.visit::<$kind>()),)*
+                $($name => Some(subjects!(@visit $place visitor $kind)),)*
                 _ => None,
             }
         }
     };
+    (@visit Tokio $visitor:ident $kind:ty) => { $visitor.on_tokio::<$kind>() };
+    (@visit Busypoll $visitor:ident $kind:ty) => { $visitor.on_busypoll::<$kind>() };
+    (@visit Thread $visitor:ident $kind:ty) => { $visitor.on_thread::<$kind>() };
 }
 
 /// A line of the list of subjects.
@@ -131,53 +145,65 @@ pub struct Entry {
 }
 
 subjects! {
-    "os-interval", os_interval::OneShot<os_interval::Burst>, true,
+    "os-interval", Tokio os_interval::OneShot<os_interval::Burst>, true,
         "OsInterval: a one-shot timer of the kernel, armed for each tick (Burst)";
-    "os-interval-delay", os_interval::OneShot<os_interval::Delay>, false,
+    "os-interval-delay", Tokio os_interval::OneShot<os_interval::Delay>, false,
         "the same with missed-tick behaviour Delay";
-    "os-interval-skip", os_interval::OneShot<os_interval::Skip>, false,
+    "os-interval-skip", Tokio os_interval::OneShot<os_interval::Skip>, false,
         "the same with missed-tick behaviour Skip";
-    "os-interval-precise", os_interval::Precise, true,
+    "os-interval-precise", Tokio os_interval::Precise, true,
         "OsInterval in its precise mode: awake a learnt lead before the deadline";
-    "os-interval-group", os_interval::Grouped, false,
+    "os-interval-group", Tokio os_interval::Grouped, false,
         "an interval of an IntervalGroup: one timer for all, slots of 100 us";
-    "periodic-interval", os_interval::KernelPeriodic, true,
+    "periodic-interval", Tokio os_interval::KernelPeriodic, true,
         "PeriodicInterval: a timer that the kernel arms again by itself";
-    "tokio-interval", tokio_timers::Interval<tokio_timers::Burst>, true,
+    "tokio-interval", Tokio tokio_timers::Interval<tokio_timers::Burst>, true,
         "tokio::time::Interval (Burst)";
-    "tokio-interval-delay", tokio_timers::Interval<tokio_timers::Delay>, false,
+    "tokio-interval-delay", Tokio tokio_timers::Interval<tokio_timers::Delay>, false,
         "the same with missed-tick behaviour Delay";
-    "tokio-interval-skip", tokio_timers::Interval<tokio_timers::Skip>, false,
+    "tokio-interval-skip", Tokio tokio_timers::Interval<tokio_timers::Skip>, false,
         "the same with missed-tick behaviour Skip";
-    "tokio-sleep", tokio_timers::SleepPerTick, false,
+    "tokio-sleep", Tokio tokio_timers::SleepPerTick, false,
         "tokio::time::sleep_until, a Sleep made for each tick";
-    "tokio-sleep-reused", tokio_timers::SleepReused, true,
+    "tokio-sleep-reused", Tokio tokio_timers::SleepReused, true,
         "one pinned Sleep, reset at each tick";
-    "tokio-sleep-reused-boxed", tokio_timers::SleepReusedBoxed, false,
+    "tokio-sleep-reused-boxed", Tokio tokio_timers::SleepReusedBoxed, false,
         "the same in a Pin<Box<Sleep>>";
-    "tokio-timeout", tokio_timers::Timeout, true,
+    "tokio-timeout", Tokio tokio_timers::Timeout, true,
         "tokio::time::timeout_at around a future that never ends";
-    "nanosleep", bare::Nanosleep, true,
+    "tokio-busy", Tokio busy::Yielding, false,
+        "tokio that never parks: a task that yields until the clock has reached the deadline";
+    "tokio-busy-interval", Tokio busy::IntervalBesideYielding, false,
+        "tokio::time::Interval beside a task that only yields: no park, but the wheel's milliseconds";
+    "busypoll-interval", Busypoll busy::Interval, false,
+        "the interval of busypoll, our runtime that does not park, spinning";
+    "nanosleep", Thread bare::Nanosleep, true,
         "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
-    "spin", bare::Spin, true,
+    "spin", Thread bare::Spin, true,
         "control: a thread that spins on the kernel's clock";
 }
 
 /// Whether a subject can run here, by making one; the reason if not.
 pub fn availability(name: &str) -> Result<(), String> {
     struct Try;
+    impl Try {
+        #[allow(clippy::disallowed_methods, reason = "a start for a ticker that is dropped at once")]
+        fn make<S: Subject>() -> io::Result<()> {
+            let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
+            S::ticker(schedule).map(drop)
+        }
+    }
     impl Visitor for Try {
         type Output = io::Result<()>;
-        #[allow(clippy::disallowed_methods, reason = "a start for a ticker that is dropped at once")]
-        fn visit<S: Subject>(self) -> io::Result<()> {
-            let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
-            match S::PLACE {
-                Place::Thread => S::ticker(schedule).map(drop),
-                Place::Tokio => {
-                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                    runtime.block_on(async { S::ticker(schedule).map(drop) })
-                }
-            }
+        fn on_tokio<S: Subject>(self) -> io::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async { Self::make::<S>() })
+        }
+        fn on_busypoll<S: Subject>(self) -> io::Result<()> {
+            busypoll::Runtime::new()?.block_on(async { Self::make::<S>() })
+        }
+        fn on_thread<S: Subject>(self) -> io::Result<()> {
+            Self::make::<S>()
         }
     }
     with(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
@@ -202,8 +228,14 @@ mod tests {
         struct Found;
         impl Visitor for Found {
             type Output = Place;
-            fn visit<S: Subject>(self) -> Place {
-                S::PLACE
+            fn on_tokio<S: Subject>(self) -> Place {
+                Place::Tokio
+            }
+            fn on_busypoll<S: Subject>(self) -> Place {
+                Place::Busypoll
+            }
+            fn on_thread<S: Subject>(self) -> Place {
+                Place::Thread
             }
         }
         for entry in ALL {

@@ -3,6 +3,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use osinterval::{
     Expirations, GroupInterval, IntervalGroup, MissedTickBehavior, OsInterval, PeriodicInterval, Precision,
@@ -10,7 +11,7 @@ use osinterval::{
 use tokio::time::Instant;
 
 use super::bare::ordinal;
-use super::{Booking, Place, Schedule, Subject, Ticker};
+use super::{Booking, Schedule, Subject, Ticker};
 
 /// A missed-tick behaviour as a type.
 pub trait Behaviour: Send + Sync + Unpin + 'static {
@@ -44,7 +45,6 @@ pub struct OneShot<B> {
 }
 
 impl<B: Behaviour> Subject for OneShot<B> {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -59,8 +59,8 @@ impl<B: Behaviour> Subject for OneShot<B> {
 impl<B: Behaviour> Ticker for OneShot<B> {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, claimed: Instant) -> Booking {
@@ -82,7 +82,6 @@ pub struct Precise {
 }
 
 impl Subject for Precise {
-    const PLACE: Place = Place::Tokio;
     // It comes back from its park before the deadline, on purpose.
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
@@ -96,8 +95,8 @@ impl Subject for Precise {
 impl Ticker for Precise {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
@@ -117,7 +116,6 @@ pub struct Grouped {
 }
 
 impl Subject for Grouped {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -135,8 +133,8 @@ impl Subject for Grouped {
 impl Ticker for Grouped {
     type Event = Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
@@ -155,7 +153,6 @@ pub struct KernelPeriodic {
 }
 
 impl Subject for KernelPeriodic {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -166,8 +163,8 @@ impl Subject for KernelPeriodic {
 impl Ticker for KernelPeriodic {
     type Event = Expirations;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<Expirations> {
-        self.interval.tick().await
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+        self.interval.poll_tick(cx)
     }
 
     fn book(mut self: Pin<&mut Self>, event: Expirations) -> Booking {

@@ -1,14 +1,15 @@
 //! tokio's own timers.
 
-use std::future::pending;
+use std::future::{Future, Pending, pending};
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use tokio::time::{self, MissedTickBehavior};
 
 use super::bare::ordinal;
-use super::{Booking, Place, Schedule, Subject, Ticker};
+use super::{Booking, Schedule, Subject, Ticker};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -44,7 +45,6 @@ pub struct Interval<B> {
 }
 
 impl<B: Behaviour> Subject for Interval<B> {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -57,8 +57,8 @@ impl<B: Behaviour> Subject for Interval<B> {
 impl<B: Behaviour> Ticker for Interval<B> {
     type Event = time::Instant;
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<time::Instant> {
-        Ok(self.interval.tick().await)
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, claimed: time::Instant) -> Booking {
@@ -73,31 +73,41 @@ impl<B: Behaviour> Ticker for Interval<B> {
     }
 }
 
-/// `sleep_until` made for each tick.
-pub struct SleepPerTick {
-    schedule: Schedule,
-    next: u64,
+pin_project_lite::pin_project! {
+    /// `sleep_until` made for each tick.
+    pub struct SleepPerTick {
+        schedule: Schedule,
+        #[pin]
+        sleep: Option<time::Sleep>,
+        next: u64,
+    }
 }
 
 impl Subject for SleepPerTick {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, next: 0 })
+        Ok(Self { schedule, sleep: None, next: 0 })
     }
 }
 
 impl Ticker for SleepPerTick {
     type Event = ();
 
-    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
-        time::sleep_until(self.schedule.deadline(self.next).into()).await;
-        Ok(())
+    fn begin(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.sleep.set(Some(time::sleep_until(this.schedule.deadline(*this.next).into())));
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sleep = self.project().sleep.as_pin_mut();
+        sleep.expect("begun").poll(cx).map(Ok)
+    }
+
+    fn book(self: Pin<&mut Self>, (): ()) -> Booking {
+        let mut this = self.project();
+        this.sleep.set(None);
+        ordinal(this.next)
     }
 
     fn backend(&self) -> String {
@@ -116,7 +126,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepReused {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -127,11 +136,13 @@ impl Subject for SleepReused {
 impl Ticker for SleepReused {
     type Event = ();
 
-    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
-        let mut this = self.project();
-        this.sleep.as_mut().reset(this.schedule.deadline(*this.next).into());
-        this.sleep.await;
-        Ok(())
+    fn begin(self: Pin<&mut Self>) {
+        let this = self.project();
+        this.sleep.reset(this.schedule.deadline(*this.next).into());
+    }
+
+    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().sleep.poll(cx).map(Ok)
     }
 
     fn book(self: Pin<&mut Self>, (): ()) -> Booking {
@@ -151,7 +162,6 @@ pub struct SleepReusedBoxed {
 }
 
 impl Subject for SleepReusedBoxed {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -162,11 +172,13 @@ impl Subject for SleepReusedBoxed {
 impl Ticker for SleepReusedBoxed {
     type Event = ();
 
-    async fn wait(mut self: Pin<&mut Self>) -> io::Result<()> {
+    fn begin(mut self: Pin<&mut Self>) {
         let deadline = self.schedule.deadline(self.next);
         self.sleep.as_mut().reset(deadline.into());
-        self.sleep.as_mut().await;
-        Ok(())
+    }
+
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.sleep.as_mut().poll(cx).map(Ok)
     }
 
     fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
@@ -178,33 +190,44 @@ impl Ticker for SleepReusedBoxed {
     }
 }
 
-/// `timeout_at` around a future that never ends.
-pub struct Timeout {
-    schedule: Schedule,
-    next: u64,
+pin_project_lite::pin_project! {
+    /// `timeout_at` around a future that never ends.
+    pub struct Timeout {
+        schedule: Schedule,
+        #[pin]
+        timeout: Option<time::Timeout<Pending<()>>>,
+        next: u64,
+    }
 }
 
 impl Subject for Timeout {
-    const PLACE: Place = Place::Tokio;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, next: 0 })
+        Ok(Self { schedule, timeout: None, next: 0 })
     }
 }
 
 impl Ticker for Timeout {
     type Event = ();
 
-    async fn wait(self: Pin<&mut Self>) -> io::Result<()> {
-        let deadline = self.schedule.deadline(self.next);
-        let elapsed = time::timeout_at(deadline.into(), pending::<()>()).await;
-        debug_assert!(elapsed.is_err(), "a future that never ends has ended");
-        Ok(())
+    fn begin(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.timeout.set(Some(time::timeout_at(this.schedule.deadline(*this.next).into(), pending())));
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let timeout = self.project().timeout.as_pin_mut();
+        timeout.expect("begun").poll(cx).map(|elapsed| {
+            debug_assert!(elapsed.is_err(), "a future that never ends has ended");
+            Ok(())
+        })
+    }
+
+    fn book(self: Pin<&mut Self>, (): ()) -> Booking {
+        let mut this = self.project();
+        this.timeout.set(None);
+        ordinal(this.next)
     }
 
     fn backend(&self) -> String {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jitterstat::bench::timeout::{Measured, Overhead, Report, Verdict, Workload};
+use jitterstat::bench::cost::{Overhead, Verdict};
+use jitterstat::bench::timeout::{Measured, Report, Workload};
 
 use super::scale::time;
 use crate::units;

@@ -56,6 +56,7 @@ pub(crate) struct Core {
     ended: Cell<u64>,
     /// Who waits for the moment in which no task is left.
     drained: Cell<Option<Waker>>,
+    pub(crate) turns: Cell<u64>,
     pool: Option<Rc<Pool>>,
     table: RefCell<Table>,
     ready: RefCell<VecDeque<Key>>,
@@ -72,6 +73,7 @@ impl Core {
             ended: Cell::new(0),
             drained: Cell::new(None),
             root_ready: Cell::new(false),
+            turns: Cell::new(0),
             pool,
             table: RefCell::default(),
             ready: RefCell::default(),

@@ -189,6 +189,12 @@ impl Runtime {
         Drained { finished: count(core.ended() - before), unfinished: core.unfinished() }
     }
 
+    /// How many turns of its loop this runtime has made so far, in all calls of [`block_on`](Self::block_on).
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.core.turns.get()
+    }
+
     /// Runs `future` to its end on this thread, and spawned tasks beside it, which stay for the next call if they do not
     /// end before. The future is borrowed for the call only: it need not be `'static`, and is not boxed.
     ///
@@ -212,6 +218,7 @@ impl Runtime {
         self.root.mark_queued();
         core.root_ready.set(true);
         loop {
+            core.turns.set(core.turns.get().wrapping_add(1));
             if core.root_ready.replace(false) {
                 self.root.unqueue();
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {

@@ -252,3 +252,26 @@ fn a_task_that_always_is_ready_does_not_stop_timers() {
         });
     });
 }
+
+#[test]
+fn a_turn_looks_at_the_root_and_at_no_more_tasks_than_it_is_told() {
+    let mut runtime = busypoll::Runtime::builder().tasks_per_turn(4).build().unwrap();
+    assert_eq!(runtime.turns(), 0);
+    runtime.block_on(async {});
+    assert_eq!(runtime.turns(), 1);
+    let polled = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = runtime.block_on(async {
+        for _ in 0..10 {
+            let polled = std::rc::Rc::clone(&polled);
+            drop(busypoll::spawn_boxed(async move { polled.set(polled.get() + 1) }));
+        }
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            busypoll::yield_now().await;
+            seen.push(polled.get());
+        }
+        seen
+    });
+    assert_eq!(seen, [4, 8, 10, 10]);
+    assert_eq!(runtime.turns(), 6);
+}

@@ -1,5 +1,6 @@
 //! The files `osjitter.bench/1`: one kind of content for each bench, told by its `bench` key.
 
+pub mod cost;
 pub mod timeout;
 
 /// Value of the key `schema` in every file of a bench.

@@ -21,6 +21,7 @@ pub mod bench;
 pub mod gate;
 pub mod histogram;
 pub mod merge;
+mod model;
 pub mod recorder;
 pub mod report;
 pub mod sample;

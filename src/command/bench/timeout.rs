@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use jitterstat::bench::cost;
 use jitterstat::bench::timeout::{self as model, Measured, Report};
 use jitterstat::report::{Host, Tool, Warning};
 use jitterstat::summary::distribution;
@@ -14,7 +15,7 @@ use crate::exit::{ExitStatus, Failure};
 use crate::measure::timeout::{self as measure, Counted, Observer, Round};
 use crate::plan::timeout::{self as plan, BATCHES, Cell, Combination, Options, Plan, Workload};
 use crate::subject::timeout::{self as subject, BASELINE, Clock};
-use crate::{export, host, output, view};
+use crate::{export, host, interrupt, output, view};
 
 /// Plans, measures, writes.
 pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
@@ -51,14 +52,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
     );
 
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        // The second one does not wait for the current round.
-        if flag.swap(true, Ordering::Relaxed) {
-            output::abort();
-        }
-    })
-    .map_err(|e| Failure::Measure(format!("cannot watch for Ctrl-C: {e}")))?;
+    interrupt::raise_on_interrupt(&stop)?;
 
     let host = host::capture();
     let clocks = clocks(&plan);
@@ -193,7 +187,7 @@ impl Record {
 
     fn workload(&self, plan: &Plan, c: usize, cell: &Cell) -> model::Workload {
         let medians = |v: usize| -> Vec<f64> {
-            self.rounds[c][v].iter().filter_map(|r| model::median(&r.ns_per_message)).collect()
+            self.rounds[c][v].iter().filter_map(|r| cost::median(&r.ns_per_message)).collect()
         };
         let baseline = medians(0);
         let fires = matches!(cell.workload, Workload::Fire(1..));
@@ -205,8 +199,8 @@ impl Record {
             Measured {
                 variant: combination.variant.to_owned(),
                 clock: if combination.variant == BASELINE { "none" } else { combination.clock.name() }.to_owned(),
-                ns_per_message: model::Costs::of(&batches),
-                overhead: if v == 0 { None } else { model::Overhead::of(&baseline, &medians) },
+                ns_per_message: cost::Costs::of(&batches),
+                overhead: if v == 0 { None } else { cost::Overhead::of(&baseline, &medians) },
                 counts: self.counts[c][v].as_ref().map(|n| self.counts(n)),
                 fired: rounds.iter().map(|r| r.fired).sum(),
                 lateness_ns: distribution(&lateness).filter(|_| fires),

@@ -1,6 +1,7 @@
 //! The overhead of each variant and clock over the baseline, with its interval: one picture for each workload.
 
-use jitterstat::bench::timeout::{Report, Verdict, Workload};
+use jitterstat::bench::cost::Verdict;
+use jitterstat::bench::timeout::{Report, Workload};
 use plotters::prelude::*;
 
 use super::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name};

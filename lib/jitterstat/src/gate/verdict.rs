@@ -1,23 +1,12 @@
 //! The file `osjitter.verdict/1`: what a gate decided, from what, and how sure it is.
 
-use serde::{Deserialize, Serialize};
-
 use super::look::{Judged, Look, Outcome, Reason, Rules};
 use super::round::Pair;
+use crate::model::model;
 use crate::report::{Host, Tool, Warning};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.verdict/1";
-
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
 
 model! {
     /// One gate.

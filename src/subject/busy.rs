@@ -1,0 +1,131 @@
+//! Tickers whose thread does not sleep: our runtime for that, and what can be done with tokio.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time;
+
+use super::bare::ordinal;
+use super::{Booking, Schedule, Subject, Ticker};
+
+/// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
+pub struct Interval {
+    interval: busypoll::time::Interval,
+    next: u64,
+}
+
+impl Subject for Interval {
+    // It never parks.
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { interval: busypoll::time::interval_at(schedule.start, schedule.period), next: 0 })
+    }
+}
+
+impl Ticker for Interval {
+    type Event = Instant;
+
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
+    }
+
+    fn book(mut self: Pin<&mut Self>, _deadline: Instant) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        "busypoll, spinning".to_owned()
+    }
+}
+
+/// tokio kept from parking by the task that waits: it reads the clock and yields, until the deadline is reached.
+///
+/// A task in `yield_now` is run again after tokio has looked for I/O and timers without waiting for any, so the worker goes
+/// round and round: one system call and one look at the wheel for each reading of the clock. The deadline is never given
+/// to the wheel, whose milliseconds have no part in it. Other tasks of the runtime go on as usual.
+pub struct Yielding {
+    schedule: Schedule,
+    next: u64,
+}
+
+impl Subject for Yielding {
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, next: 0 })
+    }
+}
+
+impl Ticker for Yielding {
+    type Event = ();
+
+    #[allow(clippy::disallowed_methods, reason = "this workaround is a loop over the clock")]
+    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if Instant::now() >= self.schedule.deadline(self.next) {
+            return Poll::Ready(Ok(()));
+        }
+        // Its first poll asks for the next turn; there is nothing else in it.
+        pin!(yield_now()).poll(cx).map(Ok)
+    }
+
+    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        "clock, read between yields".to_owned()
+    }
+}
+
+/// tokio's interval, with the runtime kept from parking by another task that does nothing but yield.
+///
+/// What that saves is falling asleep and waking up; a deadline is still rounded up to the wheel's next millisecond.
+pub struct IntervalBesideYielding {
+    interval: time::Interval,
+    yielding: AbortHandle,
+    next: u64,
+}
+
+impl Subject for IntervalBesideYielding {
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let yielding = tokio::spawn(async {
+            loop {
+                yield_now().await;
+            }
+        });
+        let interval = time::interval_at(schedule.start.into(), schedule.period);
+        Ok(Self { interval, yielding: yielding.abort_handle(), next: 0 })
+    }
+}
+
+impl Ticker for IntervalBesideYielding {
+    type Event = time::Instant;
+
+    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
+    }
+
+    fn book(mut self: Pin<&mut Self>, _claimed: time::Instant) -> Booking {
+        ordinal(&mut self.next)
+    }
+
+    fn backend(&self) -> String {
+        "tokio timer wheel, never parked".to_owned()
+    }
+}
+
+impl Drop for IntervalBesideYielding {
+    fn drop(&mut self) {
+        self.yielding.abort();
+    }
+}
