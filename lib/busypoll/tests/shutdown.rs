@@ -68,26 +68,13 @@ async fn time_out_in(duration: Duration) {
 }
 
 #[cfg(all(unix, feature = "signal"))]
-mod signals {
+mod own_process {
     use std::os::unix::process::ExitStatusExt;
-    use std::process::{Command, ExitStatus};
     use std::time::Duration;
 
+    use crate::common::in_its_own_process;
     use busypoll::{Parking, Runtime, ShutdownSignal, time};
     use rustix::process::{Signal, getpid, kill_process};
-
-    const CHILD: &str = "BUSYPOLL_TEST_SIGNAL";
-
-    /// Runs this very test again in a process of its own, since a signal concerns all of it.
-    fn in_a_child(test: &str, child: fn()) -> Option<ExitStatus> {
-        if std::env::var_os(CHILD).is_some() {
-            child();
-            return None;
-        }
-        let program = std::env::current_exe().unwrap();
-        let status = Command::new(program).args(["--exact", test]).env(CHILD, "1").output().unwrap().status;
-        Some(status)
-    }
 
     fn send(signal: Signal) {
         kill_process(getpid(), signal).unwrap();
@@ -100,7 +87,7 @@ mod signals {
 
     #[test]
     fn a_signal_completes_the_wait_in_every_runtime() {
-        let status = in_a_child("signals::a_signal_completes_the_wait_in_every_runtime", || {
+        let status = in_its_own_process("own_process::a_signal_completes_the_wait_in_every_runtime", || {
             let (ready, wait) = std::sync::mpsc::channel();
             let threads: Vec<_> = super::common::MODES
                 .into_iter()
@@ -130,7 +117,7 @@ mod signals {
 
     #[test]
     fn the_second_signal_ends_the_process() {
-        let status = in_a_child("signals::the_second_signal_ends_the_process", || {
+        let status = in_its_own_process("own_process::the_second_signal_ends_the_process", || {
             Runtime::new().unwrap().block_on(async {
                 let mut signal = ShutdownSignal::current().unwrap();
                 send(Signal::TERM);
@@ -144,7 +131,7 @@ mod signals {
 
     #[test]
     fn a_signal_is_not_swallowed_once_nobody_waits() {
-        let status = in_a_child("signals::a_signal_is_not_swallowed_once_nobody_waits", || {
+        let status = in_its_own_process("own_process::a_signal_is_not_swallowed_once_nobody_waits", || {
             Runtime::new().unwrap().block_on(async {
                 drop(ShutdownSignal::current().unwrap());
                 drop(ShutdownSignal::current().unwrap());
