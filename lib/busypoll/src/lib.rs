@@ -40,16 +40,21 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod cancel;
 mod cell;
 pub mod channel;
 mod clock;
+#[cfg(feature = "tokio-compat")]
+pub mod compat;
 mod context;
 mod core;
 mod inbox;
 pub mod io;
 mod join;
 mod park;
+mod resources;
 mod runtime;
+mod shutdown;
 #[allow(unsafe_code)]
 mod slab;
 mod spawn;
@@ -57,6 +62,11 @@ pub mod time;
 mod timers;
 mod waker;
 
+pub use cancel::{CancellationToken, Cancelled, DropGuard};
 pub use join::{JoinError, JoinHandle};
+pub use resources::Resources;
 pub use runtime::{Builder, Parking, Runtime};
+pub use shutdown::Drained;
+#[cfg(all(unix, feature = "signal"))]
+pub use shutdown::ShutdownSignal;
 pub use spawn::{SlabClaim, spawn_boxed, spawn_slab, try_claim_slab, yield_now};

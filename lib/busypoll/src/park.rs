@@ -1,6 +1,6 @@
 //! Sleeping in the kernel until an event, a wake, or a limit in nanoseconds.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Ref, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(crate) struct Driver {
     events: RefCell<Events>,
     /// What the timer descriptor is set to.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    armed: Cell<Option<Instant>>,
+    armed: std::cell::Cell<Option<Instant>>,
     #[cfg(any(target_os = "linux", target_os = "android"))]
     timer: std::os::fd::OwnedFd,
 }
@@ -43,7 +43,7 @@ impl Driver {
             poll: RefCell::new(poll),
             events: RefCell::new(Events::with_capacity(EVENTS)),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            armed: Cell::new(None),
+            armed: std::cell::Cell::new(None),
             #[cfg(any(target_os = "linux", target_os = "android"))]
             timer,
         };

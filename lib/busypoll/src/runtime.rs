@@ -1,7 +1,7 @@
 //! The loop, its builder, and how it idles.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -16,7 +16,10 @@ use crate::inbox::Inbox;
 use crate::io::Reactor;
 use crate::join::JoinHandle;
 use crate::park::Driver;
+use crate::resources::Resources;
+use crate::shutdown::Drained;
 use crate::slab::Pool;
+use crate::time;
 use crate::waker::{Header, Key, ROOT, Shared};
 
 /// What the thread does while nothing is ready.
@@ -149,6 +152,7 @@ impl Runtime {
     }
 
     /// Spawns a task that first runs in the next [`block_on`](Self::block_on).
+    #[track_caller]
     pub fn spawn_boxed<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -160,7 +164,29 @@ impl Runtime {
     /// How many spawned tasks have not ended.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.core.live()
+        count(self.core.live())
+    }
+
+    /// The values that every task can reach through [`Resources::current`].
+    #[must_use]
+    pub fn resources(&self) -> &Resources {
+        &self.core.resources
+    }
+
+    /// Runs the spawned tasks until all have ended, those included that they spawn meanwhile, or until `limit` has
+    /// passed; says how many ended, and where those were spawned that did not. These stay: a later
+    /// [`block_on`](Self::block_on) or `drain` runs them on, dropping the runtime drops them.
+    ///
+    /// Tell the tasks to stop before, with a [`CancellationToken`](crate::CancellationToken). The limit is looked at
+    /// between two turns: a task that never yields is waited for.
+    ///
+    /// # Panics
+    /// As [`block_on`](Self::block_on).
+    pub fn drain(&mut self, limit: Duration) -> Drained {
+        let core = Rc::clone(&self.core);
+        let before = core.ended();
+        let _ = self.block_on(async { time::timeout(limit, poll_fn(|cx| core.poll_drained(cx))).await });
+        Drained { finished: count(core.ended() - before), unfinished: core.unfinished() }
     }
 
     /// How many turns of its loop this runtime has made so far, in all calls of [`block_on`](Self::block_on).
@@ -258,6 +284,12 @@ impl Runtime {
             self.core.shared.inbox.unparked();
         }
     }
+}
+
+/// As many tasks as there are addresses cannot be exceeded by those that have lived in memory at once; those that ever
+/// ended can, on a 32-bit system, after weeks.
+fn count(tasks: u64) -> usize {
+    usize::try_from(tasks).unwrap_or(usize::MAX)
 }
 
 impl Drop for Runtime {

@@ -1,15 +1,13 @@
 //! Running out of file descriptors, in a process of its own.
 #![cfg(all(unix, feature = "net"))]
+mod common;
 
-use std::process::Command;
 use std::time::Duration;
 
 use busypoll::io::{TcpListener, TcpStream, UdpSocket};
 use busypoll::{Runtime, spawn_boxed, time};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-const CHILD: &str = "BUSYPOLL_TEST_WITHOUT_DESCRIPTORS";
 
 fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
@@ -20,17 +18,16 @@ fn take_all() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
 }
 
-#[test]
-fn out_of_descriptors_is_an_error_and_the_listener_stays_usable() {
-    if std::env::var_os(CHILD).is_none() {
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "out_of_descriptors_is_an_error_and_the_listener_stays_usable"])
-            .env(CHILD, "1")
-            .status()
-            .unwrap();
-        assert!(status.success());
-        return;
+mod own_process {
+    #[test]
+    fn out_of_descriptors_is_an_error_and_the_listener_stays_usable() {
+        let test = "own_process::out_of_descriptors_is_an_error_and_the_listener_stays_usable";
+        let status = crate::common::in_its_own_process(test, super::without_descriptors);
+        assert!(status.is_none_or(|status| status.success()));
     }
+}
+
+fn without_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: limit.maximum }).unwrap();
     let mut runtime = Runtime::new().unwrap();

@@ -9,6 +9,8 @@
 //! Sockets take addresses, not names: looking one up blocks, which would stop every task of the thread. Look it up
 //! before, or on another thread.
 //!
+//! With feature `futures-io`, [`TcpStream`] has the traits of that crate; with `tokio-compat`, those of tokio.
+//!
 //! # When the kernel is asked
 //! An operation is tried at once, and costs its own system call and no more when it succeeds. Only one that would block
 //! waits for an event. While the thread spins, events are taken every
@@ -39,6 +41,8 @@
 
 #[cfg(feature = "net")]
 mod attempt;
+#[cfg(all(feature = "futures-io", feature = "net"))]
+mod futures;
 mod reactor;
 mod registered;
 #[cfg(feature = "net")]
