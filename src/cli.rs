@@ -1,8 +1,12 @@
 //! The command line: structs and help text, no logic.
 
+mod dispatch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use dispatch::{BenchDispatchArgs, DispatchFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
@@ -22,6 +26,7 @@ Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
+  osjitter bench dispatch                        what a runtime that does not park saves
   osjitter list
 
 Exit codes: 0 done or pass, 1 regressed, 3 inconclusive under --on-inconclusive fail, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -207,6 +212,8 @@ pub enum BenchCommand {
     Clock(BenchClockArgs),
     /// What a timeout around every wait costs while it does not fire, and what cheaper ways there are
     Timeout(Box<BenchTimeoutArgs>),
+    /// What polls, wakes, tasks and channels cost in a runtime that does not park, beside tokio
+    Dispatch(BenchDispatchArgs),
 }
 
 #[derive(Debug, Args)]

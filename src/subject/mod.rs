@@ -5,6 +5,7 @@
 
 mod bare;
 mod busy;
+pub mod dispatch;
 mod os_interval;
 pub mod timeout;
 mod tokio_timers;
