@@ -1,11 +1,13 @@
 //! The command line: structs and help text, no logic.
 
+mod dispatch;
 mod gate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use dispatch::{BenchDispatchArgs, DispatchFormat};
 pub use gate::{GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
@@ -26,6 +28,7 @@ Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
+  osjitter bench dispatch                        what a runtime that does not park saves
   osjitter list
 
 Exit codes: 0 done or pass, 1 regressed, 3 inconclusive under --on-inconclusive fail, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -211,6 +214,8 @@ pub enum BenchCommand {
     Clock(BenchClockArgs),
     /// What a timeout around every wait costs while it does not fire, and what cheaper ways there are
     Timeout(Box<BenchTimeoutArgs>),
+    /// What polls, wakes, tasks and channels cost in a runtime that does not park, beside tokio
+    Dispatch(BenchDispatchArgs),
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod cyclictest;
 pub mod directory;
+pub mod dispatch;
 pub mod hdr;
 pub mod html;
 pub mod markdown;

@@ -1,7 +1,9 @@
 //! What a report says and how it is scaled: pure.
 
 pub mod clock;
+pub mod columns;
 pub mod cost;
+pub mod dispatch;
 pub mod entry;
 pub mod envelope;
 pub mod label;

@@ -1,6 +1,7 @@
 //! Static pictures of a report, each a pure function of it.
 
 mod clock;
+pub mod dispatch;
 mod histogram;
 mod over_time;
 mod percentiles;
