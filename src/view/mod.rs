@@ -11,3 +11,4 @@ pub mod reading;
 pub mod samples;
 pub mod scale;
 pub mod timeout;
+pub mod tradeoff;
