@@ -28,12 +28,14 @@ pub struct Point {
     pub front: bool,
 }
 
+/// A percentile's name, and how to get it.
+type Percentile = (&'static str, fn(&Distribution) -> Option<i64>);
+
 /// The percentiles that the picture can show, the one people ask for first.
-const PERCENTILES: [(&str, fn(&Distribution) -> Option<i64>); 3] =
-    [("p99", |d| d.p99), ("p90", |d| d.p90), ("p50", |d| d.p50)];
+const PERCENTILES: [Percentile; 3] = [("p99", |d| d.p99), ("p90", |d| d.p90), ("p50", |d| d.p50)];
 
 /// Name of the percentile that all measured subjects have (p99, else p90, else p50), and each one's value.
-pub fn percentile(report: &Report) -> (&'static str, fn(&Distribution) -> Option<i64>) {
+pub fn percentile(report: &Report) -> Percentile {
     let all = |get: fn(&Distribution) -> Option<i64>| {
         report.subjects.iter().filter_map(|s| s.summary.as_ref()).all(|s| get(&s.lateness_ns).is_some())
     };

@@ -11,7 +11,8 @@ const curves = (place, series, { height = 360, label, y, end }) => {
   const last = end ?? series.reduce((m, c) => Math.max(m, c.points.at(-1)[0]), 1);
   const range = y ?? decades(series.flatMap((c) => c.points.map((p) => p[1])));
   const f = frame(place, { height, x: [0, last], y: range, xs: nines(last, height < 200), ys: powers(range), label });
-  for (const c of series) {
+  // What has gaps lies over what has none: curves that coincide are all seen.
+  for (const c of [...series].sort((a, b) => !!(a.dash ?? dashes[a.s.dash]) - !!(b.dash ?? dashes[b.s.dash]))) {
     const points = c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
     draw(f.svg, "path", { ...line(c.s, 2, c.dash), d: path(points) });
   }

@@ -120,17 +120,17 @@ const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2]
 };
 
 // Puts each name beside its mark where it covers neither a mark nor another name; a thin line leads to one that had to
-// go further. `names`: {node, x, y}, the node being its text.
+// go further. `names`: {node, x, y, bar}, the node being its text, the bar how far its interval goes sideways.
 const spread = (svg, names, [left, top, right, bottom]) => {
-  const taken = names.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
+  const taken = names.map(({ x, y, bar }) => [x - bar, y - 7, x + bar, y + 7]);
   const hits = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
-  for (const { node, x, y } of [...names].sort((a, b) => a.y - b.y)) {
+  for (const { node, x, y, bar } of [...names].sort((a, b) => a.y - b.y)) {
     const w = node.getComputedTextLength();
     const candidates = [];
     for (let step = 0; step < 12; step++) {
       for (const up of step ? [-1, 1] : [1]) {
         const dy = up * step * 8;
-        const reach = 13 + step * 2;
+        const reach = bar + 4 + step * 2;
         candidates.push([x + reach, y + dy, "start"], [x - reach, y + dy, "end"]);
       }
     }

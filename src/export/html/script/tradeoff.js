@@ -36,7 +36,9 @@ const tradeoff = (place, subjects, percentile) => {
     const point = mark(f.svg, s, cx, cy);
     point.dataset.id = s.id;
     hover(point, () => text);
-    return { node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy };
+    // A long bar may run below its name: else the name would be far from its mark.
+    const bar = Math.min(40, Math.max(10, ...(s.cpu_ci ?? []).map((v) => Math.abs(px(v) - cx))));
+    return { node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, bar };
   });
   spread(f.svg, names, [LEFT, f.top, f.width, f.height - f.bottom]);
 };
