@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-use jitterstat::report::{Report, Subject, Summary};
+use jitterstat::report::{Report, Status, Subject, Summary};
 
 use super::cost::core_percent;
 use super::label::{is_control, labels};
 use super::scale::time;
+use super::tradeoff;
 
 /// One subject as the sentences need it.
 struct Line<'a> {
@@ -39,6 +40,41 @@ pub fn reading(report: &Report) -> String {
     sentences.extend(lines.iter().flat_map(oddities));
     sentences.extend(steal(report));
     sentences.join(" ")
+}
+
+/// What each subject of the report was like, one sentence a subject: the place in the report, and what follows its name.
+/// The most punctual stands first, the controls come after all others, what could not be measured last. *Unbeaten* is
+/// what no other subject of its period beats in both lateness and cost.
+pub fn sentences(report: &Report) -> Vec<(usize, String)> {
+    let front: Vec<usize> = tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
+    let mut all: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
+    all.sort_by_key(|(_, s)| {
+        let late = s.summary.as_ref().map(|m| m.lateness_ns.p99.or(m.lateness_ns.p50).unwrap_or(m.lateness_ns.max));
+        (late.is_none(), is_control(&s.name), late)
+    });
+    all.into_iter().map(|(i, subject)| (i, sentence(subject, front.contains(&i)))).collect()
+}
+
+fn sentence(subject: &Subject, front: bool) -> String {
+    let Some(summary) = &subject.summary else {
+        return match &subject.status {
+            Status::Failed { reason } => format!("was not measured: {reason}."),
+            _ => "was not measured: no tick came.".to_owned(),
+        };
+    };
+    let d = &summary.lateness_ns;
+    let late = match (d.p50, d.p99) {
+        (Some(p50), Some(p99)) => format!("was {} late at the median and {} at p99", time(p50), time(p99)),
+        (Some(p50), None) => format!("was {} late at the median and at most {}", time(p50), time(d.max)),
+        _ => format!("was at most {} late", time(d.max)),
+    };
+    let cost = core_percent(subject).map_or(String::new(), |c| format!(", for {} % of one core", digits(c)));
+    let missed = match summary.missed {
+        0 => "it missed no tick".to_owned(),
+        n => format!("it missed {}", share(n, summary.ticks)),
+    };
+    let unbeaten = if front { "; unbeaten" } else { "" };
+    format!("{late}{cost}; {missed}{unbeaten}.")
 }
 
 fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
@@ -188,6 +224,22 @@ pub fn wrap(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The fixed report of the tests, read as any other.
+    fn report() -> Report {
+        Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report")
+    }
+
+    #[test]
+    fn each_subject_has_one_sentence() {
+        let report = report();
+        let said = sentences(&report);
+        let mut places: Vec<usize> = said.iter().map(|(i, _)| *i).collect();
+        assert!(report.subjects[places[0]].name != "spin", "a control is no answer");
+        places.sort_unstable();
+        assert!(places.iter().copied().eq(0..report.subjects.len()));
+        assert!(said.iter().all(|(_, s)| s.starts_with("was ") && s.ends_with('.') && s.matches(". ").count() == 0));
+    }
 
     #[test]
     fn text_is_wrapped_at_spaces() {

@@ -23,6 +23,7 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(area)
         .caption(format!("Histogram of lateness: {}", subject.id), (FONT, TITLE_PX))
         .margin(12)
+        .margin_right(36)
         .x_label_area_size(44)
         .y_label_area_size(76)
         .build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;

@@ -40,7 +40,10 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
         .label_style((FONT, LABEL_PX))
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
-    for curve in &curves {
+    // What has gaps lies over what has none: curves that coincide are all seen.
+    let mut by_dash: Vec<&Curve<'_>> = curves.iter().collect();
+    by_dash.sort_by_key(|curve| palette::dash(curve.of.i) != Dash::Solid);
+    for curve in by_dash {
         let points = curve.points.iter().map(|&(x, y)| (x, logarithmic(y)));
         let style = colour(curve.of.i).stroke_width(2);
         match palette::dash(curve.of.i) {
