@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::environment::Difference;
-use jitterstat::report::{Report, Status, Subject, Tool};
+use jitterstat::report::{Report, Status, Subject};
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::command::report::{cannot_write, read};
 use crate::exit::{ExitStatus, Failure};
-use crate::{export, output};
+use crate::{export, host, output};
 
 /// The file of a run, in its directory.
 const REPORT: &str = "report.json";
@@ -31,11 +31,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     let subjects = subjects.map_err(Failure::Usage)?;
     let comparison = Comparison {
         schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: env!("CARGO_PKG_NAME").to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
-        },
+        tool: host::tool(),
         a: a.origin(),
         b: b.origin(),
         warnings: compare::warnings(&a.report, &b.report, &subjects),

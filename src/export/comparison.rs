@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use jitterstat::compare::{Compared, Comparison};
 
 use super::markdown::cell;
-use super::table::{COLUMNS_OF_TERMINAL, align};
+use super::table::COLUMNS_OF_TERMINAL;
+use crate::view::columns::align;
 use crate::view::compare as view;
 use crate::view::reading::wrap;
 
@@ -31,7 +32,7 @@ pub fn table(comparison: &Comparison) -> String {
         }
         let (rows, marks) = numbers(compared);
         let _ = writeln!(text, "{}\n", view::method(compared));
-        text += &align(&rows);
+        text += &align(&rows, 1);
         for (mark, means) in marks {
             let _ = writeln!(text, "{mark}: {means}");
         }

@@ -76,7 +76,7 @@ fn heading() -> Vec<String> {
 }
 
 /// First column to the left, the others to the right.
-pub fn align(rows: &[Vec<String>]) -> String {
+fn align(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut text = String::new();

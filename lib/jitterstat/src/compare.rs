@@ -24,6 +24,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{Difference, EnvironmentKey};
+use crate::model::model;
 use crate::report::{Report, Subject, Tool, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
@@ -33,16 +34,6 @@ use rounds::{QUANTILES, RoundValues, Rounds, ln};
 pub const SCHEMA: &str = "osjitter.comparison/1";
 /// The subject that stands for what the machine could give just then.
 pub const CONTROL: &str = "nanosleep";
-
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
 
 model! {
     /// One comparison of B against A.
