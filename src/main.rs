@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => command::run::run(&args),
         cli::Command::Report(args) => command::report::run(&args),
         cli::Command::Gate(args) => command::gate::run(&args),
+        cli::Command::Compare(args) => command::compare::run(&args),
         cli::Command::Merge(args) => command::merge::run(&args),
         cli::Command::List(args) => command::list::run(&args),
         cli::Command::Bench(bench) => command::bench::run(&bench),

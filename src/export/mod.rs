@@ -1,5 +1,6 @@
 //! Every format that is written.
 
+pub mod comparison;
 pub mod csv;
 pub mod cyclictest;
 pub mod directory;

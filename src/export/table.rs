@@ -13,7 +13,7 @@ const COLUMNS: [Column; 5] =
     [("p50", |d| d.p50), ("p90", |d| d.p90), ("p99", |d| d.p99), ("p99.9", |d| d.p99_9), ("max", |d| Some(d.max))];
 
 /// Width of a terminal that every table and paragraph fits.
-const COLUMNS_OF_TERMINAL: usize = 80;
+pub const COLUMNS_OF_TERMINAL: usize = 80;
 
 /// The table, and below it what it says in words.
 pub fn with_reading(report: &Report) -> String {

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod columns;
+pub mod compare;
 pub mod cost;
 pub mod dispatch;
 pub mod entry;

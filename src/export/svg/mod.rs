@@ -5,6 +5,7 @@ pub mod dispatch;
 mod histogram;
 mod over_time;
 mod percentiles;
+mod shift;
 pub mod timeout;
 mod tradeoff;
 
@@ -79,6 +80,17 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
 /// What reading each clock costs.
 pub fn of_clocks(bench: &crate::view::clock::Bench) -> Picture {
     draw("clock", |area| clock::draw(area, bench))
+}
+
+/// B against A, over the whole range of quantiles.
+///
+/// # Errors
+/// A sentence, where no pair of subjects has ticks to draw.
+pub fn shift(comparison: &jitterstat::compare::Comparison) -> Result<Picture, String> {
+    if comparison.subjects.iter().all(|s| s.quantiles.is_none()) {
+        return Err("there is nothing to draw: the reports hold neither samples nor histograms".to_owned());
+    }
+    Ok(draw("shift", |area| shift::draw(area, comparison)))
 }
 
 fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {

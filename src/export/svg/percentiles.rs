@@ -55,8 +55,8 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
 }
 
 /// The axis of percentiles, from the least sample to the largest.
-struct Nines {
-    end: f64,
+pub(super) struct Nines {
+    pub(super) end: f64,
 }
 
 impl Ranged for Nines {
