@@ -60,6 +60,9 @@ pub fn sentence(verdict: &Verdict) -> String {
             );
         }
     }
+    if let Some(ticks) = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max() {
+        let _ = write!(text, "; about {ticks} ticks would probably decide the limits: --ticks {ticks}");
+    }
     text
 }
 
