@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use gate::{GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
+pub use gate::{BaselineAction, BaselineAddArgs, GateAction, GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
