@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use compare::{CompareArgs, CompareFormat};
 pub use dispatch::{BenchDispatchArgs, DispatchFormat};
-pub use gate::{GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
+pub use gate::{BaselineAction, BaselineAddArgs, GateAction, GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{Comparison, LimitCheck, Metric, Mode, Verdict};
+use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Comparison, LimitCheck, Metric, Mode, Side, Verdict};
 
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
@@ -15,7 +15,8 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn why(reason: Reason) -> &'static str {
+/// A reason in words.
+pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::TooNoisy => "the rounds differ too much among themselves",
         Reason::StallDominated => "the machine's own stalls are larger than what is measured",
@@ -60,6 +61,14 @@ pub fn sentence(verdict: &Verdict) -> String {
             );
         }
     }
+    if let Some(against) = verdict.baseline.as_ref().filter(|b| b.reason == Some(Reason::TooNoisy)) {
+        let (sessions, file) = (against.sessions, &against.file);
+        let _ =
+            write!(text, "; more than {sessions} stored sessions would narrow it: osjitter gate baseline add {file}");
+    }
+    if let Some(ticks) = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max() {
+        let _ = write!(text, "; about {ticks} ticks would probably decide the limits: --ticks {ticks}");
+    }
     text
 }
 
@@ -82,6 +91,9 @@ pub fn table(verdict: &Verdict) -> String {
     let mut text = String::new();
     for comparison in &verdict.comparisons {
         comparison_table(&mut text, comparison);
+    }
+    if let Some(against) = &verdict.baseline {
+        baseline_table(&mut text, against);
     }
     limits_table(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
@@ -110,7 +122,12 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
     }
     let (pairs, looks, seconds) = (comparison.pairs, comparison.looks_taken, comparison.duration_ns as f64 / 1e9);
     let _ = write!(text, "\n{pairs} pairs of rounds {}, {looks} looks, {seconds:.1}s", how(comparison.mode));
-    for side in &comparison.sides {
+    sides(text, &comparison.sides);
+}
+
+/// What each side met, and the end of the paragraph.
+fn sides(text: &mut String, sides: &[Side]) {
+    for side in sides {
         let name = side.side.to_uppercase();
         let _ = write!(text, "; {name}: {:.1} % of ticks inside a stall", side.same_stall_share * 100.0);
         if let Some(steal) = side.steal_share {
@@ -118,6 +135,72 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
         }
     }
     text.push_str("\n\n");
+}
+
+fn baseline_table(text: &mut String, against: &AgainstBaseline) {
+    let sessions =
+        if against.sessions == 1 { "1 session".to_owned() } else { format!("{} sessions", against.sessions) };
+    let _ = writeln!(
+        text,
+        "{} over its control {}, against {sessions} of {}\n",
+        against.subject, against.control, against.file
+    );
+    text.push_str(&session(&against.metrics, &against.control));
+    let _ = write!(text, "\n{} pairs of rounds in turn, {:.1}s", against.pairs, against.duration_ns as f64 / 1e9);
+    sides(text, &against.sides);
+}
+
+/// The percentiles of a session, beside those that are stored.
+pub fn session(metrics: &[BaselineMetric], control: &str) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:<5} {:>12} {:>12} {:>12} {:>10}  {:<24} {:>9}  verdict",
+        "", control, "stored", "now", "change", "interval", "tolerated"
+    );
+    for m in metrics {
+        let (control, stored, now) = (micros(m.control_ns), micros(m.stored_ns), micros(m.now_ns));
+        let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
+        let _ = writeln!(
+            text,
+            "{:<5} {control:>12} {stored:>12} {now:>12} {found:>10}  {between:<24} {tolerated:>9}  {}",
+            m.name,
+            word(m.verdict)
+        );
+    }
+    text
+}
+
+fn baseline_estimate(metric: &BaselineMetric) -> String {
+    metric.ratio.map_or("none".to_owned(), change)
+}
+
+fn baseline_interval(metric: &BaselineMetric) -> String {
+    metric.ratio_interval.map_or("none".to_owned(), |[low, high]| format!("{} to {}", change(low), change(high)))
+}
+
+fn baseline_markdown(text: &mut String, against: &AgainstBaseline) {
+    let _ = writeln!(
+        text,
+        "{} over its control {}, {} stored sessions\n",
+        code(&against.subject),
+        code(&against.control),
+        against.sessions
+    );
+    text.push_str(
+        "| Percentile | Control | Stored | Now | Change | Interval | Tolerated | Verdict |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for m in &against.metrics {
+        let (control, stored, now) = (micros(m.control_ns), micros(m.stored_ns), micros(m.now_ns));
+        let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
+        let _ = writeln!(
+            text,
+            "| {} | {control} | {stored} | {now} | {found} | {between} | {tolerated} | {} |",
+            m.name,
+            word(m.verdict)
+        );
+    }
+    text.push('\n');
 }
 
 /// A value of a limit in the unit people use for it.
@@ -166,6 +249,9 @@ pub fn markdown(verdict: &Verdict) -> String {
     for comparison in &verdict.comparisons {
         comparison_markdown(&mut text, comparison);
     }
+    if let Some(against) = &verdict.baseline {
+        baseline_markdown(&mut text, against);
+    }
     limits_markdown(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
         let _ = writeln!(text, "> {} {}\n", warning.message, warning.hint);
@@ -210,6 +296,12 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         verdict: m.verdict,
         detail: format!("{} against {}, interval {}", estimate(m), c.a, interval(m)),
     };
+    let of_baseline = |b: &AgainstBaseline, m: &BaselineMetric| Case {
+        class: b.subject.clone(),
+        name: format!("{} against stored sessions", m.name),
+        verdict: m.verdict,
+        detail: format!("{}, interval {}", baseline_estimate(m), baseline_interval(m)),
+    };
     let of_limit = |l: &LimitCheck| Case {
         class: l.subject.clone(),
         name: format!("{} at most {}", l.path, limited(l.limit, &l.unit)),
@@ -217,7 +309,8 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         detail: format!("{}, interval {}", limit_value(l), limit_interval(l)),
     };
     let compared = verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(move |m| of(c, m)));
-    compared.chain(verdict.limits.iter().map(of_limit)).collect()
+    let stored = verdict.baseline.iter().flat_map(|b| b.metrics.iter().map(move |m| of_baseline(b, m)));
+    compared.chain(stored).chain(verdict.limits.iter().map(of_limit)).collect()
 }
 
 /// For a CI that collects test results: one test case a question; open ones are skipped, not passed.

@@ -1,5 +1,6 @@
 //! `osjitter gate` from outside.
 
+mod baseline;
 mod limits;
 mod pairs;
 

@@ -204,6 +204,7 @@ impl Limits {
                 reason,
                 rounds: measured.rounds as u64,
                 ticks: measured.ticks,
+                ticks_to_decide: measured.ticks_to_decide(limit.most),
             }
         };
         Ok(self.limits.iter().map(check).collect())
@@ -222,6 +223,7 @@ impl Limits {
             reason: Some(why),
             rounds: 0,
             ticks: 0,
+            ticks_to_decide: None,
         };
         self.limits.iter().map(check).collect()
     }

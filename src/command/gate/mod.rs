@@ -1,8 +1,9 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each kind of question has a file: two sides in turn ([`subjects`], [`commands`]), limits on one of them ([`limits`]).
-//! Here they are planned, run one after the other, and come to one verdict.
+//! Each kind of question has a file: two sides in turn ([`subjects`], [`commands`]), one against what is stored of it
+//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to one verdict.
 
+mod baseline;
 mod commands;
 mod limits;
 mod plan;
@@ -16,25 +17,30 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::round::tail_name;
-use jitterstat::gate::verdict::{self, LimitCheck, SCHEMA, Verdict};
+use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, SCHEMA, Verdict};
 use jitterstat::report::{Host, Subject, Warning};
 
-use crate::cli::{GateArgs, OnInconclusive, VerdictFormat};
+use crate::cli::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
 use crate::exit::{ExitStatus, Failure};
 use crate::export::directory::Directory;
 use crate::measure::Shared;
 use crate::{changes, export, host, interrupt, output};
 
+use baseline::Against;
 use limits::{Limits, Source};
 use plan::{Comparison, Sides};
 use session::Session;
 
 /// Plans, measures until all is decided, writes the verdict.
 pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
+    if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
+        return baseline::add(add);
+    }
     let comparisons = plan::comparisons(args).map_err(Failure::Usage)?;
+    let against = baseline::plan(args).map_err(Failure::Usage)?;
     let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Failure::Usage)?;
-    if comparisons.is_empty() && limits.is_none() {
-        let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --max";
+    if comparisons.is_empty() && against.is_none() && limits.is_none() {
+        let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
         return Err(Failure::Usage(what.to_owned()));
     }
     let quiet = args.judged.quiet;
@@ -42,13 +48,16 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
-    announce(&comparisons, limits.as_ref(), quiet);
+    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
 
     let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
     for comparison in &comparisons {
         gate.compare(comparison);
+    }
+    if let Some(against) = &against {
+        gate.judge_by(against).map_err(Failure::Usage)?;
     }
     if let Some(limits) = &limits {
         gate.limit(limits, &out)?;
@@ -89,6 +98,7 @@ struct Gate {
     quiet: bool,
     started: Instant,
     comparisons: Vec<verdict::Comparison>,
+    baseline: Option<AgainstBaseline>,
     limits: Vec<LimitCheck>,
     failure: Option<String>,
     /// Something that was asked for could not be judged.
@@ -105,6 +115,7 @@ impl Gate {
             quiet,
             started: now(),
             comparisons: Vec::new(),
+            baseline: None,
             limits: Vec::new(),
             failure: None,
             partial: false,
@@ -128,11 +139,32 @@ impl Gate {
             Sides::Subjects(scenarios) => subjects::run(scenarios, planned, &self.shared, &mut session),
             Sides::Programs(a, b) => commands::run([a, b], planned, &self.shared, &mut session),
         }
-        let cpus = self.host.cpus_online.unwrap_or(1).max(1) as f64;
-        let (comparison, failure) = session.end(started.elapsed(), cpus);
+        let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = failure;
         self.comparisons.push(comparison);
+    }
+
+    fn judge_by(&mut self, against: &Against) -> Result<(), String> {
+        if !against.forced.is_empty() {
+            let what: Vec<String> = against.forced.iter().map(ToString::to_string).collect();
+            let message = format!("The baseline is of another machine: {}.", what.join(", "));
+            self.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
+        }
+        let (checked, failure) = if self.is_over() {
+            (against.open(self.cpus()), None)
+        } else {
+            against.cpu().map_or(Ok(()), changes::bind)?;
+            against.judge(self.started_utc.clone(), &self.shared, self.quiet, self.cpus())
+        };
+        self.partial |= matches!(checked.reason, Some(Reason::Interrupted | Reason::NotMeasured));
+        self.failure = self.failure.take().or(failure);
+        self.baseline = Some(checked);
+        Ok(())
+    }
+
+    fn cpus(&self) -> f64 {
+        self.host.cpus_online.unwrap_or(1).max(1) as f64
     }
 
     fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Failure> {
@@ -178,8 +210,9 @@ impl Gate {
 
     fn verdict(self) -> Verdict {
         let of_comparisons = self.comparisons.iter().map(|c| (c.verdict, c.reason));
+        let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
         let of_limits = self.limits.iter().map(|l| (l.verdict, l.reason));
-        let outcomes: Vec<(Outcome, Option<Reason>)> = of_comparisons.chain(of_limits).collect();
+        let outcomes: Vec<(Outcome, Option<Reason>)> = of_comparisons.chain(of_baseline).chain(of_limits).collect();
         let mut outcome = Outcome::of_all(outcomes.iter().map(|(outcome, _)| *outcome));
         if self.partial && matches!(outcome, Outcome::Pass | Outcome::Improved) {
             outcome = Outcome::Inconclusive;
@@ -199,7 +232,7 @@ impl Gate {
             verdict: outcome,
             reason: why_partial.or(open).filter(|_| outcome == Outcome::Inconclusive),
             comparisons: self.comparisons,
-            baseline: None,
+            baseline: self.baseline,
             limits: self.limits,
             failure: self.failure,
             host: self.host,
@@ -209,18 +242,22 @@ impl Gate {
 }
 
 /// Says before it starts how long it will take.
-fn announce(comparisons: &[Comparison], limits: Option<&Limits>, quiet: bool) {
+fn announce(comparisons: &[Comparison], against: Option<&Against>, limits: Option<&Limits>, quiet: bool) {
     let mut parts = Vec::new();
     if !comparisons.is_empty() {
         let all = |pairs: fn(&Comparison) -> u64| comparisons.iter().map(|c| c.time_of(pairs(c))).sum::<Duration>();
         let first = all(|c| c.plan.looks.first().copied().unwrap_or(0)).as_secs_f64();
         let last = all(Comparison::most_pairs).as_secs_f64();
         parts.push(format!("{first:.0}s to the first look, at most {last:.0}s to the last"));
-        let mut tails: Vec<&str> = comparisons.iter().map(|c| tail_name(c.tail())).filter(|&t| t != "p99").collect();
-        tails.dedup();
-        if !tails.is_empty() {
-            parts.push(format!("rounds this short are judged by {} instead of p99", tails.join(" and ")));
-        }
+    }
+    if let Some(against) = against {
+        parts.push(format!("{:.0}s for a session", against.time().as_secs_f64()));
+    }
+    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(baseline::tail));
+    let mut tails: Vec<&str> = tails.filter(|&tail| tail != "p99").collect();
+    tails.dedup();
+    if !tails.is_empty() {
+        parts.push(format!("rounds this short are judged by {} instead of p99", tails.join(" and ")));
     }
     if let Some(time) = limits.map(Limits::time).filter(|time| !time.is_zero()) {
         parts.push(format!("{:.0}s for the limits", time.as_secs_f64()));

@@ -411,6 +411,20 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Ticks that would probably decide a limit that these leave open; `None` if it is decided, or no number would.
+    ///
+    /// An interval narrows with the root of the rounds: how many until it no longer holds the limit?
+    #[must_use]
+    pub fn ticks_to_decide(&self, limit: f64) -> Option<u64> {
+        let (value, [low, high]) = (self.value?, self.interval?);
+        if self.judge(limit).1 != Some(Reason::TooNoisy) {
+            return None;
+        }
+        let room = if value <= limit { (high - value) / (limit - value) } else { (value - low) / (value - limit) };
+        let factor = (room * room).max(1.0);
+        (factor.is_finite() && factor < 1e6).then(|| (self.ticks as f64 * factor).ceil() as u64 + 1)
+    }
+
     /// Holds it against a limit.
     ///
     /// The least and the largest value have no interval: the limit holds for the ticks that were measured, and one
@@ -489,6 +503,8 @@ mod tests {
         assert_eq!(judge("p50", &uneven, 9_000.0), (Outcome::LimitBroken, None));
         assert_eq!(judge("p50", &uneven, 40_000.0), (Outcome::Pass, None));
         assert_eq!(judge("p50", &uneven, 20_000.0), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
+        let more = Path::find("p50").unwrap().measure(&uneven).ticks_to_decide(20_000.0);
+        assert!(more.is_some_and(|ticks| ticks > 4_000), "{more:?}");
         assert_eq!(judge("p50", &uneven[..9], 1.0), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
         assert_eq!(judge("p99_99", &uneven, 1.0), (Outcome::Inconclusive, Some(Reason::TooFewTicks)));
     }
