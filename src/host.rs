@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use jitterstat::report::Host;
+use jitterstat::report::{Host, Tool};
 
 use crate::os;
 
@@ -34,6 +34,20 @@ pub fn capture() -> Host {
             ("tokio".to_owned(), env!("OSJITTER_TOKIO_VERSION").to_owned()),
         ]),
     }
+}
+
+/// This program.
+pub fn tool() -> Tool {
+    Tool {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
+    }
+}
+
+/// Step of the clock that stamps the ticks, rounded up to a whole nanosecond.
+pub fn clock_resolution_ns() -> i64 {
+    (1e9 / tach::info().rate_hz).ceil().max(1.0) as i64
 }
 
 /// CPUs that the kernel lists; where it does not, those that this process may use.

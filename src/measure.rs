@@ -98,6 +98,10 @@ pub trait Observer {
     fn before(&mut self, scenario: &Scenario, index: u64);
     /// A round is over, measured or not.
     fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>);
+    /// Whether the observer knows enough: asked before each round.
+    fn knows_enough(&self) -> bool {
+        false
+    }
 }
 
 /// Runs the plan: in every round each scenario once, back to back, in an order drawn at random.
@@ -112,7 +116,7 @@ pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
         // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
         let phase_share: f64 = random.random();
         for (slot, &i) in order.iter().enumerate() {
-            if shared.stop.load(Ordering::Relaxed) {
+            if shared.stop.load(Ordering::Relaxed) || observer.knows_enough() {
                 return;
             }
             if failed[i] {

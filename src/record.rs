@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use jitterstat::histogram;
-use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool, Warning};
+use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Warning};
 use jitterstat::summary::{Part, RoundCost, summarise};
 
+use crate::host;
 use crate::measure::{Instance, MeasuredRound};
 
 /// Collects the rounds of a run.
@@ -60,11 +61,7 @@ impl Record {
             .collect();
         Report {
             schema: SCHEMA.to_owned(),
-            tool: Tool {
-                name: "osjitter".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
-            },
+            tool: host::tool(),
             started_utc: self.started_utc,
             duration_ns: ns(ended.saturating_duration_since(self.started)),
             partial,

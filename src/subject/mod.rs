@@ -4,6 +4,7 @@
 //! made once, by [`with`], outside the loop: nothing is boxed and nothing dispatched between wake-up and stamp.
 
 mod bare;
+mod behaviour;
 mod busy;
 pub mod dispatch;
 mod os_interval;
@@ -146,11 +147,11 @@ pub struct Entry {
 }
 
 subjects! {
-    "os-interval", Tokio os_interval::OneShot<os_interval::Burst>, true,
+    "os-interval", Tokio os_interval::OneShot<behaviour::Burst>, true,
         "OsInterval: a one-shot timer of the kernel, armed for each tick (Burst)";
-    "os-interval-delay", Tokio os_interval::OneShot<os_interval::Delay>, false,
+    "os-interval-delay", Tokio os_interval::OneShot<behaviour::Delay>, false,
         "the same with missed-tick behaviour Delay";
-    "os-interval-skip", Tokio os_interval::OneShot<os_interval::Skip>, false,
+    "os-interval-skip", Tokio os_interval::OneShot<behaviour::Skip>, false,
         "the same with missed-tick behaviour Skip";
     "os-interval-precise", Tokio os_interval::Precise, true,
         "OsInterval in its precise mode: awake a learnt lead before the deadline";
@@ -158,11 +159,11 @@ subjects! {
         "an interval of an IntervalGroup: one timer for all, slots of 100 us";
     "periodic-interval", Tokio os_interval::KernelPeriodic, true,
         "PeriodicInterval: a timer that the kernel arms again by itself";
-    "tokio-interval", Tokio tokio_timers::Interval<tokio_timers::Burst>, true,
+    "tokio-interval", Tokio tokio_timers::Interval<behaviour::Burst>, true,
         "tokio::time::Interval (Burst)";
-    "tokio-interval-delay", Tokio tokio_timers::Interval<tokio_timers::Delay>, false,
+    "tokio-interval-delay", Tokio tokio_timers::Interval<behaviour::Delay>, false,
         "the same with missed-tick behaviour Delay";
-    "tokio-interval-skip", Tokio tokio_timers::Interval<tokio_timers::Skip>, false,
+    "tokio-interval-skip", Tokio tokio_timers::Interval<behaviour::Skip>, false,
         "the same with missed-tick behaviour Skip";
     "tokio-sleep", Tokio tokio_timers::SleepPerTick, false,
         "tokio::time::sleep_until, a Sleep made for each tick";

@@ -5,36 +5,12 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use osinterval::{
-    Expirations, GroupInterval, IntervalGroup, MissedTickBehavior, OsInterval, PeriodicInterval, Precision,
-};
+use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
 use tokio::time::Instant;
 
 use super::bare::ordinal;
+use super::behaviour::Behaviour;
 use super::{Booking, Schedule, Subject, Ticker};
-
-/// A missed-tick behaviour as a type.
-pub trait Behaviour: Send + Sync + Unpin + 'static {
-    /// Our name for it.
-    const VALUE: MissedTickBehavior;
-}
-
-/// Catch up at once.
-pub struct Burst;
-/// Restart from now.
-pub struct Delay;
-/// On to the next multiple of the period.
-pub struct Skip;
-
-impl Behaviour for Burst {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Burst;
-}
-impl Behaviour for Delay {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Delay;
-}
-impl Behaviour for Skip {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Skip;
-}
 
 /// `OsInterval`.
 pub struct OneShot<B> {
@@ -50,7 +26,7 @@ impl<B: Behaviour> Subject for OneShot<B> {
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let interval = OsInterval::builder(schedule.period)
             .start_at(schedule.start.into())
-            .missed_tick_behavior(B::VALUE)
+            .missed_tick_behavior(B::OURS)
             .build()?;
         Ok(Self { schedule, interval, next: 0, behaviour: PhantomData })
     }
@@ -64,10 +40,8 @@ impl<B: Behaviour> Ticker for OneShot<B> {
     }
 
     fn book(mut self: Pin<&mut Self>, claimed: Instant) -> Booking {
-        match B::VALUE {
-            MissedTickBehavior::Skip => Booking { tick: self.schedule.index(claimed.into_std()), expirations: 1 },
-            _ => ordinal(&mut self.next),
-        }
+        let this = &mut *self;
+        B::booking(&this.schedule, &mut this.next, claimed.into_std())
     }
 
     fn backend(&self) -> String {

@@ -6,35 +6,13 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::time::{self, MissedTickBehavior};
+use tokio::time;
 
 use super::bare::ordinal;
+use super::behaviour::Behaviour;
 use super::{Booking, Schedule, Subject, Ticker};
 
 const WHEEL: &str = "tokio timer wheel";
-
-/// A missed-tick behaviour as a type.
-pub trait Behaviour: Send + Sync + Unpin + 'static {
-    /// tokio's name for it.
-    const VALUE: MissedTickBehavior;
-}
-
-/// Catch up at once.
-pub struct Burst;
-/// Restart from now.
-pub struct Delay;
-/// On to the next multiple of the period.
-pub struct Skip;
-
-impl Behaviour for Burst {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Burst;
-}
-impl Behaviour for Delay {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Delay;
-}
-impl Behaviour for Skip {
-    const VALUE: MissedTickBehavior = MissedTickBehavior::Skip;
-}
 
 /// `tokio::time::Interval`.
 pub struct Interval<B> {
@@ -49,7 +27,7 @@ impl<B: Behaviour> Subject for Interval<B> {
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let mut interval = time::interval_at(schedule.start.into(), schedule.period);
-        interval.set_missed_tick_behavior(B::VALUE);
+        interval.set_missed_tick_behavior(B::TOKIOS);
         Ok(Self { schedule, interval, next: 0, behaviour: PhantomData })
     }
 }
@@ -62,10 +40,8 @@ impl<B: Behaviour> Ticker for Interval<B> {
     }
 
     fn book(mut self: Pin<&mut Self>, claimed: time::Instant) -> Booking {
-        match B::VALUE {
-            MissedTickBehavior::Skip => Booking { tick: self.schedule.index(claimed.into_std()), expirations: 1 },
-            _ => ordinal(&mut self.next),
-        }
+        let this = &mut *self;
+        B::booking(&this.schedule, &mut this.next, claimed.into_std())
     }
 
     fn backend(&self) -> String {

@@ -7,14 +7,16 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::cell::{Stage, Stored};
+use crate::io::Reactor;
 use crate::join::JoinHandle;
+use crate::resources::Resources;
 use crate::slab::{Pool, Slot};
 use crate::timers::Timers;
 use crate::waker::{Header, Key, ROOT, Shared};
@@ -24,6 +26,7 @@ struct Entry {
     header: Arc<Header>,
     /// Of that header, so that a poll need not make one. None while the task is polled.
     waker: Option<Waker>,
+    spawned_at: &'static Location<'static>,
     /// None while the task is polled, and while the place is free.
     stored: Option<Stored>,
     joiner: Option<Waker>,
@@ -48,7 +51,13 @@ impl Table {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timers: Timers,
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) resources: Resources,
     pub(crate) root_ready: Cell<bool>,
+    spawned: Cell<u64>,
+    ended: Cell<u64>,
+    /// Who waits for the moment in which no task is left.
+    drained: Cell<Option<Waker>>,
     pub(crate) turns: Cell<u64>,
     pool: Option<Rc<Pool>>,
     table: RefCell<Table>,
@@ -56,10 +65,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, pool: Option<Rc<Pool>>) -> Rc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, reactor: Rc<Reactor>, pool: Option<Rc<Pool>>) -> Rc<Self> {
         Rc::new(Self {
             shared,
             timers: Timers::default(),
+            reactor,
+            resources: Resources::new(),
+            spawned: Cell::new(0),
+            ended: Cell::new(0),
+            drained: Cell::new(None),
             root_ready: Cell::new(false),
             turns: Cell::new(0),
             pool,
@@ -89,6 +103,7 @@ impl Core {
         self.pool.as_ref().expect("this runtime has no slab: ask the builder for one").claim()
     }
 
+    #[track_caller]
     pub(crate) fn spawn_boxed<F>(self: &Rc<Self>, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -97,6 +112,7 @@ impl Core {
         self.insert(Stored::Boxed(Box::pin(Stage::Running { future })))
     }
 
+    #[track_caller]
     pub(crate) fn spawn_in<F>(self: &Rc<Self>, slot: Slot, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -105,7 +121,9 @@ impl Core {
         self.insert(Stored::Slab(slot.fill(Stage::Running { future })))
     }
 
+    #[track_caller]
     fn insert<T>(self: &Rc<Self>, stored: Stored) -> JoinHandle<T> {
+        let spawned_at = Location::caller();
         let key = {
             let mut table = self.table.borrow_mut();
             if let Some(index) = table.free.pop() {
@@ -121,6 +139,7 @@ impl Core {
                     entry.header = Header::new(key, &self.shared);
                     entry.waker = Some(Waker::from(Arc::clone(&entry.header)));
                 }
+                entry.spawned_at = spawned_at;
                 entry.stored = Some(stored);
                 entry.occupied = true;
                 entry.finished = false;
@@ -137,6 +156,7 @@ impl Core {
                     generation: 0,
                     waker: Some(Waker::from(Arc::clone(&header))),
                     header,
+                    spawned_at,
                     stored: Some(stored),
                     joiner: None,
                     occupied: true,
@@ -150,6 +170,7 @@ impl Core {
                 key
             }
         };
+        self.spawned.set(self.spawned.get() + 1);
         self.queue(key);
         JoinHandle::new(Rc::clone(self), key)
     }
@@ -195,6 +216,9 @@ impl Core {
             dead = Some(stored);
         }
         drop(table);
+        if finished {
+            self.count_end();
+        }
         if let Some(dead) = dead {
             drop_quietly(dead);
             self.release(key);
@@ -275,9 +299,37 @@ impl Core {
         }
     }
 
+    fn count_end(&self) {
+        self.ended.set(self.ended.get() + 1);
+        if self.live() == 0
+            && let Some(waiting) = self.drained.take()
+        {
+            waiting.wake();
+        }
+    }
+
     /// How many tasks have not ended.
-    pub(crate) fn live(&self) -> usize {
-        self.table.borrow().entries.iter().filter(|e| e.occupied && !e.finished).count()
+    pub(crate) fn live(&self) -> u64 {
+        self.spawned.get() - self.ended.get()
+    }
+
+    /// How many tasks have ended, ever.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.get()
+    }
+
+    /// Ready when no task is left.
+    pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.live() == 0 {
+            return Poll::Ready(());
+        }
+        self.drained.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Where the tasks were spawned that have not ended.
+    pub(crate) fn unfinished(&self) -> Vec<&'static Location<'static>> {
+        self.table.borrow().entries.iter().filter(|e| e.occupied && !e.finished).map(|e| e.spawned_at).collect()
     }
 
     /// Drops every task, also those that the destructors of others spawn.
@@ -293,6 +345,9 @@ impl Core {
                 }
                 entry.header.close();
                 let key = Key { index: entry.header.key().index, generation: entry.generation };
+                if !std::mem::replace(&mut entry.finished, true) {
+                    self.ended.set(self.ended.get() + 1);
+                }
                 (entry.stored.take(), key, entry.joiner.take())
             };
             if let Some(stored) = stored {

@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::core::Core;
@@ -13,7 +15,8 @@ use crate::waker::Key;
 
 /// Why a task has no output.
 pub struct JoinError {
-    payload: Option<Box<dyn Any + Send>>,
+    /// The lock is never contended: it makes the error `Sync`, as error types of others expect it.
+    payload: Option<Mutex<Box<dyn Any + Send>>>,
 }
 
 impl JoinError {
@@ -22,7 +25,7 @@ impl JoinError {
     }
 
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self { payload: Some(payload) }
+        Self { payload: Some(Mutex::new(payload)) }
     }
 
     /// Whether the task was aborted, or its runtime dropped, before it ended.
@@ -42,7 +45,8 @@ impl JoinError {
     /// # Errors
     /// If the task was cancelled.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        self.payload.ok_or(Self { payload: None })
+        let payload = self.payload.ok_or(Self { payload: None })?;
+        Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -59,6 +63,12 @@ impl fmt::Display for JoinError {
 }
 
 impl std::error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}
 
 /// Awaits the output of a task. Dropped, it detaches: the task runs on, and its output is dropped when it ends.
 ///

@@ -18,6 +18,8 @@
 //! - **Wakers are real.** They are `Send` and `Sync`, may be used from any thread, kept after their task has ended and
 //!   used after the runtime is gone. They own no part of the task: its memory is freed on the runtime's thread.
 //! - **Timers are never early**, are not rounded, and are cancelled when dropped.
+//! - **Sockets cost no system call while idle** beyond one look at the kernel's events every so many turns, and none at
+//!   all while there is no socket: see [`io`].
 //! - **A task that panics** ends alone; its handle gives the panic. A panic of the future given to `block_on` goes to the
 //!   caller of `block_on`.
 //!
@@ -38,15 +40,21 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod cancel;
 mod cell;
 pub mod channel;
 mod clock;
+#[cfg(feature = "tokio-compat")]
+pub mod compat;
 mod context;
 mod core;
 mod inbox;
+pub mod io;
 mod join;
 mod park;
+mod resources;
 mod runtime;
+mod shutdown;
 #[allow(unsafe_code)]
 mod slab;
 mod spawn;
@@ -54,6 +62,11 @@ pub mod time;
 mod timers;
 mod waker;
 
+pub use cancel::{CancellationToken, Cancelled, DropGuard};
 pub use join::{JoinError, JoinHandle};
+pub use resources::Resources;
 pub use runtime::{Builder, Parking, Runtime};
+pub use shutdown::Drained;
+#[cfg(all(unix, feature = "signal"))]
+pub use shutdown::ShutdownSignal;
 pub use spawn::{SlabClaim, spawn_boxed, spawn_slab, try_claim_slab, yield_now};

@@ -1,9 +1,11 @@
 //! Sleeping in the kernel until an event, a wake, or a limit in nanoseconds.
 
+use std::cell::{Ref, RefCell};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token};
+use mio::event::{Event, Source};
+use mio::{Events, Interest, Poll, Token};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -15,9 +17,12 @@ const TIMER: Token = Token(usize::MAX - 1);
 /// only; elsewhere the queue's own limit serves (nanoseconds with kqueue, whole milliseconds, rounded up, on Windows).
 #[derive(Debug)]
 pub(crate) struct Driver {
-    poll: Poll,
-    events: Events,
-    registered: usize,
+    /// Borrowed mutably only for the call into the kernel.
+    poll: RefCell<Poll>,
+    events: RefCell<Events>,
+    /// What the timer descriptor is set to.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    armed: std::cell::Cell<Option<Instant>>,
     #[cfg(any(target_os = "linux", target_os = "android"))]
     timer: std::os::fd::OwnedFd,
 }
@@ -31,56 +36,92 @@ impl Driver {
             use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
             use std::os::fd::AsRawFd;
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            poll.registry().register(&mut mio::unix::SourceFd(&timer.as_raw_fd()), TIMER, mio::Interest::READABLE)?;
+            poll.registry().register(&mut mio::unix::SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
             timer
         };
         let driver = Self {
-            poll,
-            events: Events::with_capacity(EVENTS),
-            registered: 0,
+            poll: RefCell::new(poll),
+            events: RefCell::new(Events::with_capacity(EVENTS)),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            armed: std::cell::Cell::new(None),
             #[cfg(any(target_os = "linux", target_os = "android"))]
             timer,
         };
         Ok((driver, waker))
     }
 
-    /// Takes the events there are, without waiting. No system call while nothing is registered.
-    pub(crate) fn poll_now(&mut self) {
-        if self.registered > 0 {
-            self.take_events(Some(Duration::ZERO));
-        }
+    pub(crate) fn register(&self, source: &mut impl Source, index: usize, interest: Interest) -> io::Result<()> {
+        self.poll.borrow().registry().register(source, Token(index), interest)
     }
 
-    /// Waits for an event, at most for `limit`.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) {
+    pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
+        self.poll.borrow().registry().deregister(source)
+    }
+
+    /// Takes the events there are, without waiting.
+    pub(crate) fn poll_now(&self) {
+        self.take(Some(Duration::ZERO));
+    }
+
+    /// Waits for an event, at most until `limit`, which is so far away.
+    pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        let limit = {
+        {
             self.arm(limit);
-            None
-        };
-        self.take_events(limit);
+            self.take(None);
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        self.take(limit.map(|(_, left)| left));
     }
 
-    /// Sets the timer descriptor; with none, stops it. Setting also takes back an expiration nobody read.
+    /// Sets the timer descriptor; with no limit, stops it. Setting also takes back an expiration nobody read. No system
+    /// call where it is set so already.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn arm(&self, limit: Option<Duration>) {
+    fn arm(&self, limit: Option<(Instant, Duration)>) {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-        let limit = limit.map_or(Duration::ZERO, |limit| limit.max(Duration::from_nanos(1)));
-        let value = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
+        let until = limit.map(|(until, _)| until);
+        if self.armed.replace(until) == until {
+            return;
+        }
+        let left = limit.map_or(Duration::ZERO, |(_, left)| left.max(Duration::from_nanos(1)));
+        let value =
+            Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: zero, it_value: value })
             .expect("the kernel refused to set the runtime's timer");
     }
 
-    fn take_events(&mut self, limit: Option<Duration>) {
-        match self.poll.poll(&mut self.events, limit) {
+    fn take(&self, limit: Option<Duration>) {
+        let result = self.poll.borrow_mut().poll(&mut self.events.borrow_mut(), limit);
+        match result {
             Ok(()) => {}
-            // A signal: the loop looks around and comes back.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A signal: the loop looks around and comes back. There are no events then.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.borrow_mut().clear(),
             Err(error) => panic!("the kernel refused to wait for events: {error}"),
         }
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if self.events.borrow().iter().any(|event| event.token() == TIMER) {
+            self.armed.set(None);
+        }
+    }
+
+    /// What was taken last, without the runtime's own: each event with the index its source was registered with.
+    pub(crate) fn events(&self) -> Taken<'_> {
+        Taken(self.events.borrow())
+    }
+}
+
+/// The events that were taken last. While it lives, no others may be taken.
+pub(crate) struct Taken<'a>(Ref<'a, Events>);
+
+impl Taken<'_> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Event)> {
+        self.0.iter().map(|event| (event.token().0, event)).filter(|(index, _)| {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            if *index == TIMER.0 {
+                return false;
+            }
+            *index != WAKE.0
+        })
     }
 }

@@ -1,8 +1,7 @@
 //! The loop, its builder, and how it idles.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,9 +12,13 @@ use std::time::{Duration, Instant};
 use crate::clock::now;
 use crate::context;
 use crate::core::Core;
+use crate::io::Reactor;
 use crate::join::JoinHandle;
 use crate::park::Driver;
+use crate::resources::Resources;
+use crate::shutdown::Drained;
 use crate::slab::Pool;
+use crate::time;
 use crate::waker::{Header, Key, ROOT, Shared};
 
 /// What the thread does while nothing is ready.
@@ -114,11 +117,11 @@ impl Builder {
         let (driver, unpark) = Driver::new()?;
         let shared = Shared::new(unpark);
         let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
-        Ok(Runtime { core: Core::new(shared, pool), root, driver: RefCell::new(driver), settings: self })
+        Ok(Runtime { core: Core::new(shared, Reactor::new(driver), pool), root, settings: self })
     }
 }
 
-/// A single-threaded executor with timers. See the [crate] documentation for when to use it.
+/// A single-threaded executor with timers and I/O. See the [crate] documentation for when to use it.
 ///
 /// It stays on its thread:
 ///
@@ -129,7 +132,6 @@ impl Builder {
 pub struct Runtime {
     core: Rc<Core>,
     root: Arc<Header>,
-    driver: RefCell<Driver>,
     settings: Builder,
 }
 
@@ -149,6 +151,7 @@ impl Runtime {
     }
 
     /// Spawns a task that first runs in the next [`block_on`](Self::block_on).
+    #[track_caller]
     pub fn spawn_boxed<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -160,7 +163,29 @@ impl Runtime {
     /// How many spawned tasks have not ended.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.core.live()
+        count(self.core.live())
+    }
+
+    /// The values that every task can reach through [`Resources::current`].
+    #[must_use]
+    pub fn resources(&self) -> &Resources {
+        &self.core.resources
+    }
+
+    /// Runs the spawned tasks until all have ended, those included that they spawn meanwhile, or until `limit` has
+    /// passed; says how many ended, and where those were spawned that did not. These stay: a later
+    /// [`block_on`](Self::block_on) or `drain` runs them on, dropping the runtime drops them.
+    ///
+    /// Tell the tasks to stop before, with a [`CancellationToken`](crate::CancellationToken). The limit is looked at
+    /// between two turns: a task that never yields is waited for.
+    ///
+    /// # Panics
+    /// As [`block_on`](Self::block_on).
+    pub fn drain(&mut self, limit: Duration) -> Drained {
+        let core = Rc::clone(&self.core);
+        let before = core.ended();
+        let _ = self.block_on(async { time::timeout(limit, poll_fn(|cx| core.poll_drained(cx))).await });
+        Drained { finished: count(core.ended() - before), unfinished: core.unfinished() }
     }
 
     /// How many turns of its loop this runtime has made so far, in all calls of [`block_on`](Self::block_on).
@@ -179,14 +204,14 @@ impl Runtime {
     ///
     /// # Panics
     /// If a busypoll runtime runs on this thread already, if the future panics, and if the kernel refuses to wait for
-    /// events, which it does for no reason known to the author.
+    /// events: because another part of the program closed the runtime's descriptors, or, on the BSDs and Apple's systems,
+    /// because it is out of memory.
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
         let _entered = context::enter(&self.core);
         let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
         let core = &*self.core;
-        let driver = &mut *self.driver.borrow_mut();
         let mut turns_to_io = self.settings.io_every_turns;
         let mut idle_since: Option<Instant> = None;
         self.root.mark_queued();
@@ -217,21 +242,21 @@ impl Runtime {
             turns_to_io -= 1;
             if turns_to_io == 0 {
                 turns_to_io = self.settings.io_every_turns;
-                driver.poll_now();
+                core.reactor.poll_now();
             }
             if core.has_ready() || !core.shared.inbox.is_empty() {
                 continue;
             }
             match self.settings.parking {
                 Parking::Spin => std::hint::spin_loop(),
-                Parking::Park => self.park(driver),
+                Parking::Park => self.park(),
                 Parking::SpinThenPark(spin) => {
                     let now = now();
                     let since = *idle_since.get_or_insert(now);
                     if now.duration_since(since) < spin {
                         std::hint::spin_loop();
                     } else {
-                        self.park(driver);
+                        self.park();
                         idle_since = None;
                     }
                 }
@@ -240,7 +265,7 @@ impl Runtime {
     }
 
     /// Sleeps until the next deadline less the margin, an event, or a wake from another thread.
-    fn park(&self, driver: &mut Driver) {
+    fn park(&self) {
         let limit = match self.core.timers.next() {
             None => None,
             Some(deadline) => {
@@ -249,14 +274,21 @@ impl Runtime {
                     std::hint::spin_loop();
                     return;
                 }
-                Some(left - self.settings.park_margin)
+                // The margin is less than what is left of a deadline that lies ahead: the difference is an instant.
+                Some((deadline - self.settings.park_margin, left - self.settings.park_margin))
             }
         };
         if self.core.shared.inbox.prepare_park() {
-            driver.wait(limit);
+            self.core.reactor.wait(limit);
             self.core.shared.inbox.unparked();
         }
     }
+}
+
+/// As many tasks as there are addresses cannot be exceeded by those that have lived in memory at once; those that ever
+/// ended can, on a 32-bit system, after weeks.
+fn count(tasks: u64) -> usize {
+    usize::try_from(tasks).unwrap_or(usize::MAX)
 }
 
 impl Drop for Runtime {
@@ -266,6 +298,7 @@ impl Drop for Runtime {
         self.root.close();
         self.core.clear();
         self.core.shared.close();
+        self.core.reactor.close();
         drop(entered);
     }
 }

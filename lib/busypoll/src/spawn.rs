@@ -16,6 +16,7 @@ use crate::slab::Slot;
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
+#[track_caller]
 pub fn spawn_boxed<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -24,11 +25,15 @@ where
     context::current().spawn_boxed(future)
 }
 
-/// Spawns a task in the runtime's slab. Nothing is allocated while the slab has room, and no more tasks live than did
-/// before at once.
+/// Spawns a task in the runtime's slab.
+///
+/// Nothing is allocated, neither now nor when the task is polled, ends or is joined, while the slab has room, no more
+/// tasks live than at some time before, and nobody keeps a waker of a task that ended. Where one of these does not hold,
+/// a slot's bookkeeping (some hundred bytes) or a whole new chunk is.
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), without a slab, if it is full, and if the future does not fit a slot.
+#[track_caller]
 pub fn spawn_slab<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -63,6 +68,7 @@ impl SlabClaim {
     ///
     /// # Panics
     /// If the future does not fit.
+    #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,

@@ -22,7 +22,7 @@ use crate::timers::TimerKey;
 /// How far ahead a deadline is put that no `Instant` can hold: about 30 years.
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-fn after(duration: Duration) -> Instant {
+fn from_now(duration: Duration) -> Instant {
     let now = now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
@@ -32,7 +32,7 @@ fn after(duration: Duration) -> Instant {
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(after(duration))
+    sleep_until(from_now(duration))
 }
 
 /// Completes once `deadline` is reached.
@@ -41,6 +41,24 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { core: context::current(), deadline, key: None }
+}
+
+/// Waits until `deadline`, and only then polls the future.
+///
+/// # Panics
+/// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
+pub async fn after<F: Future>(deadline: Instant, future: F) -> F::Output {
+    sleep_until(deadline).await;
+    future.await
+}
+
+/// Waits for `delay`, counted from the first poll, and only then polls the future.
+///
+/// # Panics
+/// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
+pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
+    sleep(delay).await;
+    future.await
 }
 
 /// The future of [`sleep`] and [`sleep_until`].
@@ -214,7 +232,7 @@ impl Interval {
 
     /// The next tick is after `duration`.
     pub fn reset_after(&mut self, duration: Duration) {
-        self.reset_at(after(duration));
+        self.reset_at(from_now(duration));
     }
 
     /// The next tick is at `deadline`.

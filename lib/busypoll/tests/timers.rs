@@ -5,8 +5,8 @@ mod common;
 use std::future::{pending, ready};
 use std::time::{Duration, Instant};
 
+use busypoll::spawn_boxed;
 use busypoll::time::{self, MissedTickBehavior};
-use busypoll::{spawn_boxed, yield_now};
 use common::in_every_mode;
 
 #[test]
@@ -149,7 +149,7 @@ fn millions_of_dropped_timeouts_leave_nothing_behind() {
                 });
                 time::timeout(Duration::from_secs(10), once).await.unwrap();
             }
-            yield_now().await;
+            busypoll::yield_now().await;
         };
         round().await;
         let before = resident();

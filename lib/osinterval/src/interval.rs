@@ -117,7 +117,9 @@ impl Builder {
     /// Makes the interval, on the current tokio runtime.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled.
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled. tokio tells
+    ///   the latter by a panic, which is caught here: the panic hook sees it, and a program built with `panic = "abort"`
+    ///   ends.
     /// - What the operating system said, where it refuses a timer: no descriptor is left, for example. With
     ///   [`Fallback::TokioSleep`] there is no such error.
     pub fn build(self) -> io::Result<OsInterval> {

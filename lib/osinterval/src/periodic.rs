@@ -28,8 +28,12 @@ pub struct Expirations {
 /// periods have ended and when each was due; nothing is delivered twice, nothing is left out. There is no missed-tick
 /// behaviour and no reset: for those, and for one tick a period, there is `OsInterval`.
 ///
-/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue). Elsewhere, and without the feature `os-native`, the same
-/// sequence comes from a timer that is armed again for each tick.
+/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue). Elsewhere, and without
+/// the feature `os-native`, the same sequence comes from a timer that is armed again for each tick.
+///
+/// kqueue can begin to repeat only when it is told to, which is when the first tick has been delivered: the kernel's
+/// wake-ups then come that much after the deadlines, for as long as the interval lives. The deadlines it reports are of
+/// the schedule all the same. Where that offset matters, `OsInterval` has none.
 #[derive(Debug)]
 pub struct PeriodicInterval {
     source: Source,

@@ -14,8 +14,9 @@ pub enum Precision {
     ///
     /// The lead is learnt: it follows the given quantile of how late the timer was observed to wake the task, up
     /// within tens of ticks, down again within hundreds. Ticks that the timer wakes later than the lead come as late as
-    /// without it, less the lead. Where the interval falls back to tokio's timer it ticks as with [`Precision::Os`]:
-    /// no lead of bearable length covers a wheel of a millisecond.
+    /// without it, less the lead. Whatever keeps the task from being polled once the timer has woken it counts: beside
+    /// tasks that hold the worker for long, the lead grows towards its cap. Where the interval falls back to tokio's
+    /// timer it ticks as with [`Precision::Os`]: no lead of bearable length covers a wheel of a millisecond.
     ///
     /// # What it does to others
     /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at most the share

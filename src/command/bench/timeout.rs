@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use jitterstat::bench::cost;
 use jitterstat::bench::timeout::{self as model, Measured, Report};
-use jitterstat::report::{Host, Tool, Warning};
+use jitterstat::report::{Host, Warning};
 use jitterstat::summary::distribution;
 
 use crate::cli::{BenchTimeoutArgs, Format};
@@ -163,11 +163,7 @@ impl Record {
         Report {
             schema: jitterstat::bench::SCHEMA.to_owned(),
             bench: model::BENCH.to_owned(),
-            tool: Tool {
-                name: "osjitter".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
-            },
+            tool: host::tool(),
             started_utc,
             duration_ns,
             partial,

@@ -1,9 +1,15 @@
 //! Tells the one side of a channel that the other did something, for next to nothing while nobody waits.
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
+#[cfg(not(loom))]
 use atomic_waker::AtomicWaker;
+#[cfg(loom)]
+use model::AtomicWaker;
 
 /// One waiter, any number of notifiers. The waiter registers and then looks again; a notifier makes its change and then
 /// looks whether somebody waits. Every access to the flag is a read-modify-write that acquires and releases: of two, the
@@ -26,5 +32,79 @@ impl Signal {
         if self.waits.swap(false, Ordering::AcqRel) {
             self.waker.wake();
         }
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    //! The same, as far as it is used here, over loom's own.
+    use std::task::Waker;
+
+    #[derive(Default)]
+    pub(super) struct AtomicWaker(loom::future::AtomicWaker);
+
+    impl AtomicWaker {
+        pub(super) fn register(&self, waker: &Waker) {
+            self.0.register_by_ref(waker);
+        }
+        pub(super) fn wake(&self) {
+            self.0.wake();
+        }
+    }
+
+    impl std::fmt::Debug for AtomicWaker {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("AtomicWaker")
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::task::Poll;
+
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::Signal;
+
+    /// What the channels do: the notifiers make a change that is ordered by nothing but the signal, the waiter looks,
+    /// registers, and looks again. A lost wake would leave it waiting for ever, which loom reports as a deadlock.
+    fn all_changes_are_seen(notifiers: usize, preemptions: Option<usize>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = preemptions;
+        model.check(move || {
+            let shared = Arc::new((Signal::default(), AtomicUsize::new(0)));
+            let threads: Vec<_> = (0..notifiers)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    loom::thread::spawn(move || {
+                        shared.1.fetch_add(1, Ordering::Relaxed);
+                        shared.0.notify();
+                    })
+                })
+                .collect();
+            let all = || shared.1.load(Ordering::Relaxed) == notifiers;
+            loom::future::block_on(std::future::poll_fn(|cx| {
+                if all() {
+                    return Poll::Ready(());
+                }
+                shared.0.wait(cx.waker());
+                if all() { Poll::Ready(()) } else { Poll::Pending }
+            }));
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn no_notification_is_lost_by_one() {
+        all_changes_are_seen(1, None);
+    }
+
+    #[test]
+    fn no_notification_is_lost_by_two() {
+        all_changes_are_seen(2, Some(3));
     }
 }

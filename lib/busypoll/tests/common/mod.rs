@@ -1,5 +1,7 @@
 //! A test that hangs is a test that fails.
+#![allow(dead_code, reason = "not every test program needs all of it")]
 
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -23,4 +25,24 @@ pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
             _ => thread.join().unwrap(),
         }
     }
+}
+
+/// Runs a test again in a process of its own, where it runs `child`, because signals and limits concern all of a process.
+/// Gives how that ended, and in the process itself nothing. Emulators cannot start one: `cross-check.sh` skips modules
+/// called `own_process`.
+#[allow(clippy::print_stdout, reason = "what a failed test has to say")]
+pub(crate) fn in_its_own_process(test: &str, child: fn()) -> Option<ExitStatus> {
+    const INSIDE: &str = "BUSYPOLL_TEST_OWN_PROCESS";
+    if std::env::var_os(INSIDE).is_some() {
+        child();
+        return None;
+    }
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program).args(["--exact", test]).env(INSIDE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!text.contains("running 0 tests"), "there is no test {test}");
+    if !output.status.success() {
+        println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Some(output.status)
 }

@@ -7,6 +7,8 @@ use crate::stats::signed_rank::{HodgesLehmann, Shift};
 
 /// Pairs at which the gate looks, unless told otherwise.
 pub const LOOKS: [usize; 4] = [50, 100, 200, 400];
+/// The same where both sides run at once: they share their noise, and half of the pairs say as much.
+pub const DUET_LOOKS: [usize; 4] = [25, 50, 100, 200];
 /// No test with fewer pairs: the strictest one has no bound below it.
 pub const MIN_PAIRS: usize = 12;
 /// A percentile this late on both sides measures the machine's stalls, not the program.
@@ -45,22 +47,29 @@ impl Rules {
         }
     }
 
+    /// The same rules for one of several comparisons, which share alpha.
+    #[must_use]
+    pub fn one_of(self, comparisons: usize) -> Self {
+        Self { alpha: self.alpha / comparisons.max(1) as f64, ..self }
+    }
+
     /// Alpha of one percentile at one look.
     fn share(&self) -> f64 {
         self.alpha / (2.0 * self.looks.len().max(1) as f64)
     }
 
-    fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
+    /// The tolerated rise, as a logarithm, of a percentile whose median round is `median_ns`.
+    pub(super) fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
         relative.max(self.floor_ns / median_ns).ln_1p()
     }
 
     /// From here on a percentile lies inside the stalls.
-    fn unmeasurable_from_ln(&self) -> f64 {
+    pub(super) fn unmeasurable_from_ln(&self) -> f64 {
         (self.period_ns as f64 / 2.0).min(STALL_NS).ln()
     }
 }
 
-/// What a look says of a percentile, or of all.
+/// What is said of a percentile, of a limit, or of the whole gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -71,11 +80,34 @@ pub enum Outcome {
     Improved,
     /// A rise that is neither chance nor within the tolerance.
     Regressed,
-    /// The pairs do not say.
+    /// A limit that was given is broken.
+    LimitBroken,
+    /// The rounds do not say.
     Inconclusive,
 }
 
-/// Why the pairs do not say.
+impl Outcome {
+    /// What several outcomes come to together: the worst of them, and improved only where none is worse than that.
+    ///
+    /// ```
+    /// use jitterstat::gate::look::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
+    /// assert_eq!(Outcome::of_all([Pass, Improved]), Improved);
+    /// assert_eq!(Outcome::of_all([Inconclusive, Regressed, Pass]), Regressed);
+    /// ```
+    #[must_use]
+    pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Self {
+        let weight = |o: &Self| match o {
+            Self::Pass => 0,
+            Self::Improved => 1,
+            Self::Inconclusive => 2,
+            Self::LimitBroken => 3,
+            Self::Regressed => 4,
+        };
+        outcomes.into_iter().max_by_key(weight).unwrap_or(Self::Inconclusive)
+    }
+}
+
+/// Why the rounds do not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -84,8 +116,14 @@ pub enum Reason {
     TooNoisy,
     /// The percentile lies inside the machine's stalls on both sides.
     StallDominated,
-    /// Too few pairs for any interval.
+    /// Too few rounds for any interval.
     TooFewRounds,
+    /// The ticks that were measured do not carry the percentile.
+    TooFewTicks,
+    /// It was stopped before it could be decided.
+    Interrupted,
+    /// Something could not be measured.
+    NotMeasured,
 }
 
 /// One percentile at one look. All differences are of natural logarithms, B minus A.
@@ -127,16 +165,7 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
     let tails: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect();
     let median = judge_median(&medians, rules);
     let tail = judge_tail(&tails, rules, last);
-    let outcomes = [median.outcome, tail.outcome];
-    let outcome = if outcomes.contains(&Outcome::Regressed) {
-        Outcome::Regressed
-    } else if outcomes.contains(&Outcome::Inconclusive) {
-        Outcome::Inconclusive
-    } else if outcomes.contains(&Outcome::Improved) {
-        Outcome::Improved
-    } else {
-        Outcome::Pass
-    };
+    let outcome = Outcome::of_all([median.outcome, tail.outcome]);
     Look { outcome, median, tail }
 }
 
@@ -179,7 +208,7 @@ fn judge_tail(values: &[[f64; 2]], rules: &Rules, last: bool) -> Judged {
 }
 
 /// The half with the smallest sums. The sum does not know which side is which, so that choosing by it favours neither.
-fn quiet_half(values: &[[f64; 2]]) -> Vec<[f64; 2]> {
+pub(super) fn quiet_half(values: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(|x, y| (x[0] + x[1]).total_cmp(&(y[0] + y[1])));
     sorted.truncate(values.len().div_ceil(2));
@@ -248,7 +277,7 @@ impl Frame {
 }
 
 /// The middle value, or the mean of the two; not a number without values.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_unstable_by(f64::total_cmp);
     match sorted.len() {
@@ -295,6 +324,16 @@ mod tests {
             let look = look(&pairs(100, median, tail), &rules, true);
             assert_eq!([look.median.outcome, look.tail.outcome, look.outcome], expected, "{median} {tail}");
         }
+    }
+
+    #[test]
+    fn comparisons_of_a_family_share_alpha() {
+        assert_eq!(Rules::new(PERIOD_NS).one_of(4).alpha, 0.005 / 4.0);
+        // With a smaller alpha an interval is never narrower.
+        let uneven = |i| Pair { a: side(14e3 * wobble(i).exp(), 40e3), b: side(14e3, 40e3) };
+        let pairs: Vec<Pair> = (0..50).map(uneven).collect();
+        let width = |rules: &Rules| look(&pairs, rules, true).median.shift.map(|s| s.upper - s.lower).unwrap();
+        assert!(width(&Rules::new(PERIOD_NS).one_of(4)) > width(&Rules::new(PERIOD_NS)));
     }
 
     #[test]

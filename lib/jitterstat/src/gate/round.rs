@@ -3,21 +3,52 @@
 use crate::stats::quantile;
 
 /// A tick that was due when its predecessor came belongs to the same stall; this much before the deadline counts as due.
-const ALREADY_DUE_NS: i64 = 20_000;
+pub const ALREADY_DUE_NS: i64 = 20_000;
 /// Ticks that a round must keep to carry a 99th percentile of its own.
 pub const MIN_TICKS_FOR_P99: u64 = 180;
-/// Lateness below this is the clock's grain, and has no meaningful logarithm.
-const RESOLUTION_NS: i64 = 10;
+/// Ticks that a round must keep to carry a 95th percentile: five of them lie above it.
+pub const MIN_TICKS_FOR_P95: u64 = 100;
 
-/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.90 where they do not carry that.
+/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.95 or 0.90 where they do not carry
+/// that.
 ///
 /// ```
-/// use jitterstat::gate::round::tail_quantile;
-/// assert_eq!((tail_quantile(250), tail_quantile(100)), (0.99, 0.90));
+/// use jitterstat::gate::round::{tail_name, tail_quantile};
+/// assert_eq!((tail_quantile(250), tail_quantile(179), tail_quantile(99)), (0.99, 0.95, 0.90));
+/// assert_eq!(tail_name(tail_quantile(100)), "p95");
 /// ```
 #[must_use]
 pub fn tail_quantile(round_ticks: u64) -> f64 {
-    if round_ticks >= MIN_TICKS_FOR_P99 { 0.99 } else { 0.90 }
+    match round_ticks {
+        MIN_TICKS_FOR_P99.. => 0.99,
+        MIN_TICKS_FOR_P95.. => 0.95,
+        _ => 0.90,
+    }
+}
+
+/// What people call the percentile that [`tail_quantile`] chose.
+#[must_use]
+pub fn tail_name(tail_quantile: f64) -> &'static str {
+    match tail_quantile {
+        q if q > 0.97 => "p99",
+        q if q > 0.92 => "p95",
+        _ => "p90",
+    }
+}
+
+/// The ticks of a round that belong to no stall already counted, in tick order.
+#[must_use]
+pub fn stalls_once(lateness_ns: &[i64], period_ns: u64) -> Vec<i64> {
+    let due_ns = i64::try_from(period_ns).unwrap_or(i64::MAX).saturating_sub(ALREADY_DUE_NS).max(1);
+    let mut kept: Vec<i64> = Vec::with_capacity(lateness_ns.len());
+    let mut previous = None;
+    for &lateness in lateness_ns {
+        if previous.is_none_or(|before| before < due_ns) {
+            kept.push(lateness);
+        }
+        previous = Some(lateness);
+    }
+    kept
 }
 
 /// What one round of one side comes to.
@@ -37,18 +68,12 @@ impl RoundValue {
     /// Takes the lateness of a round's ticks in tick order; `None` without a tick.
     ///
     /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first
-    /// tick.
+    /// tick. Lateness below `resolution_ns`, the step of the clock that stamped the ticks, is that step: less has no
+    /// meaningful logarithm.
     #[must_use]
-    pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64) -> Option<Self> {
-        let due_ns = i64::try_from(period_ns).unwrap_or(i64::MAX).saturating_sub(ALREADY_DUE_NS).max(1);
-        let mut kept: Vec<i64> = Vec::with_capacity(lateness_ns.len());
-        let mut previous = None;
-        for &lateness in lateness_ns {
-            if previous.is_none_or(|before| before < due_ns) {
-                kept.push(lateness.max(RESOLUTION_NS));
-            }
-            previous = Some(lateness);
-        }
+    pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64, resolution_ns: i64) -> Option<Self> {
+        let mut kept = stalls_once(lateness_ns, period_ns);
+        kept.iter_mut().for_each(|ns| *ns = (*ns).max(resolution_ns.max(1)));
         kept.sort_unstable();
         let ln = |q: f64| quantile::nearest_rank(&kept, q).map(|ns| (ns as f64).ln());
         Some(Self {
@@ -86,7 +111,7 @@ mod tests {
         // At 500 us: a stall of 1.7 ms makes four ticks late, the last of them by 200 us.
         let mut ticks = vec![10_000_i64; 200];
         ticks[50..54].copy_from_slice(&[1_700_000, 1_200_000, 700_000, 200_000]);
-        let value = RoundValue::of(&ticks, 500_000, 0.99).unwrap();
+        let value = RoundValue::of(&ticks, 500_000, 0.99, 1).unwrap();
         assert_eq!((value.kept, value.same_stall), (197, 3));
         assert_eq!(value.ln_median, 10_000_f64.ln());
         assert_eq!(value.ln_tail, 10_000_f64.ln());
@@ -94,14 +119,16 @@ mod tests {
 
     #[test]
     fn a_tick_just_short_of_the_period_takes_the_next_one_with_it() {
-        let kept = |lateness: i64| RoundValue::of(&[lateness, 5], 500_000, 0.9).unwrap().kept;
+        let kept = |lateness: i64| RoundValue::of(&[lateness, 5], 500_000, 0.9, 1).unwrap().kept;
         assert_eq!((kept(479_999), kept(480_000)), (2, 1));
     }
 
     #[test]
     fn an_early_or_exact_tick_has_a_value() {
-        let value = RoundValue::of(&[-40, 0, 3], 500_000, 0.9).unwrap();
-        assert_eq!(value.ln_median, 10_f64.ln());
-        assert!(RoundValue::of(&[], 500_000, 0.9).is_none());
+        let value = RoundValue::of(&[-40, 0, 3], 500_000, 0.9, 42).unwrap();
+        assert_eq!(value.ln_median, 42_f64.ln());
+        let value = RoundValue::of(&[-40, 0, 3], 500_000, 0.9, 0).unwrap();
+        assert_eq!((value.ln_median, value.ln_tail), (0.0, 3_f64.ln()));
+        assert!(RoundValue::of(&[], 500_000, 0.9, 1).is_none());
     }
 }

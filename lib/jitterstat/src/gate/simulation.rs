@@ -42,7 +42,7 @@ impl Machine {
             let own_ns = 14e3 * (self.level + 0.3 * noise).exp() * all * if noise > 1.645 { tail } else { 1.0 };
             lateness.push((own_ns + stall_ns) as i64);
         }
-        RoundValue::of(&lateness, PERIOD_NS, tail_quantile(TICKS as u64)).expect("a round has ticks")
+        RoundValue::of(&lateness, PERIOD_NS, tail_quantile(TICKS as u64), 1).expect("a round has ticks")
     }
 
     fn gate(&mut self, all: f64, tail: f64) -> Outcome {

@@ -1,7 +1,9 @@
 //! The file `osjitter.verdict/1`: what a gate decided, from what, and how sure it is.
 
+use serde::{Deserialize, Serialize};
+
 use super::look::{Judged, Look, Outcome, Reason, Rules};
-use super::round::Pair;
+use super::round::{Pair, tail_name};
 use crate::model::model;
 use crate::report::{Host, Tool, Warning};
 
@@ -9,7 +11,7 @@ use crate::report::{Host, Tool, Warning};
 pub const SCHEMA: &str = "osjitter.verdict/1";
 
 model! {
-    /// One gate.
+    /// One gate: everything it was asked to judge.
     pub struct Verdict {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -19,16 +21,40 @@ model! {
         pub started_utc: String,
         /// Wall time until the verdict.
         pub duration_ns: u64,
-        /// It was interrupted: the verdict is of the pairs there were, and never better than inconclusive.
+        /// It was interrupted: the verdict is of what there was, and never better than inconclusive.
         pub partial: bool,
-        /// The verdict.
+        /// The worst verdict of all that was judged.
         pub verdict: Outcome,
-        /// Why the pairs do not say, if they do not.
+        /// Why, if inconclusive.
         pub reason: Option<Reason>,
+        /// Sides that were measured in turn, or at once; they share alpha.
+        pub comparisons: Vec<Comparison>,
+        /// A subject against stored sessions.
+        pub baseline: Option<AgainstBaseline>,
+        /// Limits.
+        pub limits: Vec<LimitCheck>,
+        /// Why it could not go on, if it could not.
+        pub failure: Option<String>,
+        /// The machine.
+        pub host: Host,
+        /// What a reader should know before trusting it.
+        pub warnings: Vec<Warning>,
+    }
+
+    /// Two sides, judged by pairs of rounds.
+    pub struct Comparison {
         /// The side compared against.
         pub a: String,
         /// The side that is judged.
         pub b: String,
+        /// In turn, or at once.
+        pub mode: Mode,
+        /// Wall time of this comparison.
+        pub duration_ns: u64,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
         /// How it was measured.
         pub plan: GatePlan,
         /// Pairs measured.
@@ -39,14 +65,84 @@ model! {
         pub metrics: Vec<Metric>,
         /// Advice, not part of the decision.
         pub sides: Vec<Side>,
-        /// Why it could not go on, if it could not.
-        pub failure: Option<String>,
-        /// The machine.
-        pub host: Host,
-        /// What a reader should know before trusting it.
-        pub warnings: Vec<Warning>,
         /// The values that were judged, in the order they were measured.
         pub rounds: Vec<PairRecord>,
+    }
+
+    /// A new session of a subject beside its control, judged against stored ones.
+    pub struct AgainstBaseline {
+        /// The file of the stored sessions.
+        pub file: String,
+        /// The subject.
+        pub subject: String,
+        /// What ran beside it, then and now.
+        pub control: String,
+        /// Stored sessions.
+        pub sessions: u64,
+        /// Wall time of the new session.
+        pub duration_ns: u64,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
+        /// How the new session was measured.
+        pub plan: GatePlan,
+        /// Pairs measured.
+        pub pairs: u64,
+        /// One entry for each percentile that was judged.
+        pub metrics: Vec<BaselineMetric>,
+        /// Advice, not part of the decision: `a` is the control.
+        pub sides: Vec<Side>,
+        /// The values that were judged, in the order they were measured; `a` is the control.
+        pub rounds: Vec<PairRecord>,
+    }
+
+    /// One percentile against the stored sessions.
+    pub struct BaselineMetric {
+        /// `p50`, `p99`, `p95` or `p90`.
+        pub name: String,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
+        /// The subject over its control now, as a multiple of the same in the stored sessions; null with too few pairs.
+        pub ratio: Option<f64>,
+        /// Interval of that ratio.
+        pub ratio_interval: Option<[f64; 2]>,
+        /// The ratio up to which it is tolerated.
+        pub tolerated_ratio: f64,
+        /// Median round of the subject in the stored sessions.
+        pub stored_ns: i64,
+        /// Median round of the subject now.
+        pub now_ns: i64,
+        /// Median round of the control now.
+        pub control_ns: i64,
+        /// Pairs the new session's interval is of.
+        pub pairs: u64,
+    }
+
+    /// A limit, held against what was measured.
+    pub struct LimitCheck {
+        /// The subject.
+        pub subject: String,
+        /// What is limited: a path of a summary, for example `lateness_ns.p99`.
+        pub path: String,
+        /// Unit of the three values below: `ns`, `%` (of the ticks), `ppb` or `per tick`.
+        pub unit: String,
+        /// The limit.
+        pub limit: f64,
+        /// Over all rounds; null where the ticks do not carry it.
+        pub value: Option<f64>,
+        /// 99 % interval over rounds; null below 10 rounds.
+        pub interval: Option<[f64; 2]>,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
+        /// Rounds it is of.
+        pub rounds: u64,
+        /// Ticks it is of.
+        pub ticks: u64,
     }
 
     /// How a gate was measured.
@@ -69,7 +165,7 @@ model! {
 
     /// One percentile, judged.
     pub struct Metric {
-        /// `p50`, `p99` or `p90`.
+        /// `p50`, and `p99`, `p95` or `p90`: what a round of so many ticks carries.
         pub name: String,
         /// What it comes to.
         pub verdict: Outcome,
@@ -110,6 +206,17 @@ model! {
     }
 }
 
+/// How the two sides of a pair ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One directly after the other, in an order drawn for each pair.
+    Interleaved,
+    /// At once on one CPU, half a period apart, which of them first drawn for each pair.
+    Duet,
+}
+
 impl Verdict {
     /// Reads a verdict.
     ///
@@ -137,8 +244,7 @@ impl Verdict {
 /// The metrics of a look.
 #[must_use]
 pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
-    let tail_name = if tail_quantile > 0.95 { "p99" } else { "p90" };
-    vec![metric("p50", &look.median), metric(tail_name, &look.tail)]
+    vec![metric("p50", &look.median), metric(tail_name(tail_quantile), &look.tail)]
 }
 
 fn metric(name: &str, judged: &Judged) -> Metric {

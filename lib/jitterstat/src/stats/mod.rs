@@ -2,7 +2,10 @@
 //! takes ticks for independent is wrong most of the time.
 
 pub mod bootstrap;
+pub mod mann_whitney;
+pub mod pairwise;
 pub mod quantile;
 pub(crate) mod random;
+pub mod shift;
 pub mod sign_test;
 pub mod signed_rank;

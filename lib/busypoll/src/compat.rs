@@ -1,0 +1,124 @@
+//! Using tokio's parts beside this runtime. Feature `tokio-compat`.
+//!
+//! Two things need no bridge, since wakers are real: tokio's channels and locks (`tokio::sync`), and the handle of a task
+//! spawned on a tokio runtime of another thread, can be awaited here as they are. What needs one is a future that looks
+//! for a tokio runtime around it while it is polled, such as a socket or a timer of tokio's: [`with_tokio`].
+//!
+//! The tokio runtime must be driven by some other thread: one with a worker of its own (`new_multi_thread`), or one whose
+//! `block_on` runs there. Its events then arrive as wakes from that thread.
+//!
+//! With feature `net`, [`TcpStream`](crate::io::TcpStream) also has tokio's `AsyncRead` and `AsyncWrite`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+
+pin_project! {
+    /// The future of [`with_tokio`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct WithTokio<F> {
+        // None once it has ended or is being dropped.
+        #[pin]
+        future: Option<F>,
+        handle: Handle,
+    }
+
+    impl<F> PinnedDrop for WithTokio<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let _inside = this.handle.enter();
+            this.future.set(None);
+        }
+    }
+}
+
+/// Polls, and drops, a future inside a tokio runtime, while this runtime runs it on this thread. What the future spawns
+/// with `tokio::spawn` runs over there.
+///
+/// ```
+/// use busypoll::{Runtime, compat::with_tokio};
+/// use std::time::Duration;
+///
+/// let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+/// let handle = tokio.handle().clone();
+/// Runtime::new()?.block_on(with_tokio(&handle, async {
+///     tokio::time::sleep(Duration::from_millis(1)).await;
+/// }));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Panics
+/// Polled again after it gave its output.
+pub fn with_tokio<F: Future>(handle: &Handle, future: F) -> WithTokio<F> {
+    WithTokio { future: Some(future), handle: handle.clone() }
+}
+
+impl<F: Future> Future for WithTokio<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let _inside = this.handle.enter();
+        let future = this.future.as_mut().as_pin_mut().expect("polled after it gave its output");
+        let polled = future.poll(cx);
+        if polled.is_ready() {
+            this.future.set(None);
+        }
+        polled
+    }
+}
+
+impl<F> fmt::Debug for WithTokio<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithTokio").field("ended", &self.future.is_none()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "net")]
+mod streams {
+    use std::io::{self, IoSlice};
+    use std::net::Shutdown;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use crate::io::TcpStream;
+
+    impl AsyncRead for TcpStream {
+        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let read = Self::poll_read(&self, cx, buf.initialize_unfilled());
+            read.map(|result| result.map(|n| buf.advance(n)))
+        }
+    }
+
+    impl AsyncWrite for TcpStream {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            Self::poll_write(&self, cx, buf)
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bufs: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            Self::poll_write_vectored(&self, cx, bufs)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(self.shutdown(Shutdown::Write))
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A source that a runtime watches, and the two ways to wait for it.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use mio::Interest;
+use mio::event::Source;
+
+use super::reactor::{Direction, Entry, Reactor};
+use crate::context;
+
+/// The event queue of a runtime. The sockets of this crate find it by themselves; other sources are registered with it.
+///
+/// It belongs to the runtime's thread:
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<busypoll::io::IoHandle>();
+/// ```
+#[derive(Clone)]
+pub struct IoHandle(Rc<Reactor>);
+
+impl IoHandle {
+    /// That of the runtime which runs on this thread.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    #[must_use]
+    pub fn current() -> Self {
+        Self(Rc::clone(&context::current().reactor))
+    }
+
+    /// Has the kernel watch a source. It must be in non-blocking mode, which the sources of `mio` are.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or the source is registered already.
+    pub fn register<S: Source>(&self, mut source: S, interest: Interest) -> io::Result<Registered<S>> {
+        let (index, entry) = self.0.register(&mut source, interest)?;
+        Ok(Registered { source: Some(source), reactor: Rc::clone(&self.0), index, entry })
+    }
+
+    /// How many sources are registered. While there is none, a spinning runtime makes no system call.
+    #[must_use]
+    pub fn registered(&self) -> usize {
+        self.0.registered()
+    }
+
+    /// When the last events came from the kernel: one reading of the clock for all the tasks they wake. None before the
+    /// first event of a source.
+    #[must_use]
+    pub fn event_time(&self) -> Option<Instant> {
+        self.0.event_time()
+    }
+}
+
+impl fmt::Debug for IoHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoHandle").field("registered", &self.registered()).finish()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    Read,
+    Write,
+}
+
+/// A source that a runtime watches. Dropped, it is watched no more, and the source is dropped with it.
+pub struct Registered<S: Source> {
+    /// None only while dropped.
+    source: Option<S>,
+    reactor: Rc<Reactor>,
+    index: usize,
+    entry: Rc<Entry>,
+}
+
+impl<S: Source> Registered<S> {
+    /// The source. An operation on it that would block should go through [`try_io`](Self::try_io), which takes note.
+    ///
+    /// # Panics
+    /// Never: the source is gone only after a drop.
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        self.source.as_ref().expect("the source is there until the drop")
+    }
+
+    #[cfg(feature = "net")]
+    pub(super) fn handle(&self) -> IoHandle {
+        IoHandle(Rc::clone(&self.reactor))
+    }
+
+    /// Stops watching and gives the source back.
+    ///
+    /// # Errors
+    /// If the kernel refuses to stop watching.
+    ///
+    /// # Panics
+    /// Never: the source is gone only after a drop.
+    pub fn deregister(mut self) -> io::Result<S> {
+        let mut source = self.source.take().expect("the source is there until the drop");
+        self.reactor.deregister(&mut source, self.index).map(|()| source)
+    }
+
+    /// Waits until a read may succeed. It still may not: try, with [`try_io`](Self::try_io), and wait again.
+    ///
+    /// # Errors
+    /// If the runtime is gone.
+    pub fn readable(&self) -> Readiness<'_> {
+        self.readiness(Way::Read)
+    }
+
+    /// Waits until a write may succeed. It still may not: try, with [`try_io`](Self::try_io), and wait again.
+    ///
+    /// # Errors
+    /// If the runtime is gone.
+    pub fn writable(&self) -> Readiness<'_> {
+        self.readiness(Way::Write)
+    }
+
+    /// Tries an operation on the source. If it would block, [`readable`](Self::readable), or
+    /// [`writable`](Self::writable), waits for the next event from here on.
+    ///
+    /// # Errors
+    /// Those of the operation, [`WouldBlock`](io::ErrorKind::WouldBlock) among them.
+    pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
+        let result = operation(self.get_ref());
+        if matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            if interest.is_readable() {
+                self.entry.read.would_block();
+            }
+            if interest.is_writable() {
+                self.entry.write.would_block();
+            }
+        }
+        result
+    }
+
+    /// Polls an operation that reads: tries it, and registers the waker if it would block. One waker is kept, the last.
+    ///
+    /// # Errors
+    /// Those of the operation, and if the runtime is gone.
+    pub fn poll_read_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_io(Way::Read, cx, None, operation)
+    }
+
+    /// Polls an operation that writes: tries it, and registers the waker if it would block. One waker is kept, the last.
+    ///
+    /// # Errors
+    /// Those of the operation, and if the runtime is gone.
+    pub fn poll_write_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_io(Way::Write, cx, None, operation)
+    }
+
+    fn readiness(&self, way: Way) -> Readiness<'_> {
+        Readiness { direction: self.direction(way), reactor: &self.reactor, ticket: None }
+    }
+
+    pub(super) fn direction(&self, way: Way) -> &Direction {
+        match way {
+            Way::Read => &self.entry.read,
+            Way::Write => &self.entry.write,
+        }
+    }
+
+    /// With a ticket, for a future that takes its waker back; without, for a `poll_` method.
+    pub(super) fn poll_io<R>(
+        &self,
+        way: Way,
+        cx: &mut Context<'_>,
+        ticket: Option<&mut Option<u64>>,
+        mut operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let direction = self.direction(way);
+        if direction.is_ready() && self.reactor.must_yield() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        while direction.is_ready() {
+            match operation(self.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.would_block(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        if self.reactor.is_closed() {
+            return Poll::Ready(Err(runtime_gone()));
+        }
+        match ticket {
+            Some(ticket) => direction.wait_with(ticket, cx.waker()),
+            None => direction.poll_with(cx.waker()),
+        }
+        Poll::Pending
+    }
+}
+
+fn runtime_gone() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the runtime that watched this source is gone")
+}
+
+impl<S: Source> Drop for Registered<S> {
+    fn drop(&mut self) {
+        if let Some(source) = &mut self.source {
+            // A kernel that does not know the source any more does not watch it either.
+            let _ = self.reactor.deregister(source, self.index);
+        }
+    }
+}
+
+impl<S: Source + fmt::Debug> fmt::Debug for Registered<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registered").field(self.get_ref()).finish()
+    }
+}
+
+/// The future of [`Registered::readable`] and [`Registered::writable`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Readiness<'a> {
+    direction: &'a Direction,
+    reactor: &'a Reactor,
+    ticket: Option<u64>,
+}
+
+impl Future for Readiness<'_> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.reactor.is_closed() {
+            return Poll::Ready(Err(runtime_gone()));
+        }
+        if self.direction.is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let this = &mut *self;
+        this.direction.wait_with(&mut this.ticket, cx.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Readiness<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.direction.forget(ticket);
+        }
+    }
+}
+
+impl fmt::Debug for Readiness<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readiness").field("ready", &self.direction.is_ready()).finish()
+    }
+}

@@ -1,0 +1,337 @@
+//! Connections.
+
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::task::{Context, Poll};
+
+use mio::Interest;
+
+use super::attempt::Attempt;
+use super::registered::{IoHandle, Readiness, Registered};
+
+const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+/// Accepts connections.
+///
+/// ```
+/// use busypoll::io::{TcpListener, TcpStream};
+/// use busypoll::{Runtime, spawn_boxed};
+///
+/// let mut runtime = Runtime::new()?;
+/// runtime.block_on(async {
+///     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap())?;
+///     let addr = listener.local_addr()?;
+///     let server = spawn_boxed(async move {
+///         let (stream, _peer) = listener.accept().await?;
+///         stream.write_all(b"hello").await
+///     });
+///     let mut greeting = [0; 5];
+///     TcpStream::connect(addr).await?.read_exact(&mut greeting).await?;
+///     assert_eq!(&greeting, b"hello");
+///     server.await.unwrap()?;
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct TcpListener(Registered<mio::net::TcpListener>);
+
+impl TcpListener {
+    /// Listens on an address. Port 0 lets the system choose one. On Unix the address may be taken again at once after an
+    /// earlier listener closed (`SO_REUSEADDR`).
+    ///
+    /// # Errors
+    /// If the address is taken or not ours, or no descriptor is free.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    pub fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let handle = IoHandle::current();
+        handle.register(mio::net::TcpListener::bind(addr)?, Interest::READABLE).map(Self)
+    }
+
+    /// Takes over a listener of the standard library.
+    ///
+    /// # Errors
+    /// If it cannot be made non-blocking or watched.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
+        let handle = IoHandle::current();
+        listener.set_nonblocking(true)?;
+        handle.register(mio::net::TcpListener::from_std(listener), Interest::READABLE).map(Self)
+    }
+
+    /// The next connection, and who made it.
+    ///
+    /// # Errors
+    /// Those of the system. They concern one connection, or want of descriptors: the listener stays usable. Before a new
+    /// try after the latter, sleep.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, no connection is lost.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = Attempt::reading(&self.0, mio::net::TcpListener::accept).await?;
+        Ok((self.adopt(stream)?, peer))
+    }
+
+    /// Polls for the next connection.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        self.0
+            .poll_read_io(cx, mio::net::TcpListener::accept)
+            .map(|accepted| accepted.and_then(|(stream, peer)| Ok((self.adopt(stream)?, peer))))
+    }
+
+    /// The connection belongs to the runtime of its listener.
+    fn adopt(&self, stream: mio::net::TcpStream) -> io::Result<TcpStream> {
+        self.0.handle().register(stream, BOTH).map(TcpStream)
+    }
+
+    /// The address it listens on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.get_ref().local_addr()
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("local_addr", &self.local_addr().ok()).finish()
+    }
+}
+
+/// A connection.
+pub struct TcpStream(Registered<mio::net::TcpStream>);
+
+impl TcpStream {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// If nobody listens there, it cannot be reached, or no descriptor is free.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the attempt is given up.
+    pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
+        let handle = IoHandle::current();
+        let stream = Self(handle.register(mio::net::TcpStream::connect(addr)?, BOTH)?);
+        Attempt::writing(&stream.0, |stream: &mio::net::TcpStream| {
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
+            match stream.peer_addr() {
+                Ok(_) => Ok(()),
+                // Under way still: an event will tell.
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
+                Err(error) => Err(error),
+            }
+        })
+        .await?;
+        Ok(stream)
+    }
+
+    /// Takes over a connected stream of the standard library.
+    ///
+    /// # Errors
+    /// If it cannot be made non-blocking or watched.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        let handle = IoHandle::current();
+        stream.set_nonblocking(true)?;
+        handle.register(mio::net::TcpStream::from_std(stream), BOTH).map(Self)
+    }
+
+    /// Reads what is there, up to the buffer's size; 0 bytes mean that the other side has ended, or an empty buffer.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has read nothing.
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Attempt::reading(&self.0, |mut stream: &mio::net::TcpStream| stream.read(buf)).await
+    }
+
+    /// Reads without taking: the next read gives the same bytes.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Attempt::reading(&self.0, |stream: &mio::net::TcpStream| stream.peek(buf)).await
+    }
+
+    /// Reads until the buffer is full.
+    ///
+    /// # Errors
+    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other side ends before.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it may have read a part, which is lost with the count.
+    pub async fn read_exact(&self, buf: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match self.read(&mut buf[filled..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                more => filled += more,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what there is room for; returns how much that was.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has written nothing.
+    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        Attempt::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write(buf)).await
+    }
+
+    /// Writes several buffers in one call, what there is room for.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has written nothing.
+    pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        Attempt::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs)).await
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if it takes nothing more.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it may have written a part.
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.write(buf).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => buf = &buf[written..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there now.
+    ///
+    /// # Errors
+    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.try_io(Interest::READABLE, |mut stream| stream.read(buf))
+    }
+
+    /// Writes what there is room for now.
+    ///
+    /// # Errors
+    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.0.try_io(Interest::WRITABLE, |mut stream| stream.write(buf))
+    }
+
+    /// Waits until a read may succeed. It still may not.
+    ///
+    /// # Errors
+    /// If the runtime is gone.
+    pub fn readable(&self) -> Readiness<'_> {
+        self.0.readable()
+    }
+
+    /// Waits until a write may succeed. It still may not.
+    ///
+    /// # Errors
+    /// If the runtime is gone.
+    pub fn writable(&self) -> Readiness<'_> {
+        self.0.writable()
+    }
+
+    /// Polls a read into `buf`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_read_io(cx, |mut stream| stream.read(buf))
+    }
+
+    /// Polls a write from `buf`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_write_io(cx, |mut stream| stream.write(buf))
+    }
+
+    /// Polls a write from several buffers.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn poll_write_vectored(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.0.poll_write_io(cx, |mut stream| stream.write_vectored(bufs))
+    }
+
+    /// Ends one direction, or both: the other side then reads 0 bytes.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.get_ref().shutdown(how)
+    }
+
+    /// Our end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.get_ref().local_addr()
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.get_ref().peer_addr()
+    }
+
+    /// Whether small writes are sent at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.0.get_ref().nodelay()
+    }
+
+    /// Has small writes sent at once, not gathered. What waits for its microsecond wants this.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.0.get_ref().set_nodelay(nodelay)
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("local_addr", &self.local_addr().ok())
+            .field("peer_addr", &self.peer_addr().ok())
+            .finish()
+    }
+}

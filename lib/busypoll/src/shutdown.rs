@@ -1,0 +1,181 @@
+//! Ending in order: the signal to do so, and the wait for what still runs.
+
+use std::fmt;
+use std::panic::Location;
+
+/// What [`Runtime::drain`](crate::Runtime::drain) left behind when its time was up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// How many tasks ended meanwhile.
+    pub finished: usize,
+    /// Where each task was spawned that has not ended. They live on: in the next `block_on`, or until the runtime is
+    /// dropped.
+    pub unfinished: Vec<&'static Location<'static>>,
+}
+
+impl Drained {
+    /// Whether every task ended.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+}
+
+impl fmt::Display for Drained {
+    /// One line: how many ended, and where those were spawned that did not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tasks ended", self.finished)?;
+        for (i, location) in self.unfinished.iter().enumerate() {
+            f.write_str(if i == 0 { "; not: " } else { ", " })?;
+            write!(f, "{location}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(unix, feature = "signal"))]
+pub use unix::ShutdownSignal;
+
+#[cfg(all(unix, feature = "signal"))]
+mod unix {
+    use std::future::Future;
+    use std::io::{self, Read};
+    use std::os::unix::net::UnixStream as StdStream;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::task::{Context, Poll};
+
+    use mio::Interest;
+    use mio::net::UnixStream;
+    use signal_hook::SigId;
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::{flag, low_level};
+
+    use crate::io::{IoHandle, Registered};
+
+    const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+
+    /// How many instances there are, and, once the handlers are installed, whether a signal ends the process: while
+    /// there is no instance, and after the first signal.
+    #[derive(Debug)]
+    struct Process {
+        instances: usize,
+        fatal: Option<Arc<AtomicBool>>,
+    }
+
+    static PROCESS: Mutex<Process> = Mutex::new(Process { instances: 0, fatal: None });
+
+    /// One instance more. The handlers run in the order of their registration: a signal is fatal by what was before it.
+    fn enter() -> io::Result<()> {
+        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        match &process.fatal {
+            Some(fatal) => {
+                if process.instances == 0 {
+                    fatal.store(false, Ordering::SeqCst);
+                }
+            }
+            None => {
+                let fatal = Arc::new(AtomicBool::new(false));
+                for signal in SIGNALS {
+                    flag::register_conditional_default(signal, Arc::clone(&fatal))?;
+                    flag::register(signal, Arc::clone(&fatal))?;
+                }
+                process.fatal = Some(fatal);
+            }
+        }
+        process.instances += 1;
+        Ok(())
+    }
+
+    fn leave() {
+        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        process.instances -= 1;
+        if process.instances == 0
+            && let Some(fatal) = &process.fatal
+        {
+            fatal.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Completes when the process is asked to end: by Ctrl-C (`SIGINT`) or `SIGTERM`. From then on it stays complete.
+    ///
+    /// The signal after the first ends the process at once, as if nobody had asked for it, so that a shutdown that hangs
+    /// can be interrupted. With no instance left, a signal does the same. Other handlers installed through the crate
+    /// `signal-hook` run as well.
+    ///
+    /// ```no_run
+    /// use busypoll::{CancellationToken, Runtime, ShutdownSignal};
+    /// use std::time::Duration;
+    ///
+    /// let mut runtime = Runtime::new()?;
+    /// let token = CancellationToken::new();
+    /// // … tasks that stop once `token` is cancelled …
+    /// runtime.block_on(async { ShutdownSignal::current()?.await })?;
+    /// token.cancel();
+    /// let drained = runtime.drain(Duration::from_secs(5));
+    /// if !drained.is_complete() {
+    ///     eprintln!("{drained}");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Platform notes
+    /// Unix only, with feature `signal`.
+    #[must_use = "futures do nothing unless polled"]
+    #[derive(Debug)]
+    pub struct ShutdownSignal {
+        pipe: Registered<UnixStream>,
+        handlers: Vec<SigId>,
+        received: bool,
+    }
+
+    impl ShutdownSignal {
+        /// Takes over Ctrl-C and `SIGTERM` for the runtime of this thread.
+        ///
+        /// # Errors
+        /// If no descriptor is free, or the system refuses the handler.
+        ///
+        /// # Panics
+        /// Outside [`block_on`](crate::Runtime::block_on).
+        pub fn current() -> io::Result<Self> {
+            let handle = IoHandle::current();
+            let (read, write) = StdStream::pair()?;
+            read.set_nonblocking(true)?;
+            let pipe = handle.register(UnixStream::from_std(read), Interest::READABLE)?;
+            enter()?;
+            // From here on the destructor leaves.
+            let mut this = Self { pipe, handlers: Vec::new(), received: false };
+            for signal in SIGNALS {
+                this.handlers.push(low_level::pipe::register(signal, write.try_clone()?)?);
+            }
+            Ok(this)
+        }
+    }
+
+    impl Future for ShutdownSignal {
+        /// An error only if the runtime it was made in is gone.
+        type Output = io::Result<()>;
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            if self.received {
+                return Poll::Ready(Ok(()));
+            }
+            let read = self.pipe.poll_read_io(cx, |mut pipe| pipe.read(&mut [0; 1]));
+            if matches!(read, Poll::Ready(Ok(_))) {
+                self.received = true;
+            }
+            read.map(|result| result.map(drop))
+        }
+    }
+
+    impl Drop for ShutdownSignal {
+        fn drop(&mut self) {
+            for handler in self.handlers.drain(..) {
+                low_level::unregister(handler);
+            }
+            leave();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Running out of file descriptors, in a process of its own.
+#![cfg(all(unix, feature = "net"))]
+mod common;
+
+use std::time::Duration;
+
+use busypoll::io::{TcpListener, TcpStream, UdpSocket};
+use busypoll::{Runtime, spawn_boxed, time};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+}
+
+/// Takes every descriptor there is.
+fn take_all() -> Vec<std::fs::File> {
+    std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
+}
+
+mod own_process {
+    #[test]
+    fn out_of_descriptors_is_an_error_and_the_listener_stays_usable() {
+        let test = "own_process::out_of_descriptors_is_an_error_and_the_listener_stays_usable";
+        let status = crate::common::in_its_own_process(test, super::without_descriptors);
+        assert!(status.is_none_or(|status| status.success()));
+    }
+}
+
+fn without_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: limit.maximum }).unwrap();
+    let mut runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let addr = listener.local_addr().unwrap();
+        // Its connection waits in the listener's queue.
+        let client = TcpStream::connect(addr).await.unwrap();
+        let mut taken = take_all();
+
+        for _ in 0..1_000 {
+            // More than enough to show that a caller who does not sleep starves nobody.
+            let error = listener.accept().await.unwrap_err();
+            assert!(is_out_of_descriptors(&error), "{error}");
+        }
+        assert!(is_out_of_descriptors(&TcpStream::connect(addr).await.unwrap_err()));
+        assert!(is_out_of_descriptors(&UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap_err()));
+        assert!(is_out_of_descriptors(&Runtime::new().unwrap_err()));
+
+        // Tasks, timers, and the connections there are do not care.
+        let accepting = spawn_boxed(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => break stream,
+                    Err(error) => assert!(is_out_of_descriptors(&error), "{error}"),
+                }
+                time::sleep(Duration::from_micros(200)).await;
+            }
+        });
+        time::sleep(Duration::from_millis(2)).await;
+        assert!(!accepting.is_finished());
+
+        taken.pop();
+        let accepted = accepting.await.unwrap();
+        client.write_all(b"here").await.unwrap();
+        let mut got = [0; 4];
+        accepted.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"here");
+    });
+}

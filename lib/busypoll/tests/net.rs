@@ -1,0 +1,388 @@
+//! Sockets: everything arrives, whoever waits is woken, nothing stays registered.
+#![cfg(feature = "net")]
+#![allow(clippy::disallowed_methods, reason = "another thread acts while the runtime is idle")]
+mod common;
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use busypoll::io::{IoHandle, TcpListener, TcpStream, UdpSocket};
+use busypoll::{Runtime, spawn_boxed, time, yield_now};
+use common::in_every_mode;
+
+fn anywhere() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(anywhere()).unwrap();
+    let connecting = spawn_boxed(TcpStream::connect(listener.local_addr().unwrap()));
+    let (accepted, peer) = listener.accept().await.unwrap();
+    let connected = connecting.await.unwrap().unwrap();
+    assert_eq!(connected.local_addr().unwrap(), peer);
+    assert_eq!(connected.peer_addr().unwrap(), accepted.local_addr().unwrap());
+    (accepted, connected)
+}
+
+#[test]
+fn many_connections_echo_what_they_are_sent() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let listener = TcpListener::bind(anywhere()).unwrap();
+            let addr = listener.local_addr().unwrap();
+            let server = spawn_boxed(async move {
+                for _ in 0..20 {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    drop(spawn_boxed(async move {
+                        let mut buf = [0; 512];
+                        loop {
+                            match stream.read(&mut buf).await.unwrap() {
+                                0 => break,
+                                n => stream.write_all(&buf[..n]).await.unwrap(),
+                            }
+                        }
+                    }));
+                }
+            });
+            let clients: Vec<_> = (0..20_u8)
+                .map(|id| {
+                    spawn_boxed(async move {
+                        let stream = TcpStream::connect(addr).await.unwrap();
+                        stream.set_nodelay(true).unwrap();
+                        for round in 0..50_u8 {
+                            let sent = [id, round, id ^ round];
+                            stream.write_all(&sent).await.unwrap();
+                            let mut got = [0; 3];
+                            stream.read_exact(&mut got).await.unwrap();
+                            assert_eq!(got, sent);
+                        }
+                    })
+                })
+                .collect();
+            for client in clients {
+                client.await.unwrap();
+            }
+            server.await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn more_than_the_kernel_buffers_arrives_whole() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            const SIZE: usize = 8 << 20;
+            let (reader, writer) = pair().await;
+            let sending = spawn_boxed(async move {
+                let data: Vec<u8> = (0..SIZE).map(|i| (i % 251) as u8).collect();
+                writer.write_all(&data).await.unwrap();
+                writer.shutdown(std::net::Shutdown::Write).unwrap();
+                // The stream stays: its end must be seen because of the shutdown.
+                writer
+            });
+            let mut total = 0;
+            let mut buf = vec![0; 64 << 10];
+            loop {
+                let n = reader.read(&mut buf).await.unwrap();
+                if n == 0 {
+                    break;
+                }
+                assert!(buf[..n].iter().enumerate().all(|(i, byte)| *byte == ((total + i) % 251) as u8));
+                total += n;
+            }
+            assert_eq!(total, SIZE);
+            drop(sending.await.unwrap());
+        });
+    });
+}
+
+#[test]
+fn an_idle_runtime_is_woken_by_another_thread_s_socket() {
+    in_every_mode(|runtime| {
+        let listener = std::net::TcpListener::bind(anywhere()).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(10));
+                stream.write_all(b"x").unwrap();
+            }
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).unwrap();
+            rest
+        });
+        runtime.block_on(async {
+            let stream = TcpStream::connect(addr).await.unwrap();
+            for _ in 0..3 {
+                let mut byte = [0];
+                assert_eq!(stream.peek(&mut byte).await.unwrap(), 1);
+                stream.read_exact(&mut byte).await.unwrap();
+            }
+            stream.write_all(b"bye").await.unwrap();
+        });
+        assert_eq!(thread.join().unwrap(), b"bye");
+    });
+}
+
+#[test]
+fn a_timer_is_kept_while_a_socket_waits_and_the_other_way_round() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, other) = pair().await;
+            let mut byte = [0];
+            for _ in 0..20 {
+                let waited = time::timeout(Duration::from_micros(700), one.read(&mut byte)).await;
+                assert!(waited.is_err(), "there was nothing to read");
+            }
+            // The reads given up have taken nothing.
+            other.write_all(b"a").await.unwrap();
+            let read = time::timeout(Duration::from_secs(30), one.read(&mut byte)).await.unwrap();
+            assert_eq!((read.unwrap(), byte), (1, *b"a"));
+        });
+    });
+}
+
+#[test]
+fn nobody_listens_is_an_error() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let addr = TcpListener::bind(anywhere()).unwrap().local_addr().unwrap();
+            let error = TcpStream::connect(addr).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        });
+    });
+}
+
+#[test]
+fn two_tasks_use_one_stream_each_its_direction() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, other) = pair().await;
+            let (one, other) = (Rc::new(one), Rc::new(other));
+            let tasks = [(&one, 1), (&other, 2)].map(|(stream, mark)| {
+                let (reads, writes) = (Rc::clone(stream), Rc::clone(stream));
+                let reader = spawn_boxed(async move {
+                    let mut buf = vec![0; 1 << 20];
+                    reads.read_exact(&mut buf).await.unwrap();
+                    assert!(buf.iter().all(|byte| *byte == 3 - mark));
+                });
+                let writer = spawn_boxed(async move { writes.write_all(&vec![mark; 1 << 20]).await.unwrap() });
+                [reader, writer]
+            });
+            for task in tasks.into_iter().flatten() {
+                task.await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn all_tasks_that_wait_for_one_socket_are_woken() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let socket = Rc::new(UdpSocket::bind(anywhere()).unwrap());
+            let addr = socket.local_addr().unwrap();
+            let tasks: Vec<_> = (0..5)
+                .map(|_| {
+                    let socket = Rc::clone(&socket);
+                    spawn_boxed(async move { socket.recv_from(&mut [0; 8]).await.unwrap().0 })
+                })
+                .collect();
+            yield_now().await;
+            let sender = UdpSocket::bind(anywhere()).unwrap();
+            for _ in 0..5 {
+                assert_eq!(sender.send_to(b"four", addr).await.unwrap(), 4);
+            }
+            for task in tasks {
+                assert_eq!(task.await.unwrap(), 4);
+            }
+        });
+    });
+}
+
+#[test]
+fn datagrams_keep_their_bounds() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (a, b) = (UdpSocket::bind(anywhere()).unwrap(), UdpSocket::bind(anywhere()).unwrap());
+            a.connect(b.local_addr().unwrap()).unwrap();
+            b.connect(a.local_addr().unwrap()).unwrap();
+            assert_eq!(b.try_recv(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            let echo = spawn_boxed(async move {
+                let mut buf = [0; 64];
+                for _ in 0..100 {
+                    let n = b.recv(&mut buf).await.unwrap();
+                    b.send(&buf[..n]).await.unwrap();
+                }
+            });
+            for size in 0..100 {
+                let sent = vec![7; size % 64];
+                assert_eq!(a.send(&sent).await.unwrap(), sent.len());
+                let mut buf = [0; 64];
+                let n = a.recv(&mut buf).await.unwrap();
+                assert_eq!(buf[..n], sent[..]);
+            }
+            echo.await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_dropped_socket_is_registered_no_more() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let handle = IoHandle::current();
+            assert_eq!(handle.registered(), 0);
+            for _ in 0..100 {
+                let (one, other) = pair().await;
+                assert_eq!(handle.registered(), 2);
+                let waits = spawn_boxed(async move { one.read(&mut [0; 1]).await });
+                yield_now().await;
+                waits.abort();
+                yield_now().await;
+                yield_now().await;
+                assert_eq!(handle.registered(), 1);
+                drop(other);
+                assert_eq!(handle.registered(), 0);
+            }
+        });
+    });
+}
+
+#[test]
+fn outside_a_runtime_constructors_panic() {
+    let refused = |what: fn()| std::panic::catch_unwind(what).is_err();
+    assert!(refused(|| drop(TcpListener::bind(anywhere()))));
+    assert!(refused(|| drop(UdpSocket::bind(anywhere()))));
+    assert!(refused(|| drop(IoHandle::current())));
+}
+
+#[test]
+fn a_socket_outlives_its_runtime() {
+    let mut first = Runtime::new().unwrap();
+    let (one, other) = first.block_on(pair());
+    // Waits in a task of the first runtime when that goes: dropped with it.
+    let stream = Rc::new(one);
+    let waiting = Rc::clone(&stream);
+    drop(first.spawn_boxed(async move { waiting.read(&mut [0; 1]).await }));
+    first.block_on(yield_now());
+    drop(first);
+    let mut second = Runtime::new().unwrap();
+    second.block_on(async {
+        let mut byte = [0];
+        let error = stream.read(&mut byte).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        assert_eq!(stream.readable().await.unwrap_err().kind(), ErrorKind::NotConnected);
+        // What needs no waiting goes on.
+        assert_eq!(other.write(b"z").await.unwrap(), 1);
+        while stream.try_read(&mut byte).is_err() {
+            yield_now().await;
+        }
+        assert_eq!(byte, *b"z");
+    });
+}
+
+#[test]
+fn who_waits_elsewhere_learns_that_the_runtime_went() {
+    // A socket of one runtime, awaited in another one of the same thread.
+    let mut first = Runtime::new().unwrap();
+    let (one, _other) = first.block_on(pair());
+    let mut second = Runtime::new().unwrap();
+    let task = second.spawn_boxed(async move { one.read(&mut [0; 1]).await.map_err(|e| e.kind()) });
+    second.block_on(yield_now());
+    second.block_on(yield_now());
+    assert!(!task.is_finished());
+    drop(first);
+    assert_eq!(second.block_on(task).unwrap(), Err(ErrorKind::NotConnected));
+}
+
+#[test]
+fn a_peer_that_never_stops_does_not_keep_others_from_running() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let socket = UdpSocket::bind(anywhere()).unwrap();
+            let addr = socket.local_addr().unwrap();
+            let turns = Rc::new(Cell::new(0_u32));
+            let counter = Rc::clone(&turns);
+            let other = spawn_boxed(async move {
+                loop {
+                    counter.set(counter.get() + 1);
+                    yield_now().await;
+                }
+            });
+            // Each of these is ready at once: without a bound, no other task would run in between.
+            for _ in 0..500 {
+                socket.send_to(b"x", addr).await.unwrap();
+                socket.recv_from(&mut [0; 1]).await.unwrap();
+            }
+            assert!(turns.get() >= 7, "{} turns of the other task within 1,000 operations", turns.get());
+            other.abort();
+        });
+    });
+}
+
+#[test]
+fn events_are_looked_at_every_so_many_turns() {
+    const EVERY: u32 = 500;
+    let mut runtime = Runtime::builder().io_every_turns(EVERY).build().unwrap();
+    runtime.block_on(async {
+        let socket = UdpSocket::bind(anywhere()).unwrap();
+        let sender = UdpSocket::bind(anywhere()).unwrap();
+        let addr = socket.local_addr().unwrap();
+        let received = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&received);
+        let task = spawn_boxed(async move {
+            loop {
+                socket.recv_from(&mut [0; 1]).await.unwrap();
+                counted.set(counted.get() + 1);
+            }
+        });
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        let mut longest = 0;
+        for round in 0..20 {
+            sender.send_to(b"x", addr).await.unwrap();
+            let mut turns = 0;
+            // The root is polled once in each turn.
+            poll_fn(|cx| {
+                if received.get() > round {
+                    return Poll::Ready(());
+                }
+                turns += 1;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+            assert!(turns <= EVERY + 2, "{turns} turns");
+            longest = longest.max(turns);
+        }
+        assert!(longest > EVERY / 4, "events were looked at after {longest} turns already");
+        task.abort();
+    });
+}
+
+#[test]
+fn events_of_one_look_share_their_time() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let before = std::time::Instant::now();
+            assert_eq!(IoHandle::current().event_time(), None);
+            let (one, other) = pair().await;
+            let task = spawn_boxed(async move {
+                one.read(&mut [0; 1]).await.unwrap();
+                IoHandle::current().event_time().unwrap()
+            });
+            yield_now().await;
+            let sent = std::time::Instant::now();
+            other.write_all(b"x").await.unwrap();
+            let stamped = task.await.unwrap();
+            assert!(stamped >= sent && sent >= before && stamped <= std::time::Instant::now());
+        });
+    });
+}

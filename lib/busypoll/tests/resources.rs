@@ -1,0 +1,96 @@
+//! Typed resources: one of each type, reached from tasks, gone when replaced.
+mod common;
+
+use std::rc::Rc;
+
+use busypoll::{Resources, spawn_boxed, yield_now};
+use common::in_every_mode;
+
+#[derive(Debug, PartialEq)]
+struct Count(u32);
+struct Name(&'static str);
+
+#[test]
+fn tasks_share_one_value_of_each_type() {
+    in_every_mode(|runtime| {
+        runtime.resources().insert(Count(0));
+        runtime.resources().insert(Name("here"));
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..10)
+                .map(|_| {
+                    spawn_boxed(async {
+                        let resources = Resources::current();
+                        for _ in 0..10 {
+                            resources.with_mut(|count: &mut Count| count.0 += 1);
+                            yield_now().await;
+                        }
+                        resources.with(|name: &Name| name.0)
+                    })
+                })
+                .collect();
+            for task in tasks {
+                assert_eq!(task.await.unwrap(), "here");
+            }
+        });
+        assert_eq!(runtime.resources().with(|count: &Count| count.0), 100);
+    });
+}
+
+#[test]
+fn a_runtime_needs_none() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            assert!(!Resources::current().contains::<Count>());
+            assert!(Resources::current().get::<Count>().is_none());
+            // Also from inside, seen from outside.
+            Resources::current().insert(Count(3));
+        });
+        assert_eq!(runtime.resources().with(|count: &Count| count.0), 3);
+    });
+}
+
+#[test]
+fn they_work_without_a_runtime() {
+    let resources = Resources::new();
+    resources.insert(Count(1));
+    let kept = resources.get::<Count>().unwrap();
+    resources.insert(Count(2));
+    assert_eq!(*kept.borrow(), Count(1), "what was given out stays what it was");
+    assert_eq!(resources.clone().with(|count: &Count| count.0), 2);
+    assert!(resources.remove::<Count>() && !resources.remove::<Count>());
+}
+
+#[test]
+fn one_inside_another_of_another_type() {
+    let resources = Resources::new();
+    resources.insert(Count(1));
+    resources.insert(Name("x"));
+    let both = resources.with_mut(|count: &mut Count| {
+        count.0 += 1;
+        resources.with(|name: &Name| (count.0, name.0))
+    });
+    assert_eq!(both, (2, "x"));
+}
+
+#[test]
+fn replaced_and_left_values_are_dropped() {
+    let alive = Rc::new(());
+    let resources = Resources::new();
+    resources.insert(Rc::clone(&alive));
+    resources.insert(Rc::clone(&alive));
+    assert_eq!(Rc::strong_count(&alive), 2);
+    drop(resources);
+    assert_eq!(Rc::strong_count(&alive), 1);
+}
+
+#[test]
+#[should_panic(expected = "no resource of type `resources::Count`")]
+fn a_missing_value_is_named() {
+    Resources::new().with(|count: &Count| count.0);
+}
+
+#[test]
+#[should_panic(expected = "inside `block_on`")]
+fn current_panics_outside() {
+    drop(Resources::current());
+}

@@ -1,0 +1,454 @@
+//! How two measured subjects differ: the file `osjitter.comparison/1`, and the statistics behind it.
+//!
+//! As in the [gate](crate::gate), a round gives one value a percentile, a stall counted once, and what is compared are
+//! the values of rounds: as a ratio, of their logarithms, and as a difference, of the times themselves.
+//!
+//! - Two subjects of one run ran in the same rounds. The rounds pair them, and what the machine did in a round meets
+//!   both: the estimate is that of Hodges and Lehmann over pairs, with the interval of the signed-rank test.
+//! - Two runs have no rounds in common. The estimate is the Hodges-Lehmann shift of two samples, with the interval of
+//!   the Mann-Whitney test ([`stats::shift`](crate::stats::shift)). It knows how the rounds of a run differ among
+//!   themselves, and not how one run differs from the next; where both runs measured the control `nanosleep`, each side
+//!   is therefore compared beside it, too, which takes out most of what the machine did in the meantime.
+//!
+//! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs, chosen by the sum of both
+//! sides so that the choice favours neither. Every interval is a 95 % interval by itself: of twenty where nothing
+//! differs, one is expected to exclude 1.
+
+mod quantiles;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::{Difference, EnvironmentKey};
+use crate::report::{Report, Subject, Tool, Warning};
+use crate::stats::bootstrap::MIN_ROUNDS;
+use crate::stats::shift::{self, Interval95};
+use rounds::{QUANTILES, RoundValues, Rounds, ln};
+
+/// Value of [`Comparison::schema`] that this version writes and reads.
+pub const SCHEMA: &str = "osjitter.comparison/1";
+/// The subject that stands for what the machine could give just then.
+pub const CONTROL: &str = "nanosleep";
+
+macro_rules! model {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+    )*};
+}
+
+model! {
+    /// One comparison of B against A.
+    pub struct Comparison {
+        /// Always [`SCHEMA`].
+        pub schema: String,
+        /// The program that wrote it.
+        pub tool: Tool,
+        /// Where side A comes from.
+        pub a: Origin,
+        /// Where side B comes from.
+        pub b: Origin,
+        /// What keeps the two from being comparable. Not empty only where that was overridden: the numbers then also
+        /// hold the difference of these.
+        pub forced: Vec<Difference>,
+        /// One entry for each pair of subjects.
+        pub subjects: Vec<Compared>,
+        /// What a reader should know before trusting it.
+        pub warnings: Vec<Warning>,
+    }
+
+    /// A report.
+    pub struct Origin {
+        /// The file, as it was named.
+        pub file: String,
+        /// Start of its run, RFC 3339, UTC.
+        pub started_utc: String,
+        /// Its run was interrupted.
+        pub partial: bool,
+        /// The program that wrote it.
+        pub tool: Tool,
+    }
+
+    /// Two subjects, compared.
+    pub struct Compared {
+        /// The subject compared against.
+        pub a: Side,
+        /// The subject that is judged.
+        pub b: Side,
+        /// How.
+        pub method: Method,
+        /// One entry for each percentile that the rounds of both carry.
+        pub percentiles: Vec<Percentile>,
+        /// The whole range of quantiles, of all ticks together.
+        pub quantiles: Option<Quantiles>,
+    }
+
+    /// A subject, and what it met while it was measured.
+    pub struct Side {
+        /// Its id in its report.
+        pub id: String,
+        /// Its name.
+        pub name: String,
+        /// Nominal period.
+        pub period_ns: u64,
+        /// Rounds with a value.
+        pub rounds: u64,
+        /// Share of its ticks that belonged to a stall already counted; null where the report keeps no samples.
+        pub same_stall_share: Option<f64>,
+        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
+        pub steal_share: Option<f64>,
+    }
+
+    /// One percentile of a round, compared.
+    pub struct Percentile {
+        /// `p50`, `p90`, `p99` or `p99_9`.
+        pub name: String,
+        /// Over all rounds.
+        pub all: Estimate,
+        /// Over the quieter half of the pairs; only for the tail percentiles of subjects in the same rounds.
+        pub quiet_half: Option<Estimate>,
+        /// Of what each side has beyond the control of its own run; only for two runs that both measured it.
+        pub beside_control: Option<Estimate>,
+    }
+
+    /// B against A.
+    pub struct Estimate {
+        /// Median over the rounds of side A; beside a control, of its excess over the control.
+        pub a_ns: i64,
+        /// The same of side B.
+        pub b_ns: i64,
+        /// B as a multiple of A; beside a control, the ratio to the control as a multiple of that of A.
+        pub ratio: f64,
+        /// Its 95 % interval; null below 10 rounds.
+        pub ratio_ci95: Option<[f64; 2]>,
+        /// B minus A.
+        pub difference_ns: i64,
+        /// Its 95 % interval; null below 10 rounds.
+        pub difference_ns_ci95: Option<[i64; 2]>,
+        /// Rounds of side A it is of.
+        pub rounds_a: u64,
+        /// Rounds of side B it is of.
+        pub rounds_b: u64,
+        /// Whether the interval is of the exact distribution; otherwise of its normal approximation, for many rounds.
+        pub exact: bool,
+        /// What the interval of the ratio says.
+        pub finding: Finding,
+    }
+
+    /// The quantiles of all ticks of B against those of A.
+    pub struct Quantiles {
+        /// Ticks of side A.
+        pub ticks_a: u64,
+        /// Ticks of side B.
+        pub ticks_b: u64,
+        /// Resamples behind the band; 0 where there is none.
+        pub resamples: u64,
+        /// In ascending order, evenly spaced in nines.
+        pub points: Vec<Quantile>,
+    }
+
+    /// One quantile.
+    pub struct Quantile {
+        /// From 0 to 1.
+        pub quantile: f64,
+        /// Of side A.
+        pub a_ns: i64,
+        /// Of side B.
+        pub b_ns: i64,
+        /// B as a multiple of A.
+        pub ratio: f64,
+        /// Pointwise 95 % band over resampled rounds; null where the ticks do not carry it.
+        pub ratio_ci95: Option<[f64; 2]>,
+    }
+}
+
+/// How two subjects were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Paired by round: Hodges-Lehmann over pairs, interval of Wilcoxon's signed-rank test.
+    PairedByRound,
+    /// Two runs: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney test.
+    TwoRuns,
+}
+
+/// What an interval says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// It holds 1: no difference is shown, which does not show that there is none.
+    NoDifferenceShown,
+    /// B is later than A.
+    Later,
+    /// B is less late than A.
+    Earlier,
+    /// There are too few rounds for an interval.
+    TooFewRounds,
+}
+
+/// A subject of a report.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// The subject, one of the report's.
+    pub subject: &'a Subject,
+}
+
+/// Whether two reports are of one run, so that their rounds are the same rounds.
+#[must_use]
+pub fn is_same_run(a: &Report, b: &Report) -> bool {
+    (&a.started_utc, a.duration_ns, &a.plan, &a.host) == (&b.started_utc, b.duration_ns, &b.plan, &b.host)
+}
+
+/// What keeps two subjects from being comparable: their environments, and their periods.
+#[must_use]
+pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
+    let mut differences = EnvironmentKey::of_report(a.report).differences(&EnvironmentKey::of_report(b.report));
+    let (x, y) = (a.subject.period_ns, b.subject.period_ns);
+    if x != y {
+        let field = format!("period of {} and {}", a.subject.id, b.subject.id);
+        differences.push(Difference { field, a: format!("{x} ns"), b: format!("{y} ns") });
+    }
+    differences
+}
+
+/// Compares two subjects, whether they are [comparable](differences) or not.
+///
+/// # Errors
+/// A sentence, where one of them has no tick, or they are one and the same.
+pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, String> {
+    let same_run = is_same_run(a.report, b.report);
+    if same_run && a.subject.id == b.subject.id {
+        return Err(format!("{} of one run is compared with itself", a.subject.id));
+    }
+    let rounds = |of: Chosen<'_>| {
+        let rounds = Rounds::of(of.report, of.subject);
+        if rounds.values.is_empty() { Err(format!("{} has no tick", of.subject.id)) } else { Ok(rounds) }
+    };
+    let (of_a, of_b) = (rounds(a)?, rounds(b)?);
+    let sides = (side(a, &of_a), side(b, &of_b));
+    let percentiles = if same_run {
+        paired(&of_a.values, &of_b.values)
+    } else {
+        let controls = control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
+        two_runs(&of_a.values, &of_b.values, controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])))
+    };
+    let method = if same_run { Method::PairedByRound } else { Method::TwoRuns };
+    let quantiles = quantiles::of(a.subject, b.subject, same_run);
+    Ok(Compared { a: sides.0, b: sides.1, method, percentiles, quantiles })
+}
+
+fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
+    Side {
+        id: of.subject.id.clone(),
+        name: of.subject.name.clone(),
+        period_ns: of.subject.period_ns,
+        rounds: rounds.values.len() as u64,
+        same_stall_share: rounds.same_stall_share(),
+        steal_share: of.report.host.cpus_online.and_then(|cpus| rounds.steal_share(cpus)),
+    }
+}
+
+/// The rounds of the control that ran in the same rounds as a subject, which must not be a control itself.
+fn control(of: Chosen<'_>) -> Option<Rounds> {
+    let bare_thread = of.subject.runtime.is_none();
+    let mut of_period = of.report.subjects.iter().filter(|s| s.period_ns == of.subject.period_ns);
+    let control = of_period.find(|s| s.name == CONTROL && s.summary.is_some())?;
+    (!bare_thread).then(|| Rounds::of(of.report, control)).filter(|rounds| !rounds.values.is_empty())
+}
+
+/// Values of two sides by round, one percentile of them, in the rounds that carry it on both.
+fn in_common(a: &[RoundValues], b: &[RoundValues], percentile: usize) -> Vec<[i64; 2]> {
+    let mut others = b.iter().peekable();
+    let pair = |of_a: &RoundValues| {
+        while others.next_if(|of_b| of_b.index < of_a.index).is_some() {}
+        let of_b = others.peek().filter(|of_b| of_b.index == of_a.index)?;
+        Some([of_a.ns[percentile]?, of_b.ns[percentile]?])
+    };
+    a.iter().filter_map(pair).collect()
+}
+
+fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
+    let of = |(i, (name, quantile)): (usize, (&str, f64))| {
+        let pairs = in_common(a, b, i);
+        let mut quiet = pairs.clone();
+        quiet.sort_by(|x, y| (ln(x[0]) + ln(x[1])).total_cmp(&(ln(y[0]) + ln(y[1]))));
+        quiet.truncate(pairs.len().div_ceil(2));
+        let quiet_half = if quantile > 0.95 { of_pairs(&quiet) } else { None };
+        Some(Percentile { name: name.to_owned(), all: of_pairs(&pairs)?, quiet_half, beside_control: None })
+    };
+    QUANTILES.into_iter().enumerate().filter_map(of).collect()
+}
+
+fn of_pairs(pairs: &[[i64; 2]]) -> Option<Estimate> {
+    let each = |of: fn(&[i64; 2]) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
+    let ratio = shift::paired(&each(|p| ln(p[1]) - ln(p[0])))?;
+    let difference = shift::paired(&each(|p| p[1].saturating_sub(p[0]) as f64))?;
+    let (a, b) = (each(|p| p[0] as f64), each(|p| p[1] as f64));
+    Some(estimate(&a, &b, ratio, difference))
+}
+
+fn two_runs(
+    a: &[RoundValues],
+    b: &[RoundValues],
+    controls: Option<(&[RoundValues], &[RoundValues])>,
+) -> Vec<Percentile> {
+    let of = |(i, (name, _)): (usize, (&str, f64))| {
+        let carried = |side: &[RoundValues]| side.iter().filter_map(|v| v.ns[i]).collect::<Vec<i64>>();
+        let logarithms = |side: &[i64]| side.iter().map(|&ns| ln(ns)).collect::<Vec<f64>>();
+        let times = |side: &[i64]| side.iter().map(|&ns| ns as f64).collect::<Vec<f64>>();
+        let (x, y) = (carried(a), carried(b));
+        let all = of_samples([&logarithms(&x), &logarithms(&y)], [&times(&x), &times(&y)])?;
+        let beside_control = controls.and_then(|(control_a, control_b)| {
+            let (x, y) = (in_common(control_a, a, i), in_common(control_b, b, i));
+            let logarithms = |side: &[[i64; 2]]| side.iter().map(|p| ln(p[1]) - ln(p[0])).collect::<Vec<f64>>();
+            let excesses =
+                |side: &[[i64; 2]]| side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>();
+            of_samples([&logarithms(&x), &logarithms(&y)], [&excesses(&x), &excesses(&y)])
+        });
+        Some(Percentile { name: name.to_owned(), all, quiet_half: None, beside_control })
+    };
+    QUANTILES.into_iter().enumerate().filter_map(of).collect()
+}
+
+/// Of logarithms and of times, side A and B of each.
+fn of_samples(logarithms: [&[f64]; 2], times: [&[f64]; 2]) -> Option<Estimate> {
+    let ratio = shift::unpaired(logarithms[0], logarithms[1])?;
+    let difference = shift::unpaired(times[0], times[1])?;
+    Some(estimate(times[0], times[1], ratio, difference))
+}
+
+fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> Estimate {
+    let whole = |ns: f64| ns.round() as i64;
+    let enough = |interval: &Interval95| {
+        a.len().min(b.len()) >= MIN_ROUNDS && interval.shift.lower.is_finite() && interval.shift.upper.is_finite()
+    };
+    let ratio_ci95 = enough(&ratio).then(|| [ratio.shift.lower, ratio.shift.upper].map(|ln| tidy(ln.exp())));
+    let finding = match ratio_ci95 {
+        None => Finding::TooFewRounds,
+        Some([low, _]) if low > 1.0 => Finding::Later,
+        Some([_, high]) if high < 1.0 => Finding::Earlier,
+        Some(_) => Finding::NoDifferenceShown,
+    };
+    Estimate {
+        a_ns: whole(median(a)),
+        b_ns: whole(median(b)),
+        ratio: tidy(ratio.shift.estimate.exp()),
+        ratio_ci95,
+        difference_ns: whole(difference.shift.estimate),
+        difference_ns_ci95: enough(&difference).then(|| [difference.shift.lower, difference.shift.upper].map(whole)),
+        rounds_a: a.len() as u64,
+        rounds_b: b.len() as u64,
+        exact: ratio.exact,
+        finding,
+    }
+}
+
+/// Six digits: more are noise, and these a reader of JSON keeps exactly.
+fn tidy(ratio: f64) -> f64 {
+    format!("{ratio:.5e}").parse().unwrap_or(ratio)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+}
+
+/// What of the two runs, beside their environments, a reader should know.
+#[must_use]
+pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, message: String, hint: &str| {
+        warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
+    };
+    if subjects.iter().any(|s| s.method == Method::TwoRuns) {
+        warn(
+            "two-runs",
+            "The sides were not measured in the same rounds: the intervals tell how rounds differ within a run, not how \
+             one run differs from the next."
+                .to_owned(),
+            "Measure both subjects in one run, or gate the two programs, before acting on a small difference.",
+        );
+    }
+    if subjects.iter().any(|s| s.a.same_stall_share.is_none() || s.b.same_stall_share.is_none()) {
+        warn(
+            "no-samples",
+            "A report keeps no samples: a stall counts with each tick that it made late, and the picture has no band."
+                .to_owned(),
+            "Run without --no-samples.",
+        );
+    }
+    if a.partial || b.partial {
+        warn("partial", "A run was interrupted: its last rounds are missing.".to_owned(), "Run it again.");
+    }
+    let settings = differing_settings(a, b);
+    if !settings.is_empty() {
+        let message = format!("The runs were set up differently: {}.", settings.join("; "));
+        warn("settings-differ", message, "If that is not what is compared, run both alike.");
+    }
+    warnings
+}
+
+/// Settings that one may want to compare, so that they do not stand in the way of it.
+fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
+    let (p, q) = (&a.plan, &b.plan);
+    let told = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let cpu = |plan: &crate::report::Plan| told(plan.cpu.map(|n| n.to_string()));
+    let round = |report: &Report| {
+        let mut lengths: Vec<String> = report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        lengths.join(", ")
+    };
+    let pairs = [
+        ("scheduling class", told(p.sched.clone()), told(q.sched.clone())),
+        ("memory locked", p.mlock.to_string(), q.mlock.to_string()),
+        ("bound to CPU", cpu(p), cpu(q)),
+        ("ticks of a round", round(a), round(b)),
+        ("tool version", a.tool.version.clone(), b.tool.version.clone()),
+    ];
+    pairs.into_iter().filter(|(_, x, y)| x != y).map(|(what, x, y)| format!("{what} {x} against {y}")).collect()
+}
+
+impl Comparison {
+    /// Reads a comparison.
+    ///
+    /// # Errors
+    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let read: Self = serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}"))?;
+        if read.schema == SCHEMA {
+            Ok(read)
+        } else {
+            Err(format!("schema {:?} is not known; this version reads {SCHEMA:?}", read.schema))
+        }
+    }
+
+    /// Writes a comparison; ends with a newline.
+    ///
+    /// # Panics
+    /// Never: the model holds nothing that JSON cannot.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
+    }
+}
+
+/// JSON Schema of the comparison.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Comparison).to_value();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["title"] = SCHEMA.into();
+    schema
+}

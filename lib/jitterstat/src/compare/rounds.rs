@@ -1,0 +1,101 @@
+//! From the rounds of a subject to one value a round and percentile.
+
+use std::collections::BTreeMap;
+
+use crate::report::{Report, Round, Scenario, Subject};
+use crate::stall;
+use crate::stats::quantile::{is_supported, nearest_rank};
+
+/// The percentiles that are compared, as (name, quantile).
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
+/// The 99th percentile of so many ticks is that of a round, although fewer than five lie above it.
+const MIN_TICKS_FOR_P99: usize = 180;
+/// Lateness below this is the clock's grain, and has no meaningful logarithm.
+const RESOLUTION_NS: i64 = 10;
+
+/// What one round of a subject comes to, all of its instances together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundValues {
+    /// Which round.
+    pub(super) index: u64,
+    /// By the order of [`QUANTILES`]; `None` where the round does not carry the percentile.
+    pub(super) ns: [Option<i64>; QUANTILES.len()],
+    /// Ticks that have a lateness.
+    pub(super) ticks: u64,
+    /// Of those, the ones that belong to a stall already counted.
+    pub(super) same_stall: u64,
+    /// Time that the hypervisor took from all CPUs.
+    steal_ns: Option<u64>,
+    /// Time from the round's first deadline to the one after its last.
+    length_ns: u64,
+}
+
+/// All rounds of a subject.
+#[derive(Clone, Debug)]
+pub(super) struct Rounds {
+    /// In the order of their index.
+    pub(super) values: Vec<RoundValues>,
+    /// Whether the report kept the samples: without them a stall counts with each of its ticks.
+    pub(super) samples: bool,
+}
+
+impl Rounds {
+    /// Takes every round but those with less than half of the ticks of a full one: remainders, and what an interrupt cut
+    /// short.
+    pub(super) fn of(report: &Report, subject: &Subject) -> Self {
+        let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
+        let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
+        let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
+        for round in &subject.rounds {
+            parts.entry(round.index).or_default().push(round);
+        }
+        let mut values: Vec<RoundValues> =
+            parts.values().map(|parts| values(parts, subject, scenario, samples)).collect();
+        let full = values.iter().map(|v| v.ticks).max().unwrap_or(0);
+        values.retain(|v| v.ticks > 0 && v.ticks >= full / 2);
+        Self { values, samples }
+    }
+
+    /// Share of the ticks that belong to a stall already counted; `None` where the samples do not tell.
+    pub(super) fn same_stall_share(&self) -> Option<f64> {
+        let sum = |of: fn(&RoundValues) -> u64| self.values.iter().map(of).sum::<u64>() as f64;
+        self.samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
+    }
+
+    /// Share of the time of all CPUs that the hypervisor took during the rounds.
+    pub(super) fn steal_share(&self, cpus: u64) -> Option<f64> {
+        let stolen = self.values.iter().map(|v| v.steal_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+        let length: f64 = self.values.iter().map(|v| v.length_ns as f64).sum();
+        (length > 0.0).then(|| stolen / (length * cpus.max(1) as f64))
+    }
+}
+
+fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samples: bool) -> RoundValues {
+    let first = parts[0];
+    let summary = parts.iter().find_map(|r| r.summary.as_ref());
+    let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
+    let asked = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
+    let length_ns = asked.saturating_add(scenario.map_or(0, |s| s.warmup_ticks)).saturating_mul(subject.period_ns);
+    let common = RoundValues { index: first.index, steal_ns, length_ns, ..RoundValues::default() };
+    if !samples {
+        let Some(summary) = summary else { return common };
+        let d = &summary.lateness_ns;
+        let ticks = summary.ticks.saturating_sub(summary.skipped);
+        return RoundValues { ns: [d.p50, d.p90, d.p99, d.p99_9], ticks, ..common };
+    }
+    let mut kept: Vec<i64> = Vec::new();
+    for part in parts {
+        let ticks = part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
+        kept.extend(stall::counted_once(ticks, subject.period_ns));
+    }
+    kept.sort_unstable();
+    let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
+    let carries = |q: f64| is_supported(kept.len(), q) || (q <= 0.99 && kept.len() >= MIN_TICKS_FOR_P99);
+    let ns = QUANTILES.map(|(_, q)| nearest_rank(&kept, q).filter(|_| carries(q)));
+    RoundValues { ns, ticks, same_stall: ticks - kept.len() as u64, ..common }
+}
+
+/// The logarithm that ratios are made of.
+pub(super) fn ln(ns: i64) -> f64 {
+    (ns.max(RESOLUTION_NS) as f64).ln()
+}

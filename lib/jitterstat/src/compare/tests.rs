@@ -1,0 +1,260 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::report;
+use crate::stats::random::SplitMix64;
+
+const PERIOD_NS: u64 = 500_000;
+const TICKS: usize = 200;
+
+/// A machine whose level wanders from round to round, and the rounds it would give.
+struct Machine {
+    random: SplitMix64,
+    level: f64,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Self {
+        Self { random: SplitMix64::new(seed), level: 0.0 }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One round of a subject that is late by `median_ns` on a quiet machine.
+    fn round(&mut self, median_ns: f64) -> Vec<i64> {
+        (0..TICKS)
+            .map(|_| {
+                let noise = self.uniform() + self.uniform() - self.uniform() - self.uniform();
+                (median_ns * (self.level + 0.4 * noise).exp()) as i64
+            })
+            .collect()
+    }
+
+    fn wander(&mut self) {
+        self.level = 0.8 * self.level + 0.5 * (self.uniform() - 0.5);
+    }
+}
+
+fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
+    let rounds: Vec<Value> = rounds
+        .iter()
+        .enumerate()
+        .map(|(index, lateness)| {
+            json!({
+                "index": index, "slot": 0, "start_ns": 0, "phase_ns": 0, "cpu_ns": null, "steal_ns": 1_000_000,
+                "run_queue_ns": null, "switches_voluntary": null, "switches_involuntary": null, "summary": summary(lateness),
+                "first_tick": 20, "lateness_ns": lateness,
+            })
+        })
+        .collect();
+    json!({
+        "id": format!("{name}@500us"), "name": name, "period_ns": PERIOD_NS, "runtime": runtime, "backend": null,
+        "status": {"state": "measured"}, "histogram": null, "summary": summary(&[1]), "rounds": rounds,
+    })
+}
+
+fn summary(lateness: &[i64]) -> Value {
+    let d = crate::summary::distribution(&[lateness]);
+    json!({
+        "ticks": lateness.len(), "delivered": lateness.len(), "coalesced": 0, "skipped": 0, "missed": 0, "early": 0,
+        "no_park": null, "drift_ppb": null, "elapsed_ns": 0, "ideal_ns": 0, "cpu_ns_per_tick": null,
+        "wakeups_per_tick": null, "lateness_ns": d, "jitter_consecutive_ns": null, "jitter_spread_ns": null,
+        "until_unpark_ns": null, "after_unpark_ns": null,
+    })
+}
+
+fn report(started_utc: &str, subjects: &[Value]) -> Report {
+    let scenarios: Vec<Value> = subjects
+        .iter()
+        .map(|s| {
+            json!({
+                "id": s["id"], "subject": s["name"], "period_ns": PERIOD_NS, "ticks": 8_000, "round_ticks": TICKS,
+                "warmup_ticks": 20, "runtime": s["runtime"],
+            })
+        })
+        .collect();
+    let text = json!({
+        "schema": report::SCHEMA, "tool": {"name": "osjitter", "version": "0", "commit": null},
+        "started_utc": started_utc, "duration_ns": 1, "partial": false,
+        "plan": {"seed": 1, "samples": true, "cpu": null, "sched": null, "mlock": false, "timer_slack_ns": null,
+                 "scenarios": scenarios},
+        "host": {"os": "linux", "arch": "x86_64", "kernel": "6.1", "preempt": null, "cpu_model": "One", "cpus_online": 4,
+                 "affinity": null, "clock_source": "tsc", "timer_slack_ns": 50_000, "governor": null,
+                 "idle_driver": null, "virtualisation": null, "quota_cpus": null, "sched": null, "versions": {}},
+        "clock": {"source": "tsc", "rate_hz": 1e9, "rate_known_by": "test", "error_bound_ns": 1, "why_not_counter": null},
+        "changes": [], "warnings": [], "subjects": subjects,
+    });
+    Report::from_json(&text.to_string()).unwrap()
+}
+
+/// One run of `n` rounds, in each of which every subject and the control meet the same level.
+fn run(machine: &mut Machine, started_utc: &str, n: usize, medians_ns: &[(&str, f64)]) -> Report {
+    let mut rounds: Vec<Vec<Vec<i64>>> = vec![Vec::new(); medians_ns.len()];
+    for _ in 0..n {
+        machine.wander();
+        for (rounds, (_, median_ns)) in rounds.iter_mut().zip(medians_ns) {
+            rounds.push(machine.round(*median_ns));
+        }
+    }
+    let runtime = |name: &str| (name != CONTROL).then_some("current-thread");
+    let subjects: Vec<Value> =
+        medians_ns.iter().zip(&rounds).map(|((name, _), rounds)| subject(name, runtime(name), rounds)).collect();
+    report(started_utc, &subjects)
+}
+
+fn chosen<'a>(report: &'a Report, name: &str) -> Chosen<'a> {
+    Chosen { report, subject: report.subjects.iter().find(|s| s.name == name).unwrap() }
+}
+
+fn of<'a>(compared: &'a Compared, name: &str) -> &'a Percentile {
+    compared.percentiles.iter().find(|p| p.name == name).unwrap()
+}
+
+#[test]
+fn subjects_of_one_run_are_paired_by_round() {
+    let report = run(&mut Machine::new(2), "then", 40, &[("old", 14e3), ("new", 15.4e3)]);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!(compared.method, Method::PairedByRound);
+    let p50 = &of(&compared, "p50").all;
+    let [low, high] = p50.ratio_ci95.unwrap();
+    assert!(low > 1.07 && low < 1.1 && high > 1.1 && high < 1.13, "{p50:?}");
+    assert!((1_000..1_900).contains(&p50.difference_ns), "{p50:?}");
+    assert_eq!((p50.finding, p50.rounds_a, p50.rounds_b, p50.exact), (Finding::Later, 40, 40, true));
+    let names: Vec<&str> = compared.percentiles.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["p50", "p90", "p99"], "rounds of 200 ticks carry no p99.9");
+    assert_eq!(of(&compared, "p99").quiet_half.as_ref().unwrap().rounds_a, 20);
+    assert!(of(&compared, "p90").quiet_half.is_none());
+    // Exchanged, the same with the opposite sign.
+    let back = compare(chosen(&report, "new"), chosen(&report, "old")).unwrap();
+    let mirrored = &of(&back, "p50").all;
+    assert!((mirrored.ratio * p50.ratio - 1.0).abs() < 1e-5 && mirrored.finding == Finding::Earlier);
+    assert_eq!(mirrored.difference_ns, -p50.difference_ns);
+}
+
+#[test]
+fn the_same_subject_twice_shows_no_difference_in_nineteen_of_twenty() {
+    let shown = (0..200)
+        .filter(|&seed| {
+            let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
+            let rounds = |name| Rounds::of(&report, chosen(&report, name).subject).values;
+            paired(&rounds("old"), &rounds("new"))[0].all.finding != Finding::NoDifferenceShown
+        })
+        .count();
+    // 5 % of 200, and three standard deviations.
+    assert!((1..=19).contains(&shown), "{shown}");
+}
+
+#[test]
+fn a_slower_machine_is_told_from_a_slower_subject_by_the_control() {
+    let (mut machine, mut slower) = (Machine::new(3), Machine::new(4));
+    let before = run(&mut machine, "then", 40, &[(CONTROL, 10e3), ("it", 14e3)]);
+    let after = run(&mut slower, "now", 40, &[(CONTROL, 20e3), ("it", 28e3)]);
+    let compared = compare(chosen(&before, "it"), chosen(&after, "it")).unwrap();
+    assert_eq!(compared.method, Method::TwoRuns);
+    let p50 = of(&compared, "p50");
+    assert_eq!(p50.all.finding, Finding::Later);
+    let beside = p50.beside_control.as_ref().unwrap();
+    assert_eq!((beside.finding, beside.rounds_a, beside.rounds_b), (Finding::NoDifferenceShown, 40, 40), "{beside:?}");
+    let of_control = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
+    assert!(of(&of_control, "p50").beside_control.is_none(), "a control is not compared beside itself");
+    assert_eq!(warnings(&before, &after, &[compared])[0].code, "two-runs");
+}
+
+#[test]
+fn too_few_rounds_have_an_estimate_and_no_interval() {
+    let report = run(&mut Machine::new(1), "then", 9, &[("old", 14e3), ("new", 28e3)]);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    let p50 = &of(&compared, "p50").all;
+    assert!((1.9..2.1).contains(&p50.ratio) && p50.ratio_ci95.is_none() && p50.difference_ns_ci95.is_none());
+    assert_eq!(p50.finding, Finding::TooFewRounds);
+    assert!(compared.quantiles.unwrap().points.iter().all(|p| p.ratio_ci95.is_none()));
+}
+
+#[test]
+fn a_stall_is_counted_once_and_told() {
+    let mut rounds = vec![vec![10_000; TICKS]; 12];
+    rounds[3][50..54].copy_from_slice(&[1_700_000, 1_200_000, 700_000, 200_000]);
+    // The last round is a remainder.
+    rounds.push(vec![90_000; 20]);
+    let report = report("then", &[subject("old", None, &rounds), subject("new", None, &vec![vec![20_000; TICKS]; 12])]);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!((compared.a.rounds, compared.b.rounds), (12, 12));
+    assert_eq!(compared.a.same_stall_share, Some(3.0 / 2_400.0));
+    // A millisecond of 4 CPUs' 110.
+    assert!((compared.a.steal_share.unwrap() - 1.0 / 440.0).abs() < 1e-9);
+    let p99 = &of(&compared, "p99").all;
+    let close = |x: f64, y: f64| (x - y).abs() < 1e-12;
+    assert!(close(p99.ratio, 2.0) && p99.ratio_ci95.is_some_and(|[l, h]| close(l, 2.0) && close(h, 2.0)), "{p99:?}");
+    assert_eq!((p99.a_ns, p99.b_ns, p99.difference_ns_ci95), (10_000, 20_000, Some([10_000, 10_000])));
+}
+
+#[test]
+fn reports_without_samples_compare_what_their_rounds_say() {
+    let mut report = run(&mut Machine::new(1), "then", 20, &[("old", 14e3), ("new", 28e3)]);
+    report.subjects.iter_mut().flat_map(|s| &mut s.rounds).for_each(|r| r.lateness_ns.clear());
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!(of(&compared, "p50").all.finding, Finding::Later);
+    assert!(compared.percentiles.iter().all(|p| p.name != "p99"), "a summary of 200 ticks has no p99");
+    assert!(compared.quantiles.is_none() && compared.a.same_stall_share.is_none());
+    assert_eq!(warnings(&report, &report, &[compared])[0].code, "no-samples");
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
+    let mut other = report.clone();
+    other.started_utc = "now".to_owned();
+    other.host.kernel = Some("6.2".to_owned());
+    other.subjects[0].period_ns = 1_000_000;
+    let told: Vec<String> =
+        differences(chosen(&report, "old"), chosen(&other, "old")).iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["kernel: 6.1 against 6.2", "period of old@500us and old@500us: 500000 ns against 1000000 ns"]);
+    assert!(compare(chosen(&report, "old"), chosen(&report, "old")).unwrap_err().contains("itself"));
+    other.subjects[1].rounds.clear();
+    assert!(compare(chosen(&report, "new"), chosen(&other, "new")).unwrap_err().contains("no tick"));
+}
+
+#[test]
+fn the_range_of_quantiles_has_a_band_that_holds_what_is_true() {
+    let report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 21e3)]);
+    let paired = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap().quantiles.unwrap();
+    assert_eq!((paired.ticks_a, paired.ticks_b, paired.resamples), (8_000, 8_000, 1_000));
+    let carried: Vec<&Quantile> = paired.points.iter().filter(|p| p.ratio_ci95.is_some()).collect();
+    assert!(carried.last().unwrap().quantile > 0.999, "8,000 ticks carry a p99.9");
+    let holds = carried.iter().filter(|p| p.ratio_ci95.is_some_and(|[l, h]| l <= 1.5 && 1.5 <= h)).count();
+    assert!(holds * 10 >= carried.len() * 8, "{holds} of {}", carried.len());
+    let mut other = report.clone();
+    other.started_utc = "now".to_owned();
+    let apart = compare(chosen(&report, "old"), chosen(&other, "new")).unwrap().quantiles.unwrap();
+    let width = |q: &Quantiles| {
+        let [low, high] = q.points[20].ratio_ci95.unwrap();
+        high / low
+    };
+    assert!(width(&apart) > width(&paired), "unpaired rounds know less: {} {}", width(&apart), width(&paired));
+}
+
+#[test]
+fn a_comparison_survives_json() {
+    let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
+    let origin = || Origin {
+        file: "x".into(),
+        started_utc: "then".into(),
+        partial: false,
+        tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
+    };
+    let comparison = Comparison {
+        schema: SCHEMA.into(),
+        tool: origin().tool,
+        a: origin(),
+        b: origin(),
+        forced: vec![],
+        subjects: vec![compare(chosen(&report, "old"), chosen(&report, "new")).unwrap()],
+        warnings: vec![],
+    };
+    let text = comparison.to_json();
+    assert!(Comparison::from_json(&text).unwrap() == comparison);
+    assert!(Comparison::from_json(&text.replace(SCHEMA, "osjitter.comparison/2")).unwrap_err().contains("/2"));
+    assert!(Comparison::from_json(&text[..text.len() / 2]).unwrap_err().contains("line"));
+}

@@ -1,0 +1,179 @@
+//! What two measurements must share before their numbers may be compared.
+//!
+//! A difference of lateness between two machines, kernels or settings is real, and says nothing of the program: what is
+//! compared anyway is an interval around the wrong number.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Host, Report};
+
+/// The facts about a machine that its lateness depends on; `None` where the platform does not tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentKey {
+    /// Operating system.
+    pub os: String,
+    /// Architecture.
+    pub arch: String,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// CPUs online.
+    pub cpus: Option<u64>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Preemption model of the kernel.
+    pub preempt: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// Hypervisor or container technology; `None` on bare metal, too.
+    pub hypervisor: Option<String>,
+    /// Timer slack of the measuring thread.
+    pub timer_slack_ns: Option<u64>,
+    /// Frequency governor of the first CPU.
+    pub governor: Option<String>,
+    /// CPU quota of the control group, in CPUs.
+    pub quota_cpus: Option<f64>,
+}
+
+/// A field that is not the same on both sides, with both values as people read them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// What differs.
+    pub field: String,
+    /// Its value on side A.
+    pub a: String,
+    /// Its value on side B.
+    pub b: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} against {}", self.field, self.a, self.b)
+    }
+}
+
+impl EnvironmentKey {
+    /// The key of a machine as a tool found it.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        Self {
+            os: host.os.clone(),
+            arch: host.arch.clone(),
+            cpu_model: host.cpu_model.clone(),
+            cpus: host.cpus_online,
+            kernel: host.kernel.clone(),
+            preempt: host.preempt.clone(),
+            clock_source: host.clock_source.clone(),
+            hypervisor: host.virtualisation.clone(),
+            timer_slack_ns: host.timer_slack_ns,
+            governor: host.governor.clone(),
+            quota_cpus: host.quota_cpus,
+        }
+    }
+
+    /// The key of a run: its machine, with the timer slack that the plan set.
+    #[must_use]
+    pub fn of_report(report: &Report) -> Self {
+        let of_host = Self::of(&report.host);
+        Self { timer_slack_ns: report.plan.timer_slack_ns.or(of_host.timer_slack_ns), ..of_host }
+    }
+
+    /// Every field that is not the same, `self` as side A. What only one side knows differs, too: the same machine would
+    /// have told it both times.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let pairs = self.fields().into_iter().zip(other.fields());
+        pairs
+            .filter(|((_, a), (_, b))| a != b)
+            .map(|((field, a), (_, b))| Difference { field: field.to_owned(), a: shown(a), b: shown(b) })
+            .collect()
+    }
+
+    fn fields(&self) -> [(&'static str, Option<String>); 11] {
+        [
+            ("operating system", Some(self.os.clone())),
+            ("architecture", Some(self.arch.clone())),
+            ("CPU model", self.cpu_model.clone()),
+            ("CPUs", self.cpus.map(|n| n.to_string())),
+            ("kernel", self.kernel.clone()),
+            ("preemption model", self.preempt.clone()),
+            ("clock source", self.clock_source.clone()),
+            ("hypervisor", self.hypervisor.clone()),
+            ("timer slack", self.timer_slack_ns.map(|ns| format!("{ns} ns"))),
+            ("governor", self.governor.clone()),
+            ("CPU quota", self.quota_cpus.map(|cpus| cpus.to_string())),
+        ]
+    }
+}
+
+fn shown(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> EnvironmentKey {
+        EnvironmentKey {
+            os: "linux".into(),
+            arch: "x86_64".into(),
+            cpu_model: Some("Some CPU".into()),
+            cpus: Some(4),
+            kernel: Some("6.1.0".into()),
+            preempt: Some("PREEMPT_DYNAMIC".into()),
+            clock_source: Some("tsc".into()),
+            hypervisor: None,
+            timer_slack_ns: Some(50_000),
+            governor: None,
+            quota_cpus: None,
+        }
+    }
+
+    #[test]
+    fn every_field_counts_and_is_named_with_both_values() {
+        let other = EnvironmentKey {
+            os: "freebsd".into(),
+            arch: "aarch64".into(),
+            cpu_model: None,
+            cpus: Some(8),
+            kernel: Some("6.2.0".into()),
+            preempt: Some("PREEMPT_RT".into()),
+            clock_source: Some("hpet".into()),
+            hypervisor: Some("hypervisor (KVM)".into()),
+            timer_slack_ns: Some(1),
+            governor: Some("powersave".into()),
+            quota_cpus: Some(1.5),
+        };
+        let told: Vec<String> = key().differences(&other).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "operating system: linux against freebsd",
+                "architecture: x86_64 against aarch64",
+                "CPU model: Some CPU against unknown",
+                "CPUs: 4 against 8",
+                "kernel: 6.1.0 against 6.2.0",
+                "preemption model: PREEMPT_DYNAMIC against PREEMPT_RT",
+                "clock source: tsc against hpet",
+                "hypervisor: unknown against hypervisor (KVM)",
+                "timer slack: 50000 ns against 1 ns",
+                "governor: unknown against powersave",
+                "CPU quota: unknown against 1.5",
+            ]
+        );
+        assert!(key().differences(&key()).is_empty());
+    }
+
+    #[test]
+    fn a_key_survives_json_and_takes_no_unknown_field() {
+        let text = serde_json::to_string(&key()).unwrap();
+        assert_eq!(serde_json::from_str::<EnvironmentKey>(&text).unwrap(), key());
+        assert!(serde_json::from_str::<EnvironmentKey>(&text.replace("cpus", "cores")).is_err());
+    }
+}

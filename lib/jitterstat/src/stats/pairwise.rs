@@ -1,0 +1,116 @@
+//! The k-th smallest of all sums of two, without making them: a thousand rounds have half a million averages of pairs, and
+//! only three of those are wanted.
+//!
+//! The value is found by bisection. How many averages lie at or below a value is counted in one walk over the sorted
+//! numbers (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM Journal on Computing, 1978, use the same
+//! order); the bisection runs over the bit patterns of floating-point numbers, so that it ends at an average itself.
+
+/// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself included.
+///
+/// # Panics
+/// Without values, or for a `k` that there is not.
+#[must_use]
+pub fn nth_average(values: &[f64], k: usize) -> f64 {
+    let n = values.len();
+    assert!(k < n * (n + 1) / 2, "there is no average number {k} of {n} values");
+    let at_most = |limit: f64| {
+        let (mut count, mut end) = (0, n);
+        for (i, a) in values.iter().enumerate() {
+            while end > i && f64::midpoint(*a, values[end - 1]) > limit {
+                end -= 1;
+            }
+            if end <= i {
+                break;
+            }
+            count += end - i;
+        }
+        count
+    };
+    bisect(values[0], values[n - 1], |limit| at_most(limit) > k)
+}
+
+/// The `k`-th smallest, from 0, of the differences `b` − `a` of all pairs; both sorted.
+///
+/// # Panics
+/// Where one side is empty, or for a `k` that there is not.
+#[must_use]
+pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
+    assert!(k < a.len() * b.len(), "there is no difference number {k} of {} by {}", a.len(), b.len());
+    let at_most = |limit: f64| {
+        let (mut count, mut end) = (0, 0);
+        for x in a {
+            while end < b.len() && b[end] - x <= limit {
+                end += 1;
+            }
+            count += end;
+        }
+        count
+    };
+    bisect(b[0] - a[a.len() - 1], b[b.len() - 1] - a[0], |limit| at_most(limit) > k)
+}
+
+/// The least number from `low` to `high` that is enough; `high` is.
+fn bisect(low: f64, high: f64, enough: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (ordinal(low), ordinal(high));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if enough(number(middle)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    // A zero without a sign.
+    number(low) + 0.0
+}
+
+/// Place of a number among all of its kind, in ascending order.
+fn ordinal(number: f64) -> u64 {
+    let bits = number.to_bits();
+    if number.is_sign_negative() { !bits } else { bits | SIGN }
+}
+
+/// The inverse of [`ordinal`].
+fn number(ordinal: u64) -> f64 {
+    f64::from_bits(if ordinal & SIGN == 0 { !ordinal } else { ordinal & !SIGN })
+}
+
+const SIGN: u64 = 1 << 63;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    }
+
+    /// Numbers of few distinct values, so that ties are the rule, and of many.
+    fn some() -> impl Strategy<Value = Vec<f64>> {
+        let coarse = proptest::collection::vec((-3_i32..3).prop_map(f64::from), 1..30);
+        let fine = proptest::collection::vec(-1e3_f64..1e3, 1..30);
+        prop_oneof![coarse, fine].prop_map(sorted)
+    }
+
+    proptest! {
+        #[test]
+        fn averages_are_those_that_sorting_finds(values in some()) {
+            let all: Vec<f64> = (0..values.len())
+                .flat_map(|i| values[i..].iter().map(|b| f64::midpoint(values[i], *b)).collect::<Vec<_>>())
+                .collect();
+            for (k, expected) in sorted(all).into_iter().enumerate() {
+                prop_assert_eq!(nth_average(&values, k), expected);
+            }
+        }
+
+        #[test]
+        fn differences_are_those_that_sorting_finds(a in some(), b in some()) {
+            let all: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| y - x)).collect();
+            for (k, expected) in sorted(all).into_iter().enumerate() {
+                prop_assert_eq!(nth_difference(&a, &b, k), expected);
+            }
+        }
+    }
+}

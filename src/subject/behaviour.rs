@@ -1,0 +1,40 @@
+//! Missed-tick behaviours as types: what a subject does is known when its loop is compiled.
+
+use std::time::Instant;
+
+use super::bare::ordinal;
+use super::{Booking, Schedule};
+
+/// A missed-tick behaviour.
+pub trait Behaviour: Send + Sync + Unpin + 'static {
+    /// Our name for it.
+    const OURS: osinterval::MissedTickBehavior;
+    /// tokio's.
+    const TOKIOS: tokio::time::MissedTickBehavior;
+
+    /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose deadline it claims.
+    fn booking(schedule: &Schedule, next: &mut u64, claimed: Instant) -> Booking {
+        match Self::OURS {
+            osinterval::MissedTickBehavior::Skip => Booking { tick: schedule.index(claimed), expirations: 1 },
+            _ => ordinal(next),
+        }
+    }
+}
+
+/// Catch up at once.
+pub struct Burst;
+/// Restart from now.
+pub struct Delay;
+/// On to the next multiple of the period.
+pub struct Skip;
+
+macro_rules! same_name {
+    ($($name:ident)*) => {$(
+        impl Behaviour for $name {
+            const OURS: osinterval::MissedTickBehavior = osinterval::MissedTickBehavior::$name;
+            const TOKIOS: tokio::time::MissedTickBehavior = tokio::time::MissedTickBehavior::$name;
+        }
+    )*};
+}
+
+same_name! { Burst Delay Skip }

@@ -1,0 +1,45 @@
+//! `osjitter gate` from outside.
+
+mod pairs;
+
+use std::process::{Command, Output};
+
+use jitterstat::gate::verdict::Verdict;
+
+struct Gate {
+    output: Output,
+    verdict: Option<Verdict>,
+}
+
+impl Gate {
+    fn run(args: &[&str]) -> Self {
+        let out = tempfile::tempdir().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .arg("gate")
+            .args(args)
+            .arg("--out")
+            .arg(out.path())
+            .output()
+            .expect("the binary runs");
+        let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
+        Self { output, verdict: file.map(|text| Verdict::from_json(&text).unwrap()) }
+    }
+
+    /// 24 pairs of rounds of 40 ticks at 1 ms: about two seconds.
+    fn quick(args: &[&str]) -> Self {
+        let rounds = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-rounds", "24"];
+        Self::run(&[args, &rounds].concat())
+    }
+
+    fn code(&self) -> i32 {
+        self.output.status.code().expect("it was not killed")
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+}
