@@ -7,6 +7,7 @@ pub mod envelope;
 pub mod label;
 pub mod nines;
 pub mod palette;
+pub mod quantity;
 pub mod reading;
 pub mod samples;
 pub mod scale;

@@ -10,12 +10,12 @@ use crate::view::cost::core_percent;
 use crate::view::label::is_control;
 use crate::view::nines;
 use crate::view::palette;
-use crate::view::samples::sorted_lateness;
+use crate::view::samples::Lateness;
 
 /// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
 const KEPT: u32 = 11;
 /// One tick in so many is written exactly: the largest ones.
-const TAIL: usize = 100;
+const TAIL: u64 = 100;
 
 /// The measured subjects of a report, as `page.js` reads them.
 pub fn json(report: &Report, names: &[String]) -> String {
@@ -31,8 +31,8 @@ pub fn json(report: &Report, names: &[String]) -> String {
 }
 
 fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
-    let sorted = sorted_lateness(subject);
-    let above = sorted.len().checked_sub(sorted.len() / TAIL + 1).map_or(i64::MAX, |at| sorted[at]);
+    let values = Lateness::of(subject);
+    let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
     let mut codes = Vec::new();
     let mut exact = Vec::new();
     for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
@@ -60,7 +60,7 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3,
         "cpu": core_percent(subject), "p50": d.and_then(|d| d.p50), "p99": d.and_then(|d| d.p99), "p99ci": interval("p99"),
         "cpuci": cost_interval(subject),
-        "curve": nines::curve(&sorted),
+        "curve": nines::curve_of(values.count(), |rank| values.at_rank(rank)),
         "bins": bins(subject),
         "split": split(subject),
         "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
