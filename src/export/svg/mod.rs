@@ -11,6 +11,7 @@ use jitterstat::report::{Report, Subject};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use crate::view::cost::core_percent;
 use crate::view::label::labels;
 use crate::view::palette::{self, Dash, Shape};
 
@@ -59,10 +60,11 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     if measured.is_empty() {
         return Vec::new();
     }
-    let mut pictures = vec![
-        draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared)),
-        draw("tradeoff", |area| tradeoff::draw(area, &measured, &labels.shared)),
-    ];
+    let mut pictures = vec![draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared))];
+    // Another tool's report has no cost to set lateness against.
+    if measured.iter().any(|d| core_percent(d.subject).is_some()) {
+        pictures.push(draw("tradeoff", |area| tradeoff::draw(area, &measured, &labels.shared)));
+    }
     for drawable in &measured {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.rounds.iter().any(|r| !r.lateness_ns.is_empty()) {
@@ -162,6 +164,8 @@ fn round(value: f64) -> String {
 /// Whole decades around the values, so that the axis begins and ends on a line.
 fn decades(values: impl Iterator<Item = i64>) -> std::ops::Range<f64> {
     let (low, high) = values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    // Without a value any decade will do, but one that ends.
+    let low = low.min(high);
     let floor = 10_f64.powf(low.log10().floor());
     let ceiling = 10_f64.powf(high.log10().ceil());
     floor..ceiling.max(floor * 10.0)
