@@ -1,6 +1,5 @@
 //! `osjitter compare`: by how much B is later than A.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
@@ -8,9 +7,8 @@ use jitterstat::environment::Difference;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::cli::{CompareArgs, CompareFormat};
-use crate::command::report::{cannot_write, read};
 use crate::exit::{ExitStatus, Failure};
-use crate::{export, host, output};
+use crate::{export, host, import, output};
 
 /// The file of a run, in its directory.
 const REPORT: &str = "report.json";
@@ -44,10 +42,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         CompareFormat::Markdown => export::comparison::markdown(&comparison),
         CompareFormat::Svg => export::svg::shift(&comparison).map_err(Failure::Usage)?.svg,
     };
-    match &args.out {
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?,
-        Some(file) => export::write_atomically(file, text.as_bytes()).map_err(|e| cannot_write(file, &e))?,
-    }
+    export::deliver(&text, args.out.as_deref())?;
     if !comparison.forced.is_empty() {
         output::note(false, &export::comparison::forced(&comparison));
     }
@@ -66,7 +61,7 @@ impl Side {
     fn read(text: &str) -> Result<Self, Failure> {
         let (path, id) = split(text, |path| path.exists());
         let file = if path.is_dir() { path.join(REPORT) } else { path };
-        let report = read(&file).map_err(Failure::Usage)?;
+        let report = import::read(&file).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(Self { file, id, report })
     }
 

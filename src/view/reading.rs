@@ -6,6 +6,7 @@ use jitterstat::report::{Report, Status, Subject, Summary};
 
 use super::cost::core_percent;
 use super::label::{is_control, labels};
+use super::quantity::is_gaps;
 use super::scale::time;
 use super::tradeoff;
 
@@ -35,7 +36,12 @@ pub fn reading(report: &Report) -> String {
     let mut sentences = Vec::new();
     for &period in &periods {
         let group: Vec<&Line<'_>> = lines.iter().filter(|l| l.subject.period_ns == period).collect();
-        sentences.extend(of_one_period(&group));
+        if is_gaps(report) {
+            sentences
+                .extend(group.iter().map(|l| format!("{}: longest gap {}.", l.name, time(l.summary.lateness_ns.max))));
+        } else {
+            sentences.extend(of_one_period(&group));
+        }
     }
     sentences.extend(lines.iter().flat_map(oddities));
     sentences.extend(steal(report));
@@ -77,6 +83,20 @@ fn sentence(subject: &Subject, front: bool) -> String {
     format!("{late}{cost}; {missed}{unbeaten}.")
 }
 
+/// The warnings as sentences, one for each code: the first of its kind, and how many others there are.
+pub fn warnings(report: &Report) -> Vec<String> {
+    let all = &report.warnings;
+    let first = all.iter().enumerate().filter(|(i, w)| !all[..*i].iter().any(|before| before.code == w.code));
+    let ended = |text: &str| if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") };
+    first
+        .map(|(_, w)| {
+            let others = all.iter().filter(|other| other.code == w.code).count() - 1;
+            let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
+            format!("{}: {} {}{more}", w.code, ended(&w.message), ended(&w.hint))
+        })
+        .collect()
+}
+
 fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
     let (controls, subjects): (Vec<&Line<'_>>, Vec<&Line<'_>>) =
         group.iter().partition(|l| is_control(&l.subject.name));
@@ -101,6 +121,10 @@ fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
         .filter(|l| l.summary.missed > 0)
         .map(|l| format!("{} {}", l.name, share(l.summary.missed, l.summary.ticks)))
         .collect();
+    if group.iter().any(|l| l.subject.period_ns == 0) {
+        // Without a period there is no next one to be late for.
+        return sentences;
+    }
     sentences.push(if missed.is_empty() {
         "Every tick came before the next one was due.".to_owned()
     } else {
