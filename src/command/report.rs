@@ -1,5 +1,7 @@
 //! `osjitter report`: any picture or table again, from `report.json` alone.
 
+#[cfg(feature = "parquet")]
+use std::io::IsTerminal as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,8 +15,8 @@ use crate::view::entry::entries;
 /// Reads the reports, writes the format to standard output or to `--out`.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
-    if args.samples && args.format != ReportFormat::Csv {
-        return Err(Failure::Usage("--samples goes with --format csv".into()));
+    if args.samples && !matches!(args.format, ReportFormat::Csv | ReportFormat::Parquet) {
+        return Err(Failure::Usage("--samples goes with --format csv or parquet".into()));
     }
     if args.subject.is_some() && args.format != ReportFormat::Hgrm {
         return Err(Failure::Usage("--subject goes with --format hgrm".into()));
@@ -36,12 +38,31 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         ReportFormat::Gab => export::trackers::gab(&reports),
         ReportFormat::Openmetrics => export::openmetrics::text(&reports),
         ReportFormat::Svg => return pictures(&reports, args.out.as_deref()),
+        ReportFormat::Parquet => return write(&parquet(&reports, args)?, args.out.as_deref()),
     };
-    match &args.out {
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?,
-        Some(file) => export::write_atomically(file, text.as_bytes()).map_err(|e| cannot_write(file, &e))?,
+    write(text.as_bytes(), args.out.as_deref())
+}
+
+fn write(bytes: &[u8], out: Option<&Path>) -> Result<ExitStatus, Failure> {
+    match out {
+        None => std::io::stdout().write_all(bytes).map_err(Failure::writing)?,
+        Some(file) => export::write_atomically(file, bytes).map_err(|e| cannot_write(file, &e))?,
     }
     Ok(ExitStatus::Done)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(reports: &[Report], args: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    if args.out.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("parquet is no text: write it to a file with --out, or into a pipe".into()));
+    }
+    let table = if args.samples { export::parquet::samples(reports) } else { export::parquet::summary(reports) };
+    table.map_err(Failure::Measure)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &[Report], _: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    Err(Failure::Usage("this build has no parquet: build it with `cargo build --features parquet`".into()))
 }
 
 /// Reads one report.

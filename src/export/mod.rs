@@ -8,6 +8,8 @@ pub mod hdr;
 pub mod html;
 pub mod markdown;
 pub mod openmetrics;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod svg;
 pub mod table;
 pub mod trackers;
