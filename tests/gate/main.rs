@@ -1,6 +1,7 @@
 //! `osjitter gate` from outside.
 
 mod baseline;
+mod duet;
 mod limits;
 mod pairs;
 

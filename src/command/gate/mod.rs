@@ -1,6 +1,6 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each kind of question has a file: two sides in turn ([`subjects`], [`commands`]), one against what is stored of it
+//! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
 //! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to one verdict.
 
 mod baseline;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::round::tail_name;
-use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, SCHEMA, Verdict};
+use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, Mode, SCHEMA, Verdict};
 use jitterstat::report::{Host, Subject, Warning};
 
 use crate::cli::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
@@ -48,9 +48,14 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
-    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
+    for comparison in comparisons.iter().filter(|c| c.mode == Mode::Duet) {
+        if let Sides::Subjects(scenarios) = &comparison.sides {
+            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Failure::Usage)?;
+        }
+    }
+    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
     let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
     for comparison in &comparisons {

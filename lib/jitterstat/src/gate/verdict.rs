@@ -111,8 +111,8 @@ model! {
         pub ratio_interval: Option<[f64; 2]>,
         /// The ratio up to which it is tolerated.
         pub tolerated_ratio: f64,
-        /// Median round of the subject in the stored sessions.
-        pub stored_ns: i64,
+        /// Median round of the subject in the stored sessions; null where there are none.
+        pub stored_ns: Option<i64>,
         /// Median round of the subject now.
         pub now_ns: i64,
         /// Median round of the control now.
