@@ -1,12 +1,16 @@
 //! The command line: structs and help text, no logic.
 
+mod compare;
+mod dispatch;
 mod gate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use gate::{GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
+pub use compare::{CompareArgs, CompareFormat};
+pub use dispatch::{BenchDispatchArgs, DispatchFormat};
+pub use gate::{BaselineAction, BaselineAddArgs, GateAction, GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
@@ -24,8 +28,10 @@ Examples:
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
+  osjitter compare before after                  by how much one run is later than another
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
+  osjitter bench dispatch                        what a runtime that does not park saves
   osjitter list
 
 Exit codes: 0 done or pass, 1 regressed, 3 inconclusive under --on-inconclusive fail, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
@@ -38,6 +44,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Judge whether B is later than A, in many short rounds of each, with a known rate of false alarms
     Gate(Box<GateArgs>),
+    /// Say by how much B is later than A, for two reports or two subjects of one
+    Compare(CompareArgs),
     /// Join reports of several runs, CPUs or hosts into one, without loss
     Merge(MergeArgs),
     /// Show the subjects, which are available here, and why not
@@ -211,6 +219,8 @@ pub enum BenchCommand {
     Clock(BenchClockArgs),
     /// What a timeout around every wait costs while it does not fire, and what cheaper ways there are
     Timeout(Box<BenchTimeoutArgs>),
+    /// What polls, wakes, tasks and channels cost in a runtime that does not park, beside tokio
+    Dispatch(BenchDispatchArgs),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 //!
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
+pub mod dispatch;
 pub mod timeout;
 
 use std::cell::Cell;

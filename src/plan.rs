@@ -1,5 +1,6 @@
 //! Arguments and a plan file become one validated plan before anything runs.
 
+pub mod dispatch;
 mod file;
 pub mod timeout;
 
@@ -247,6 +248,24 @@ pub fn expected(plan: &Plan) -> Duration {
         let ns = u128::from(ticks) * u128::from(s.period_ns) + u128::from(rounds(s)) * SET_UP.as_nanos();
         sum + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX / 4))
     })
+}
+
+/// A number that is something and makes sense.
+fn within(what: &str, n: u64, most: u64) -> Result<u64, String> {
+    match n {
+        0 => Err(format!("0 {what} is nothing to measure; give at least 1")),
+        n if n > most => Err(format!("{n} {what} is more than {most}, the most that makes sense here")),
+        n => Ok(n),
+    }
+}
+
+/// The names that patterns stand for, in the order of `all`; all of them without a pattern.
+fn chosen(what: &str, patterns: &[String], all: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| glob(p, name))) {
+        return Err(format!("no {what} {unknown:?}; there are {}", all.join(", ")));
+    }
+    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
+    Ok(all.iter().copied().filter(|name| wanted(name)).collect())
 }
 
 #[cfg(test)]

@@ -48,6 +48,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     u64::try_from(total / scale).map(Duration::from_nanos).map_err(|_| format!("{text:?} is too long"))
 }
 
+/// Reads a duration from the one to the other.
+pub fn duration_within(what: &str, text: &str, [least, most]: [Duration; 2]) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if duration < least || duration > most {
+        return Err(format!("{what} of {text} is outside {} to {}", short(least), short(most)));
+    }
+    Ok(duration)
+}
+
 /// Reads a period: a duration from 1 us to 1 h.
 pub fn period(text: &str) -> Result<Duration, String> {
     let period = duration(text)?;

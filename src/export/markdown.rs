@@ -62,7 +62,7 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
 }
 
 /// Text that cannot break out of its cell, nor become a tag.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MAX_WORKERS, Runtime, glob};
+use super::{MAX_WORKERS, Runtime, chosen, within};
 use crate::subject::timeout::{self as subject, BASELINE, Clock};
 use crate::units;
 
@@ -134,15 +134,10 @@ pub const WORKLOADS: [(&str, &str); 8] = [
 
 /// A valid plan, or the sentence that says why not.
 pub fn build(options: &Options) -> Result<Plan, String> {
-    let within = |what: &str, n: u64, most: u64| match n {
-        0 => Err(format!("0 {what} is nothing to measure; give at least 1")),
-        n if n > most => Err(format!("{n} {what} is more than {most}, the most that makes sense here")),
-        n => Ok(n),
-    };
     let rounds = within("rounds", options.rounds, MAX_ROUNDS)?;
     let capacity = within("as capacity of the channel", options.capacity, MAX_CAPACITY)? as usize;
     let round_time = match &options.round_time {
-        Some(text) => duration("a round time", text, ROUND_TIMES)?,
+        Some(text) => units::duration_within("a round time", text, ROUND_TIMES)?,
         None => DEFAULT_ROUND_TIME,
     };
     for &n in &options.timers {
@@ -163,18 +158,10 @@ pub fn build(options: &Options) -> Result<Plan, String> {
     Ok(plan)
 }
 
-fn duration(what: &str, text: &str, [least, most]: [Duration; 2]) -> Result<Duration, String> {
-    let duration = units::duration(text)?;
-    if duration < least || duration > most {
-        return Err(format!("{what} of {text} is outside {} to {}", units::short(least), units::short(most)));
-    }
-    Ok(duration)
-}
-
 fn cells(options: &Options) -> Result<Vec<Cell>, String> {
     let names = chosen("workload", &options.workload, &WORKLOADS.map(|(name, _)| name))?;
     let lengths: Vec<Duration> =
-        options.length.iter().map(|l| duration("a timeout", l, LENGTHS)).collect::<Result<_, _>>()?;
+        options.length.iter().map(|l| units::duration_within("a timeout", l, LENGTHS)).collect::<Result<_, _>>()?;
     let fires = if options.fire.is_empty() { vec![100, 1] } else { shares(&options.fire)? };
     let timers = if options.timers.is_empty() { vec![1, 1_000, MAX_TIMERS] } else { options.timers.clone() };
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().min(MAX_WORKERS));
@@ -216,15 +203,6 @@ fn shares(texts: &[String]) -> Result<Vec<u64>, String> {
         }
     };
     texts.iter().map(|t| read(t).ok_or(format!("no share {t:?}; use 0 or from 0.01% to 100%"))).collect()
-}
-
-/// The names that patterns stand for, in the order of `all`; all of them without a pattern.
-fn chosen(what: &str, patterns: &[String], all: &[&'static str]) -> Result<Vec<&'static str>, String> {
-    if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| glob(p, name))) {
-        return Err(format!("no {what} {unknown:?}; there are {}", all.join(", ")));
-    }
-    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
-    Ok(all.iter().copied().filter(|name| wanted(name)).collect())
 }
 
 fn combinations(options: &Options) -> Result<Vec<Combination>, String> {

@@ -61,6 +61,15 @@ fn three(value: f64) -> String {
     }
 }
 
+/// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more before the point.
+pub fn cost(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jitterstat::bench::cost::{Overhead, Verdict};
 use jitterstat::bench::timeout::{Measured, Report, Workload};
 
-use super::scale::time;
+use super::columns::align;
+use super::scale::{cost as ns, time};
 use crate::units;
 
 /// The workload of ours that is bench-tokio-timeout's.
@@ -71,7 +72,7 @@ fn of_workload(workload: &Workload) -> String {
         rows.push(row);
     }
     let mut text = format!("{}, timeout {length}, {}\n", workload.name, workload.runtime);
-    text += &align(&rows);
+    text += &align(&rows, 2);
     let strays = workload.results.iter().filter(|r| !fires && r.fired > 0);
     for result in strays {
         text += &format!("{} ({}): {} timeouts fired\n", result.variant, result.clock, result.fired);
@@ -116,32 +117,6 @@ fn percent(overhead: &Overhead) -> String {
 fn signed(value: f64) -> String {
     let digits = ns(value.abs());
     if value < 0.0 { format!("-{digits}") } else { format!("+{digits}") }
-}
-
-fn ns(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// The first two columns to the left, the others to the right.
-fn align(rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> =
-        (0..rows[0].len()).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(c, (cell, w))| if c < 2 { format!("{cell:<w$}") } else { format!("{cell:>w$}") })
-            .collect();
-        text += cells.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
 }
 
 /// A column of published figures: mean and spread in nanoseconds a message, by variant.
@@ -221,7 +196,7 @@ pub fn beside_reference(report: &Report) -> String {
          Why they differ: the first table was taken with a slow clock source, where one reading cost about a microsecond, and a\n\
          timeout reads the clock once or twice a message; their second, on the same CPU with the counter as clock source, shows what is\n\
          left. Here a reading costs {read}. Most of every figure, the baseline included, is the hand-off between two tasks.\n",
-        align(&rows)
+        align(&rows, 2)
     )
 }
 

@@ -1,13 +1,17 @@
 //! `osjitter gate` from outside.
 
+mod baseline;
+mod limits;
 mod pairs;
 
 use std::process::{Command, Output};
 
 use jitterstat::gate::verdict::Verdict;
+use tempfile::TempDir;
 
 struct Gate {
     output: Output,
+    out: TempDir,
     verdict: Option<Verdict>,
 }
 
@@ -22,7 +26,12 @@ impl Gate {
             .output()
             .expect("the binary runs");
         let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
-        Self { output, verdict: file.map(|text| Verdict::from_json(&text).unwrap()) }
+        Self { output, verdict: file.map(|text| Verdict::from_json(&text).unwrap()), out }
+    }
+
+    /// A file that it wrote.
+    fn file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.out.path().join(name)).ok()
     }
 
     /// 24 pairs of rounds of 40 ticks at 1 ms: about two seconds.

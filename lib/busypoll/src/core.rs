@@ -24,6 +24,8 @@ use crate::waker::{Header, Key, ROOT, Shared};
 struct Entry {
     generation: u32,
     header: Arc<Header>,
+    /// Of that header, so that a poll need not make one. None while the task is polled.
+    waker: Option<Waker>,
     spawned_at: &'static Location<'static>,
     /// None while the task is polled, and while the place is free.
     stored: Option<Stored>,
@@ -128,12 +130,14 @@ impl Core {
                 let entry = &mut table.entries[index as usize];
                 entry.generation = entry.generation.wrapping_add(1);
                 let key = Key { index, generation: entry.generation };
-                if Arc::strong_count(&entry.header) == 1 {
+                // The entry's own, and its waker's.
+                if entry.waker.is_some() && Arc::strong_count(&entry.header) == 2 {
                     // Nobody else holds it any more; the fence orders us after whoever let go of it last.
                     fence(Ordering::Acquire);
                     entry.header.recycle(key.generation);
                 } else {
                     entry.header = Header::new(key, &self.shared);
+                    entry.waker = Some(Waker::from(Arc::clone(&entry.header)));
                 }
                 entry.spawned_at = spawned_at;
                 entry.stored = Some(stored);
@@ -150,6 +154,7 @@ impl Core {
                 header.mark_queued();
                 table.entries.push(Entry {
                     generation: 0,
+                    waker: Some(Waker::from(Arc::clone(&header))),
                     header,
                     spawned_at,
                     stored: Some(stored),
@@ -173,30 +178,30 @@ impl Core {
     /// Polls the task at the head of the run queue. False if there is none.
     pub(crate) fn run_one(&self) -> bool {
         let Some(key) = self.ready.borrow_mut().pop_front() else { return false };
-        let (mut stored, header, aborted) = {
+        let (mut stored, waker, aborted) = {
             let mut table = self.table.borrow_mut();
             let Some(entry) = table.get(key) else { return true };
-            let Some(stored) = entry.stored.take() else { return true };
             if entry.finished {
-                entry.stored = Some(stored);
                 return true;
             }
-            (stored, Arc::clone(&entry.header), entry.aborted)
+            let Some(stored) = entry.stored.take() else { return true };
+            entry.header.unqueue();
+            let waker = entry.waker.take().unwrap_or_else(|| Waker::from(Arc::clone(&entry.header)));
+            (stored, waker, entry.aborted)
         };
-        header.unqueue();
         let finished = if aborted {
             stored.as_mut().cancel();
             true
         } else {
-            let waker = Waker::from(Arc::clone(&header));
             stored.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
         };
         let mut dead = None;
         let mut joiner = None;
         let mut table = self.table.borrow_mut();
         if let Some(entry) = table.get(key) {
+            entry.waker = Some(waker);
             if finished {
-                header.close();
+                entry.header.close();
                 entry.finished = true;
                 if entry.has_handle {
                     entry.stored = Some(stored);
@@ -210,7 +215,6 @@ impl Core {
         } else {
             dead = Some(stored);
         }
-        drop(header);
         drop(table);
         if finished {
             self.count_end();

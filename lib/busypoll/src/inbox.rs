@@ -1,55 +1,142 @@
-//! What another thread sees of a runtime: a queue, and whether it must be woken.
+//! What another thread sees of a runtime: the numbers of the tasks that were woken, and whether it must be woken itself.
 //!
-//! The protocol is that of every sleeping consumer. A producer first makes its item visible, then looks whether the
-//! consumer is parked; the consumer first says that it parks, then looks whether there is an item. Every access to the
+//! # The ring
+//!
+//! A number goes into the next slot of a ring: a producer claims the slot by moving `tail`, then writes into it; the one
+//! consumer looks at the slot at `head` and nowhere else. So one cache line goes from the producer to the consumer for
+//! each number, and a consumer that finds nothing has read one word that nobody writes. A ring that is full spills into an
+//! unbounded queue: there are as many numbers at once as there are tasks.
+//!
+//! # Parking
+//!
+//! The protocol is that of every sleeping consumer. A producer first makes its number visible, then looks whether the
+//! consumer is parked; the consumer first says that it parks, then looks whether there is a number. Every access to the
 //! flag is a read-modify-write that acquires and releases, so all of them form one chain: a producer's either comes
-//! before the consumer's, which then sees the item, or after it, and then the producer, or another one that came
+//! before the consumer's, which then sees the number, or after it, and then the producer, or another one that came
 //! between, finds the flag up and wakes. Only that one makes the system call, so a storm of wakes costs one.
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(loom))]
 use crossbeam_queue::SegQueue as Queue;
 #[cfg(loom)]
 use model::Queue;
 
+/// Slots of the ring, a power of two.
+const SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
+/// What is in a slot without a number. No number is this one.
+const EMPTY: u64 = u64::MAX;
+
+/// In a cache line of its own; two, since lines are fetched in pairs.
 #[derive(Debug)]
-pub(crate) struct Inbox<T> {
-    queue: Queue<T>,
-    parked: AtomicBool,
+#[repr(align(128))]
+struct Apart<T>(T);
+
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// Slots claimed so far.
+    tail: Apart<Producers>,
+    /// Slots emptied so far. Only the consumer writes it.
+    head: Apart<AtomicUsize>,
+    slots: Box<[AtomicU64]>,
+    /// Numbers in `spill`. They are counted after they were put there, and before they are taken.
+    spilled: Apart<AtomicUsize>,
+    spill: Queue<u64>,
+    parked: Apart<AtomicBool>,
 }
 
-impl<T> Inbox<T> {
+#[derive(Debug)]
+struct Producers {
+    tail: AtomicUsize,
+    /// An earlier value of `head`, so that a producer need not ask the consumer's cache for the latest each time.
+    head: AtomicUsize,
+}
+
+impl Inbox {
     pub(crate) fn new() -> Self {
-        Self { queue: Queue::new(), parked: AtomicBool::new(false) }
+        Self {
+            tail: Apart(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
+            head: Apart(AtomicUsize::new(0)),
+            slots: (0..SLOTS).map(|_| AtomicU64::new(EMPTY)).collect(),
+            spilled: Apart(AtomicUsize::new(0)),
+            spill: Queue::new(),
+            parked: Apart(AtomicBool::new(false)),
+        }
     }
 
-    /// Adds an item. True if the consumer is parked and it is up to the caller to unpark it.
+    /// Adds a number, which is not [`EMPTY`]. True if the consumer is parked and it is up to the caller to unpark it.
     #[must_use]
-    pub(crate) fn push(&self, item: T) -> bool {
-        self.queue.push(item);
-        self.parked.swap(false, Ordering::AcqRel)
+    pub(crate) fn push(&self, number: u64) -> bool {
+        debug_assert_ne!(number, EMPTY);
+        match self.claim() {
+            Some(slot) => slot.store(number, Ordering::Release),
+            None => {
+                self.spill.push(number);
+                self.spilled.0.fetch_add(1, Ordering::Release);
+            }
+        }
+        self.parked.0.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn pop(&self) -> Option<T> {
-        self.queue.pop()
+    /// An empty slot for the caller alone; `None` if there is none.
+    fn claim(&self) -> Option<&AtomicU64> {
+        let Producers { tail, head } = &self.tail.0;
+        // Before `tail`: whoever sees that a slot was emptied also sees that it was claimed, so `tail` is not below.
+        let mut emptied = head.load(Ordering::Acquire);
+        let mut claimed = tail.load(Ordering::Relaxed);
+        loop {
+            if claimed.wrapping_sub(emptied) >= SLOTS {
+                emptied = self.head.0.load(Ordering::Acquire);
+                head.store(emptied, Ordering::Release);
+                claimed = tail.load(Ordering::Relaxed);
+                if claimed.wrapping_sub(emptied) >= SLOTS {
+                    return None;
+                }
+            }
+            match tail.compare_exchange_weak(claimed, claimed.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed) {
+                // Empty, and seen to be: fewer than `SLOTS` were claimed since it was emptied.
+                Ok(_) => return Some(&self.slots[claimed % SLOTS]),
+                Err(other) => claimed = other,
+            }
+        }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+    /// Takes a number. Only for the consumer.
+    pub(crate) fn pop(&self) -> Option<u64> {
+        let head = self.head.0.load(Ordering::Relaxed);
+        let slot = &self.slots[head % SLOTS];
+        let number = slot.load(Ordering::Acquire);
+        if number != EMPTY {
+            slot.store(EMPTY, Ordering::Relaxed);
+            self.head.0.store(head.wrapping_add(1), Ordering::Release);
+            return Some(number);
+        }
+        if self.spilled.0.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.spilled.0.fetch_sub(1, Ordering::Relaxed);
+        self.spill.pop()
     }
 
+    /// How many numbers the consumer should take before it does something else: a storm must not keep it here.
+    pub(crate) fn at_once(&self) -> usize {
+        SLOTS
+    }
+
+    /// Whether there is nothing to take. Only for the consumer.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        let head = self.head.0.load(Ordering::Relaxed);
+        self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY && self.spilled.0.load(Ordering::Acquire) == 0
     }
 
-    /// Says that the consumer parks. False if there is an item: then it must not.
+    /// Says that the consumer parks. False if there is a number: then it must not.
     #[must_use]
     pub(crate) fn prepare_park(&self) -> bool {
-        self.parked.swap(true, Ordering::AcqRel);
+        self.parked.0.swap(true, Ordering::AcqRel);
         if self.is_empty() {
             return true;
         }
@@ -59,7 +146,7 @@ impl<T> Inbox<T> {
 
     /// Says that the consumer is awake again, by whatever cause.
     pub(crate) fn unparked(&self) {
-        self.parked.swap(false, Ordering::AcqRel);
+        self.parked.0.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -81,12 +168,6 @@ mod model {
         }
         pub(crate) fn pop(&self) -> Option<T> {
             self.0.lock().unwrap().pop_front()
-        }
-        pub(crate) fn len(&self) -> usize {
-            self.0.lock().unwrap().len()
-        }
-        pub(crate) fn is_empty(&self) -> bool {
-            self.len() == 0
         }
     }
 }
@@ -113,7 +194,8 @@ mod loom_tests {
         }
     }
 
-    fn consume(producers: usize, preemptions: Option<usize>) {
+    /// Each producer pushes `each` numbers.
+    fn consume(producers: u64, each: u64, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         // With two producers the unbounded model does not end within minutes.
         model.preemption_bound = preemptions;
@@ -124,17 +206,19 @@ mod loom_tests {
                 .map(|i| {
                     let (inbox, signal) = (Arc::clone(&inbox), Arc::clone(&signal));
                     loom::thread::spawn(move || {
-                        if inbox.push(i) {
-                            signal.raise();
+                        for k in 0..each {
+                            if inbox.push(i * each + k) {
+                                signal.raise();
+                            }
                         }
                     })
                 })
                 .collect();
-            let mut got = 0;
+            let mut got = Vec::new();
             // A lost wake would leave the consumer in `wait` for ever, which loom reports as a deadlock.
-            while got < producers {
-                if inbox.pop().is_some() {
-                    got += 1;
+            while (got.len() as u64) < producers * each {
+                if let Some(number) = inbox.pop() {
+                    got.push(number);
                 } else if inbox.prepare_park() {
                     signal.wait();
                     inbox.unparked();
@@ -143,17 +227,53 @@ mod loom_tests {
             for thread in threads {
                 thread.join().unwrap();
             }
-            assert!(inbox.is_empty());
+            got.sort_unstable();
+            assert!(inbox.is_empty() && got.into_iter().eq(0..producers * each), "each number comes once");
         });
     }
 
     #[test]
     fn no_wake_is_lost_with_one_producer() {
-        consume(1, None);
+        consume(1, 2, None);
     }
 
     #[test]
     fn no_wake_is_lost_with_two_producers() {
-        consume(2, Some(3));
+        consume(2, 1, Some(3));
+    }
+
+    #[test]
+    fn nothing_is_lost_where_the_ring_is_full() {
+        consume(1, 4, Some(3));
+        consume(2, 2, Some(2));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Inbox, SLOTS};
+
+    #[test]
+    fn more_numbers_than_slots_come_all_and_those_in_the_ring_in_order() {
+        let inbox = Inbox::new();
+        let numbers = 0..SLOTS as u64 + 3;
+        for round in 0..3 {
+            assert!(inbox.is_empty() && inbox.pop().is_none(), "round {round}");
+            assert!(numbers.clone().all(|number| !inbox.push(number)));
+            let taken: Vec<u64> = std::iter::from_fn(|| inbox.pop()).collect();
+            assert!(taken.into_iter().eq(numbers.clone()), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_parked_consumer_is_to_be_woken_once_and_does_not_park_with_something_to_take() {
+        let inbox = Inbox::new();
+        assert!(inbox.prepare_park());
+        assert!(inbox.push(1) && !inbox.push(2));
+        assert!(!inbox.prepare_park());
+        assert_eq!((inbox.pop(), inbox.pop(), inbox.pop()), (Some(1), Some(2), None));
+        assert!(inbox.prepare_park());
+        inbox.unparked();
+        assert!(!inbox.push(3));
     }
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use crate::clock::now;
 use crate::context;
 use crate::core::Core;
-use crate::inbox::Inbox;
 use crate::io::Reactor;
 use crate::join::JoinHandle;
 use crate::park::Driver;
@@ -116,7 +115,7 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let pool = self.slab.map(|(bytes, slots, grows)| Pool::new(bytes, slots, grows));
         let (driver, unpark) = Driver::new()?;
-        let shared = Arc::new(Shared { inbox: Inbox::new(), unpark });
+        let shared = Shared::new(unpark);
         let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
         Ok(Runtime { core: Core::new(shared, Reactor::new(driver), pool), root, settings: self })
     }
@@ -227,10 +226,10 @@ impl Runtime {
                 idle_since = None;
             }
             if !core.shared.inbox.is_empty() {
-                // As many as there are now: a storm of wakes must not keep the tasks from running.
-                for _ in 0..core.shared.inbox.len() {
-                    let Some(header) = core.shared.inbox.pop() else { break };
-                    core.queue(header.key());
+                // Not for as long as there are any: a storm of wakes must not keep the tasks from running.
+                for _ in 0..core.shared.inbox.at_once() {
+                    let Some(word) = core.shared.inbox.pop() else { break };
+                    core.queue(Key::unpack(word));
                 }
             }
             for _ in 0..self.settings.tasks_per_turn.min(core.ready_len()) {
@@ -298,6 +297,7 @@ impl Drop for Runtime {
         let entered = context::try_current().is_none().then(|| context::enter(&self.core));
         self.root.close();
         self.core.clear();
+        self.core.shared.close();
         self.core.reactor.close();
         drop(entered);
     }

@@ -4,7 +4,7 @@
 //! anywhere, for as long as anybody likes, and task memory is only ever touched, and freed, on the runtime's thread.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
 use crate::context;
@@ -19,8 +19,29 @@ pub(crate) const ROOT: u32 = u32::MAX;
 /// What other threads share with a runtime.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) inbox: Inbox<Arc<Header>>,
-    pub(crate) unpark: mio::Waker,
+    pub(crate) inbox: Inbox,
+    /// None once the runtime is gone, whose descriptors a waker that is still around must not keep open.
+    unpark: Mutex<Option<mio::Waker>>,
+}
+
+impl Shared {
+    pub(crate) fn new(unpark: mio::Waker) -> Arc<Self> {
+        Arc::new(Self { inbox: Inbox::new(), unpark: Mutex::new(Some(unpark)) })
+    }
+
+    /// Tells the runtime's thread, by whatever that takes.
+    fn tell(&self, key: Key) {
+        if self.inbox.push(key.pack()) {
+            let unpark = self.unpark.lock().unwrap_or_else(PoisonError::into_inner);
+            // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
+            let _ = unpark.as_ref().map(mio::Waker::wake);
+        }
+    }
+
+    /// There is no thread to tell any more.
+    pub(crate) fn close(&self) {
+        *self.unpark.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// Which task, of all that were ever in this place of the table.
@@ -30,13 +51,24 @@ pub(crate) struct Key {
     pub(crate) generation: u32,
 }
 
+impl Key {
+    /// As one word, never with all bits set: the root has generation 0.
+    fn pack(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the halves of the word")]
+    pub(crate) fn unpack(word: u64) -> Self {
+        Self { index: word as u32, generation: (word >> 32) as u32 }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Header {
     state: AtomicU8,
     index: u32,
     generation: AtomicU32,
-    /// Weak: an entry left in the inbox must not keep the inbox.
-    shared: Weak<Shared>,
+    shared: Arc<Shared>,
 }
 
 impl Header {
@@ -45,7 +77,7 @@ impl Header {
             state: AtomicU8::new(0),
             index: key.index,
             generation: AtomicU32::new(key.generation),
-            shared: Arc::downgrade(shared),
+            shared: Arc::clone(shared),
         })
     }
 
@@ -81,15 +113,8 @@ impl Wake for Header {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.mark_queued() || context::queue_here(self.shared.as_ptr(), self.key()) {
-            return;
-        }
-        // The runtime may be gone, and then there is nobody to wake.
-        if let Some(shared) = self.shared.upgrade()
-            && shared.inbox.push(Arc::clone(self))
-        {
-            // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
-            let _ = shared.unpark.wake();
+        if self.mark_queued() && !context::queue_here(Arc::as_ptr(&self.shared), self.key()) {
+            self.shared.tell(self.key());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `osjitter bench`: one part by itself, one file a part.
 
 mod clock;
+mod dispatch;
 mod timeout;
 
 use crate::cli::BenchCommand;
@@ -11,5 +12,6 @@ pub fn run(command: &BenchCommand) -> Result<ExitStatus, Failure> {
     match command {
         BenchCommand::Clock(args) => clock::run(args),
         BenchCommand::Timeout(args) => timeout::run(args),
+        BenchCommand::Dispatch(args) => dispatch::run(args),
     }
 }

@@ -126,7 +126,7 @@ pub fn gate_plan(like: &Scenario, rules: &Rules, seed: u64, cpu: Option<usize>) 
     }
 }
 
-fn periods(judged: &JudgedArgs) -> Vec<&str> {
+pub fn periods(judged: &JudgedArgs) -> Vec<&str> {
     if judged.period.is_empty() {
         return vec![DEFAULT_PERIOD];
     }
@@ -134,7 +134,7 @@ fn periods(judged: &JudgedArgs) -> Vec<&str> {
 }
 
 /// The CPU that subjects are bound to: the one asked for, or one that is allowed.
-fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
+pub fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
     judged.cpu.or_else(|| os::affinity()?.last().copied())
 }
 
@@ -185,7 +185,7 @@ pub fn rules(judged: &JudgedArgs, like: &Scenario) -> Result<Rules, String> {
 }
 
 /// How long one round of each side takes.
-fn pair_time(period: Duration, ticks: u64, mode: Mode) -> Duration {
+pub fn pair_time(period: Duration, ticks: u64, mode: Mode) -> Duration {
     let round = period * u32::try_from(ticks).unwrap_or(u32::MAX) + SET_UP;
     match mode {
         Mode::Interleaved => round * 2,

@@ -39,7 +39,7 @@ impl Observer for Pairs<'_, '_> {
             Ok(round) if round.stopped => {}
             Ok(round) => {
                 let side = usize::from(scenario.id != self.planned.names[0]);
-                self.session.add(side, &round.instances[0].samples.lateness_ns, round.cost.steal_ns);
+                self.session.add(side, round.instances[0].samples.pairs(), round.cost.steal_ns);
             }
         }
     }

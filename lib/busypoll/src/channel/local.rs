@@ -1,21 +1,65 @@
 //! Many senders, one receiver, one thread: no atomics.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::{SendError, TryRecvError, TrySendError};
 
-#[derive(Debug)]
-struct State<T> {
-    items: VecDeque<T>,
-    capacity: usize,
-    senders: usize,
-    receiver_gone: bool,
+/// A ring between two counters that only ever grow. What sending and receiving look at every time is in cells of one
+/// word; wakers, which are foreign code, are behind a borrow that is never held while one is called or dropped.
+struct Ring<T> {
+    /// As many as a power of two, so that a counter becomes an index by masking.
+    slots: Box<[Cell<Option<T>>]>,
+    /// Values received so far.
+    head: Cell<usize>,
+    /// Values sent so far.
+    tail: Cell<usize>,
+    /// Values there may be at once: the capacity, and none any more once the receiver is gone.
+    limit: Cell<usize>,
+    senders: Cell<usize>,
+    receiver_gone: Cell<bool>,
+    receiver_waits: Cell<bool>,
+    senders_wait: Cell<bool>,
+    wakers: RefCell<Wakers>,
+}
+
+#[derive(Default)]
+struct Wakers {
     receiver: Option<Waker>,
-    waiting: VecDeque<Waker>,
+    senders: Vec<Waker>,
+}
+
+impl<T> Ring<T> {
+    fn slot(&self, counter: usize) -> &Cell<Option<T>> {
+        &self.slots[counter & (self.slots.len() - 1)]
+    }
+
+    #[cold]
+    fn wake_receiver(&self) {
+        self.receiver_waits.set(false);
+        let receiver = self.wakers.borrow_mut().receiver.take();
+        receiver.into_iter().for_each(Waker::wake);
+    }
+
+    /// All that wait, not the first: it may have been dropped since, and its turn would be lost with it.
+    #[cold]
+    fn wake_senders(&self) {
+        self.senders_wait.set(false);
+        let senders = std::mem::take(&mut self.wakers.borrow_mut().senders);
+        senders.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("len", &self.tail.get().wrapping_sub(self.head.get()))
+            .field("senders", &self.senders.get())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Sends into the channel. Clones send into the same one.
@@ -25,11 +69,11 @@ struct State<T> {
 /// send::<busypoll::channel::local::Sender<u8>>();
 /// ```
 #[derive(Debug)]
-pub struct Sender<T>(Rc<RefCell<State<T>>>);
+pub struct Sender<T>(Rc<Ring<T>>);
 
 /// Receives from the channel.
 #[derive(Debug)]
-pub struct Receiver<T>(Rc<RefCell<State<T>>>);
+pub struct Receiver<T>(Rc<Ring<T>>);
 
 /// A channel with room for `capacity` values.
 ///
@@ -38,15 +82,20 @@ pub struct Receiver<T>(Rc<RefCell<State<T>>>);
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs room for a value");
-    let state = Rc::new(RefCell::new(State {
-        items: VecDeque::with_capacity(capacity),
-        capacity,
-        senders: 1,
-        receiver_gone: false,
-        receiver: None,
-        waiting: VecDeque::new(),
-    }));
-    (Sender(Rc::clone(&state)), Receiver(state))
+    let ring = Rc::new(Ring {
+        slots: (0..capacity.checked_next_power_of_two().expect("the capacity is larger than memory"))
+            .map(|_| Cell::new(None))
+            .collect(),
+        head: Cell::new(0),
+        tail: Cell::new(0),
+        limit: Cell::new(capacity),
+        senders: Cell::new(1),
+        receiver_gone: Cell::new(false),
+        receiver_waits: Cell::new(false),
+        senders_wait: Cell::new(false),
+        wakers: RefCell::default(),
+    });
+    (Sender(Rc::clone(&ring)), Receiver(ring))
 }
 
 impl<T> Sender<T> {
@@ -54,20 +103,20 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
+    #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let receiver = {
-            let mut state = self.0.borrow_mut();
-            if state.receiver_gone {
-                return Err(TrySendError::Closed(value));
-            }
-            if state.items.len() == state.capacity {
-                return Err(TrySendError::Full(value));
-            }
-            state.items.push_back(value);
-            state.receiver.take()
-        };
-        if let Some(receiver) = receiver {
-            receiver.wake();
+        let ring = &*self.0;
+        let tail = ring.tail.get();
+        if tail.wrapping_sub(ring.head.get()) >= ring.limit.get() {
+            return Err(match ring.receiver_gone.get() {
+                true => TrySendError::Closed(value),
+                false => TrySendError::Full(value),
+            });
+        }
+        ring.slot(tail).set(Some(value));
+        ring.tail.set(tail.wrapping_add(1));
+        if ring.receiver_waits.get() {
+            ring.wake_receiver();
         }
         Ok(())
     }
@@ -88,10 +137,11 @@ impl<T> Sender<T> {
                 Err(TrySendError::Closed(back)) => Poll::Ready(Err(SendError(back))),
                 Err(TrySendError::Full(back)) => {
                     value = Some(back);
-                    let mut state = self.0.borrow_mut();
-                    if !state.waiting.iter().any(|known| known.will_wake(cx.waker())) {
-                        state.waiting.push_back(cx.waker().clone());
+                    let mut wakers = self.0.wakers.borrow_mut();
+                    if !wakers.senders.iter().any(|known| known.will_wake(cx.waker())) {
+                        wakers.senders.push(cx.waker().clone());
                     }
+                    self.0.senders_wait.set(true);
                     Poll::Pending
                 }
             }
@@ -102,20 +152,17 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.0.borrow_mut().senders += 1;
+        self.0.senders.set(self.0.senders.get() + 1);
         Self(Rc::clone(&self.0))
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let receiver = {
-            let mut state = self.0.borrow_mut();
-            state.senders -= 1;
-            if state.senders == 0 { state.receiver.take() } else { None }
-        };
-        if let Some(receiver) = receiver {
-            receiver.wake();
+        let senders = self.0.senders.get() - 1;
+        self.0.senders.set(senders);
+        if senders == 0 && self.0.receiver_waits.get() {
+            self.0.wake_receiver();
         }
     }
 }
@@ -125,19 +172,18 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is nothing, and whether there ever will be.
+    #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let (item, waiting) = {
-            let mut state = self.0.borrow_mut();
-            match state.items.pop_front() {
-                // All that wait, not the first: it may have been dropped since, and its turn would be lost with it.
-                Some(item) if state.waiting.is_empty() => return Ok(item),
-                Some(item) => (item, std::mem::take(&mut state.waiting)),
-                None if state.senders == 0 => return Err(TryRecvError::Closed),
-                None => return Err(TryRecvError::Empty),
-            }
+        let ring = &*self.0;
+        let head = ring.head.get();
+        let Some(value) = ring.slot(head).take() else {
+            return Err(if ring.senders.get() == 0 { TryRecvError::Closed } else { TryRecvError::Empty });
         };
-        waiting.into_iter().for_each(Waker::wake);
-        Ok(item)
+        ring.head.set(head.wrapping_add(1));
+        if ring.senders_wait.get() {
+            ring.wake_senders();
+        }
+        Ok(value)
     }
 
     /// Receives the next value; `None` once there is nothing left and no sender.
@@ -154,7 +200,8 @@ impl<T> Receiver<T> {
             Ok(item) => Poll::Ready(Some(item)),
             Err(TryRecvError::Closed) => Poll::Ready(None),
             Err(TryRecvError::Empty) => {
-                let old = self.0.borrow_mut().receiver.replace(cx.waker().clone());
+                let old = self.0.wakers.borrow_mut().receiver.replace(cx.waker().clone());
+                self.0.receiver_waits.set(true);
                 drop(old);
                 Poll::Pending
             }
@@ -164,12 +211,13 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let (items, waiting) = {
-            let mut state = self.0.borrow_mut();
-            state.receiver_gone = true;
-            (std::mem::take(&mut state.items), std::mem::take(&mut state.waiting))
-        };
-        drop(items);
-        waiting.into_iter().for_each(Waker::wake);
+        self.0.receiver_gone.set(true);
+        self.0.limit.set(0);
+        // What is left goes now, and not with the last sender.
+        while let Some(value) = self.0.slot(self.0.head.get()).take() {
+            self.0.head.set(self.0.head.get().wrapping_add(1));
+            drop(value);
+        }
+        self.0.wake_senders();
     }
 }

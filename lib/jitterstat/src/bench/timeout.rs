@@ -1,7 +1,5 @@
 //! The report of `osjitter bench timeout`, and how its overheads come out of the rounds.
 
-use serde::Deserialize;
-
 use super::cost::{Costs, Overhead};
 use crate::model::model;
 use crate::report::{Distribution, Host, Tool, Warning};
@@ -119,16 +117,7 @@ impl Report {
     /// # Errors
     /// A sentence: not JSON, another schema or bench, or a field that is missing, unknown or mistyped.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Head {
-            schema: Option<String>,
-            bench: Option<String>,
-        }
-        let head: Head = serde_json::from_str(text).map_err(|e| format!("not a report: {e}"))?;
-        match (head.schema.as_deref(), head.bench.as_deref()) {
-            (Some(super::SCHEMA), Some(BENCH)) => serde_json::from_str(text).map_err(|e| format!("not valid: {e}")),
-            (schema, bench) => Err(format!("schema {schema:?}, bench {bench:?} is not {:?}, {BENCH:?}", super::SCHEMA)),
-        }
+        super::read(text, BENCH)
     }
 
     /// Writes a report; ends with a newline.
@@ -137,9 +126,7 @@ impl Report {
     /// Never: the model holds nothing that JSON cannot.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string(self).expect("the model is plain data");
-        text.push('\n');
-        text
+        super::write(self)
     }
 }
 
@@ -147,9 +134,5 @@ impl Report {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Report).to_value();
-    schema["properties"]["schema"]["const"] = super::SCHEMA.into();
-    schema["properties"]["bench"]["const"] = BENCH.into();
-    schema["title"] = format!("{}, {BENCH}", super::SCHEMA).into();
-    schema
+    super::schema_of::<Report>(BENCH)
 }

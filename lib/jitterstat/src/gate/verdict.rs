@@ -143,6 +143,8 @@ model! {
         pub rounds: u64,
         /// Ticks it is of.
         pub ticks: u64,
+        /// Ticks that would probably decide it.
+        pub ticks_to_decide: Option<u64>,
     }
 
     /// How a gate was measured.

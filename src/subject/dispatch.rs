@@ -1,0 +1,224 @@
+//! The runtimes and channels of `osjitter bench dispatch`: the only place that knows them.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::task::Poll;
+
+use tokio::sync::mpsc as tokio_mpsc;
+
+/// What a runtime is to do while nothing is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// As it always does; there is no such moment.
+    Never,
+    /// Stay awake.
+    Busy,
+    /// Sleep.
+    Parked,
+}
+
+/// A way to run tasks, on a thread of its own.
+pub trait Executor {
+    /// Runs a future to its end on a fresh runtime.
+    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output>;
+
+    /// Spawns a task inside of it. The future gives its output.
+    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static;
+}
+
+/// busypoll, tasks on the heap.
+#[derive(Debug)]
+pub struct Busypoll;
+
+/// busypoll, tasks in its slab.
+#[derive(Debug)]
+pub struct BusypollSlab;
+
+/// tokio's current-thread runtime.
+#[derive(Debug)]
+pub struct Tokio;
+
+/// Size of a slot, in bytes, and number of slots.
+const SLAB: (usize, usize) = (512, 512);
+
+fn busypoll(idle: Idle) -> io::Result<busypoll::Runtime> {
+    let parking = if idle == Idle::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
+    busypoll::Runtime::builder().parking(parking).slab(SLAB.0, SLAB.1).build()
+}
+
+impl Executor for Busypoll {
+    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+        Ok(busypoll(idle)?.block_on(future))
+    }
+
+    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let handle = busypoll::spawn_boxed(future);
+        async { handle.await.expect("the task does not panic") }
+    }
+}
+
+impl Executor for BusypollSlab {
+    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+        Busypoll::run(idle, future)
+    }
+
+    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let handle = busypoll::spawn_slab(future);
+        async { handle.await.expect("the task does not panic") }
+    }
+}
+
+impl Executor for Tokio {
+    /// Kept awake by a task that does nothing but yield: tokio has no setting for it.
+    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(async {
+            if idle == Idle::Busy {
+                tokio::spawn(async {
+                    loop {
+                        tokio::task::yield_now().await;
+                    }
+                });
+            }
+            future.await
+        }))
+    }
+
+    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let handle = tokio::spawn(future);
+        async { handle.await.expect("the task does not panic") }
+    }
+}
+
+/// A bounded channel of numbers.
+pub trait Pipe: 'static {
+    /// The end that sends.
+    type Sender;
+    /// The end that receives.
+    type Receiver;
+
+    /// Both ends.
+    fn new(capacity: usize) -> (Self::Sender, Self::Receiver);
+    /// Sends if there is room; whether there was.
+    fn try_send(sender: &mut Self::Sender, value: u64) -> bool;
+    /// Receives what is there.
+    fn try_recv(receiver: &mut Self::Receiver) -> Option<u64>;
+    /// Waits for the next.
+    fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>>;
+}
+
+macro_rules! pipes {
+    ($($(#[$doc:meta])* $name:ident $module:path, $sender:ty, $receiver:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl Pipe for $name {
+            type Sender = $sender;
+            type Receiver = $receiver;
+
+            fn new(capacity: usize) -> (Self::Sender, Self::Receiver) {
+                use $module as module;
+                module::channel(capacity)
+            }
+
+            #[inline]
+            fn try_send(sender: &mut Self::Sender, value: u64) -> bool {
+                sender.try_send(value).is_ok()
+            }
+
+            #[inline]
+            fn try_recv(receiver: &mut Self::Receiver) -> Option<u64> {
+                receiver.try_recv().ok()
+            }
+
+            fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> {
+                receiver.recv()
+            }
+        }
+    )*};
+}
+
+pipes! {
+    /// busypoll's, within a thread.
+    Local busypoll::channel::local, busypoll::channel::local::Sender<u64>, busypoll::channel::local::Receiver<u64>;
+    /// busypoll's, many senders.
+    Mpsc busypoll::channel::mpsc, busypoll::channel::mpsc::Sender<u64>, busypoll::channel::mpsc::Receiver<u64>;
+    /// busypoll's, one sender.
+    Spsc busypoll::channel::spsc, busypoll::channel::spsc::Sender<u64>, busypoll::channel::spsc::Receiver<u64>;
+    /// tokio's, many senders.
+    TokioMpsc tokio_mpsc, tokio_mpsc::Sender<u64>, tokio_mpsc::Receiver<u64>;
+}
+
+/// A runtime that goes round with nothing to do, while another thread waits for the end of it.
+pub trait Idler {
+    /// Makes one.
+    fn new(timer: bool) -> io::Result<Self>
+    where
+        Self: Sized;
+    /// Runs until `end` wakes it; how many turns that were.
+    fn turns<F: Future>(&mut self, end: F) -> u64;
+}
+
+/// busypoll, counted by itself.
+#[derive(Debug)]
+pub struct BusypollIdler {
+    runtime: busypoll::Runtime,
+    timer: bool,
+}
+
+impl Idler for BusypollIdler {
+    fn new(timer: bool) -> io::Result<Self> {
+        Ok(Self { runtime: busypoll(Idle::Busy)?, timer })
+    }
+
+    fn turns<F: Future>(&mut self, end: F) -> u64 {
+        /// No measurement takes as long.
+        const FAR: std::time::Duration = std::time::Duration::from_secs(86_400);
+        let before = self.runtime.turns();
+        let timer = self.timer;
+        self.runtime.block_on(async move {
+            if timer {
+                let _ = busypoll::time::timeout(FAR, end).await;
+            } else {
+                end.await;
+            }
+        });
+        self.runtime.turns() - before
+    }
+}
+
+/// tokio, kept awake by a root that yields: each yield is a turn with a look at I/O and timers.
+#[derive(Debug)]
+pub struct TokioIdler(tokio::runtime::Runtime);
+
+impl Idler for TokioIdler {
+    fn new(_: bool) -> io::Result<Self> {
+        Ok(Self(tokio::runtime::Builder::new_current_thread().enable_all().build()?))
+    }
+
+    fn turns<F: Future>(&mut self, end: F) -> u64 {
+        self.0.block_on(async {
+            let mut end = std::pin::pin!(end);
+            let mut turns = 0;
+            loop {
+                turns += 1;
+                if poll_fn(|cx| Poll::Ready(end.as_mut().poll(cx).is_ready())).await {
+                    return turns;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+}
