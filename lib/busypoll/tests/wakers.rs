@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use busypoll::{spawn_boxed, spawn_slab, yield_now};
-use common::in_every_mode;
+use common::{in_every_mode, scaled};
 
 #[derive(Default)]
 struct Flag {
@@ -59,7 +59,7 @@ fn a_plain_thread_wakes_the_root_and_a_task() {
 #[test]
 fn two_threads_in_turn_lose_no_wake() {
     in_every_mode(|runtime| {
-        const TURNS: u32 = 2_000;
+        const TURNS: u32 = scaled(2_000);
         let ping = Arc::new(Flag::default());
         let pong = Arc::new(AtomicU32::new(0));
         let (ping2, pong2) = (Arc::clone(&ping), Arc::clone(&pong));
@@ -115,10 +115,10 @@ fn a_storm_of_wakes_from_eight_threads_keeps_tasks_running() {
                 .collect()
         };
         runtime.block_on(async {
-            for _ in 0..50 {
+            for _ in 0..scaled(50) {
                 busypoll::time::sleep(Duration::from_micros(300)).await;
             }
-            while polls.load(Ordering::Relaxed) < 100 {
+            while polls.load(Ordering::Relaxed) < scaled(100) {
                 yield_now().await;
             }
             stop.store(true, Ordering::Relaxed);
@@ -126,8 +126,8 @@ fn a_storm_of_wakes_from_eight_threads_keeps_tasks_running() {
         for thread in threads {
             thread.join().unwrap();
         }
-        runtime.block_on(async { busypoll::time::sleep(Duration::from_millis(1)).await });
-        assert_eq!(runtime.live_tasks(), 0);
+        // The last wake of each thread came after the word to stop: none of them may be lost.
+        assert!(runtime.drain(Duration::from_secs(30)).is_complete());
     });
 }
 
