@@ -34,6 +34,10 @@ pin_project! {
 impl<F: Future> Stage<F> {
     /// Replaces the future by its result. A panic of the future's destructor becomes the result.
     fn finish(mut self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
+        if !std::mem::needs_drop::<F>() {
+            self.set(Self::Done { result });
+            return;
+        }
         // Dropping and writing are two steps: whatever the destructor does, the stage is no longer `Running`.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
         let result = match dropped {
