@@ -10,6 +10,7 @@ mod command;
 mod exit;
 mod export;
 mod host;
+mod import;
 mod interrupt;
 mod measure;
 mod os;

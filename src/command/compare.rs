@@ -8,9 +8,9 @@ use jitterstat::environment::Difference;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::cli::{CompareArgs, CompareFormat};
-use crate::command::report::{cannot_write, read};
+use crate::command::report::cannot_write;
 use crate::exit::{ExitStatus, Failure};
-use crate::{export, host, output};
+use crate::{export, host, import, output};
 
 /// The file of a run, in its directory.
 const REPORT: &str = "report.json";
@@ -66,7 +66,7 @@ impl Side {
     fn read(text: &str) -> Result<Self, Failure> {
         let (path, id) = split(text, |path| path.exists());
         let file = if path.is_dir() { path.join(REPORT) } else { path };
-        let report = read(&file).map_err(Failure::Usage)?;
+        let report = import::read(&file).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(Self { file, id, report })
     }
 

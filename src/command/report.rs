@@ -7,12 +7,13 @@ use jitterstat::report::Report;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{ExitStatus, Failure};
-use crate::export;
 use crate::view::entry::entries;
+use crate::{export, import, output};
 
 /// Reads the reports, writes the format to standard output or to `--out`.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
-    let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+    let read = args.files.iter().map(|file| import::read(file)).collect::<Result<Vec<_>, _>>();
+    let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
     if args.samples && args.format != ReportFormat::Csv {
         return Err(Failure::Usage("--samples goes with --format csv".into()));
     }
@@ -20,7 +21,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::Usage("--subject goes with --format hgrm".into()));
     }
     let text = match args.format {
-        ReportFormat::Table => export::table::of_several(&reports),
+        ReportFormat::Table => export::table::of_several(&reports, output::columns()),
         ReportFormat::Json => match reports.as_slice() {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),
@@ -42,13 +43,6 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         Some(file) => export::write_atomically(file, text.as_bytes()).map_err(|e| cannot_write(file, &e))?,
     }
     Ok(ExitStatus::Done)
-}
-
-/// Reads one report.
-pub fn read(file: &Path) -> Result<Report, String> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {name}: {e}"))?;
-    Report::from_json(&text).map_err(|e| format!("{name}: {e}"))
 }
 
 /// The one report of a format that has no place for a second.

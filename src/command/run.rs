@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     }
     out.write("report.html", &export::html::page(std::slice::from_ref(&report)))?;
     let text = match args.format {
-        Format::Table => export::table::with_reading(&report),
+        Format::Table => export::table::with_reading(&report, output::columns()),
         Format::Json => json,
     };
     let written = std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jitterstat::compare::{Compared, Comparison};
 
 use super::markdown::cell;
-use super::table::COLUMNS_OF_TERMINAL;
+use super::table::WIDEST_PARAGRAPH;
 use crate::view::columns::align;
 use crate::view::compare as view;
 use crate::view::reading::wrap;
@@ -15,7 +15,7 @@ pub fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
     let paragraph = |text: &mut String, says: &str| {
         if !says.is_empty() {
-            *text += &wrap(says, COLUMNS_OF_TERMINAL);
+            *text += &wrap(says, WIDEST_PARAGRAPH);
         }
     };
     if let Some(forced) = view::forced(comparison) {

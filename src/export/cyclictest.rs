@@ -1,28 +1,23 @@
 //! The shape of `cyclictest --json` of rt-tests: one "thread" a subject, bins of exact nanoseconds.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jitterstat::report::Report;
 use serde_json::{Map, Value, json};
 
 use crate::view::entry::entries;
-use crate::view::samples::sorted_lateness;
+use crate::view::samples::Lateness;
 
 /// One report in that shape. The keys with a colon are as rt-tests writes them.
 pub fn json(report: &Report) -> String {
     let mut threads = Map::new();
     for (i, entry) in entries(std::slice::from_ref(report)).enumerate() {
-        let sorted = sorted_lateness(entry.subject);
-        let mut bins: BTreeMap<i64, u64> = BTreeMap::new();
-        for &value in &sorted {
-            *bins.entry(value).or_default() += 1;
-        }
-        let histogram: Map<String, Value> = bins.into_iter().map(|(v, n)| (v.to_string(), n.into())).collect();
+        let values = Lateness::of(entry.subject);
+        let histogram: Map<String, Value> = values.counts().map(|(v, n)| (v.to_string(), n.into())).collect();
         let d = &entry.summary.lateness_ns;
         let thread = json!({
             "histogram": histogram,
-            "cycles": sorted.len(),
+            "cycles": values.count(),
             "min": d.min,
             "max": d.max,
             "avg": d.mean as f64,

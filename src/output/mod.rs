@@ -28,6 +28,20 @@ pub fn abort() {
     std::process::exit(4);
 }
 
+/// Columns of a table where nothing tells how wide the reader's terminal is.
+const DEFAULT_COLUMNS: usize = 80;
+/// A terminal narrower than this is none: the figures of a table could not be told apart.
+const LEAST_COLUMNS: usize = 20;
+
+/// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal where there is one,
+/// else 80.
+pub fn columns() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok()).filter(|&n| n > 0);
+    let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let known = asked.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(DEFAULT_COLUMNS);
+    known.max(LEAST_COLUMNS)
+}
+
 /// The progress of a run, drawn between rounds and only on a terminal.
 #[derive(Debug)]
 pub struct Progress {

@@ -11,6 +11,7 @@ pub mod label;
 pub mod nines;
 pub mod palette;
 pub mod place;
+pub mod quantity;
 pub mod reading;
 pub mod samples;
 pub mod scale;

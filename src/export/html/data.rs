@@ -10,13 +10,13 @@ use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::is_control;
 use crate::view::nines;
 use crate::view::palette;
-use crate::view::samples::sorted_lateness;
+use crate::view::samples::Lateness;
 use crate::view::tradeoff;
 
 /// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
 const KEPT: u32 = 11;
 /// One tick in so many is written exactly: the largest ones.
-const TAIL: usize = 100;
+const TAIL: u64 = 100;
 
 /// The measured subjects of a report, as the page's script reads them.
 pub fn json(report: &Report, names: &[String]) -> String {
@@ -38,8 +38,8 @@ pub fn json(report: &Report, names: &[String]) -> String {
 }
 
 fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
-    let sorted = sorted_lateness(subject);
-    let above = sorted.len().checked_sub(sorted.len() / TAIL + 1).map_or(i64::MAX, |at| sorted[at]);
+    let values = Lateness::of(subject);
+    let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
     let mut codes = Vec::new();
     let mut exact = Vec::new();
     let mut last = 0;
@@ -68,7 +68,7 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3, "shape": shape as u8,
         "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_interval(subject),
-        "curve": thin(&nines::curve(&sorted)),
+        "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
         "bins": bins(subject),
         "split": split(subject),
         "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,

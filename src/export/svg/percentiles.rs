@@ -6,8 +6,9 @@ use plotters::prelude::*;
 use super::{
     Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, line, logarithmic, time_label, title, with_legend,
 };
+use crate::view::nines;
 use crate::view::palette::{self, Dash};
-use crate::view::{nines, samples};
+use crate::view::samples::Lateness;
 
 /// One subject's line: which one, and its points in nines and nanoseconds.
 struct Curve<'a> {
@@ -18,7 +19,10 @@ struct Curve<'a> {
 pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> Drawn {
     let curves: Vec<Curve<'_>> = subjects
         .iter()
-        .map(|of| Curve { of, points: nines::curve(&samples::sorted_lateness(of.subject)) })
+        .map(|of| {
+            let values = Lateness::of(of.subject);
+            Curve { of, points: nines::curve_of(values.count(), |rank| values.at_rank(rank)) }
+        })
         .filter(|curve| !curve.points.is_empty())
         .collect();
     let entries: Vec<(usize, &str)> = curves.iter().map(|c| (c.of.i, c.of.name.as_str())).collect();
