@@ -44,7 +44,7 @@ with open("python.hlog", "w") as out:
             h = HdrHistogram(1, 3_600_000_000_000, 3)
             for _ in range(200):
                 h.record_value(int(random.lognormvariate(10 if tag else 9, 0.5)))
-            start = 1_700_000_000_000 + 5_000 * interval
+            start = 5_000 * interval
             h.set_start_time_stamp(start)
             h.set_end_time_stamp(start + 5_000)
             out.write(f"Tag={tag}," if tag else "")

@@ -201,6 +201,8 @@ fn marks(range: &std::ops::Range<f64>) -> Vec<f64> {
 /// Whole decades around the values, so that the axis begins and ends on a line.
 fn decades(values: impl Iterator<Item = i64>) -> std::ops::Range<f64> {
     let (low, high) = values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    // Without a value any decade will do, but one that ends.
+    let low = low.min(high);
     let floor = 10_f64.powf(low.log10().floor());
     let ceiling = 10_f64.powf(high.log10().ceil());
     floor..ceiling.max(floor * 10.0)
