@@ -33,10 +33,7 @@ struct Cpu {
 }
 
 pub(super) fn read(text: &str) -> Result<Report, String> {
-    let file: File = json(text, "jitterdebugger result").map_err(|e| {
-        // It divides by the number of samples, also where there is none.
-        if text.contains("-nan") { format!("{e} (jitterdebugger writes -nan for a CPU without a sample)") } else { e }
-    })?;
+    let file: File = json(text, "jitterdebugger result")?;
     if !VERSIONS.contains(&file.version) {
         return Err(format!(
             "version {} of jitterdebugger's results is not known; this version reads 1 to 3",

@@ -130,12 +130,18 @@ struct Head {
     cmdline: Option<IgnoredAny>,
 }
 
+/// What a file that is no JSON for this reason comes from.
+const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
+
 /// Tells the kind of a file by what is in it, and reads it.
 fn parse(text: &str) -> Result<Report, String> {
     if hlog::is_one(text) {
         return hlog::read(text);
     }
-    let head: Head = serde_json::from_str(text).map_err(|e| format!("not a report: {e}"))?;
+    let head: Head = serde_json::from_str(text).map_err(|e| {
+        let divided = if text.contains(": -nan") { NAN } else { "" };
+        format!("not a report: {e}{divided}")
+    })?;
     match head {
         Head { schema: Some(schema), .. } => own::read(&schema, text),
         Head { thread: Some(_), cmdline: Some(_), .. } => rt_tests::read(text),
@@ -159,3 +165,6 @@ fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T, String> 
         format!("not a valid {what}: {at}{plain}")
     })
 }
+
+#[cfg(test)]
+mod tests;
