@@ -211,6 +211,9 @@ pub struct RunArgs {
     /// Write the effective plan to standard output as TOML, and measure nothing
     #[arg(long)]
     pub print_plan: bool,
+    /// Draw nothing while it runs; on a terminal the figures so far are drawn between rounds
+    #[arg(long)]
+    pub no_progress: bool,
     /// Nothing on standard error but errors
     #[arg(long, short)]
     pub quiet: bool,

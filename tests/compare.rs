@@ -189,8 +189,8 @@ fn bad_input_is_named() {
     });
     for (args, says) in [
         (&["one"][..], "<B>"),
-        (&["one", "nowhere"], "nowhere: cannot be read"),
-        (&["one", "nowhere#x"], "nowhere: cannot be read"),
+        (&["one", "nowhere"], "cannot read nowhere"),
+        (&["one", "nowhere#x"], "cannot read nowhere"),
         (&["one", "half.json"], "not a report"),
         (&["one", "other.json"], "osjitter.report/99"),
         (&["one", "one"], NANOSLEEP),

@@ -8,6 +8,7 @@ pub mod dispatch;
 pub mod entry;
 pub mod envelope;
 pub mod label;
+pub mod live;
 pub mod nines;
 pub mod palette;
 pub mod place;
