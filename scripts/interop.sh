@@ -19,7 +19,8 @@ python3 -m venv "$work/venv"
 python=$work/venv/bin/python
 "$python" -m pip install -q --disable-pip-version-check duckdb hdrhistogram playwright prometheus-client
 
-cargo build --locked
+cargo test --locked --features parquet --bin osjitter export::parquet
+cargo build --locked --features parquet
 osjitter=target/debug/osjitter
 "$osjitter" run --quiet --period 500us --ticks 2000 --subject tokio-interval --subject os-interval --subject nanosleep \
   --out "$work" >/dev/null
@@ -30,6 +31,8 @@ made hlog --out "$work/run.hlog"
 made openmetrics --out "$work/run.om"
 made csv --out "$work/summary.csv"
 made csv --samples --out "$work/samples.csv"
+made parquet --out "$work/summary.parquet"
+made parquet --samples --out "$work/samples.parquet"
 made gab --out "$work/run.gab"
 made bmf --out "$work/run.bmf"
 made cyclictest-json --out "$work/run.cyclictest"

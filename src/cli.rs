@@ -94,6 +94,8 @@ pub enum ReportFormat {
     Gab,
     /// OpenMetrics text
     Openmetrics,
+    /// Apache Parquet, a row a subject, or with --samples a row a tick; in a build with that feature
+    Parquet,
 }
 
 #[derive(Debug, Args)]
@@ -102,7 +104,8 @@ Examples:
   osjitter report results/mine/report.json
   osjitter report results/mine/report.json --format svg --out pictures
   osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
-  osjitter report results/mine/report.json --format csv --samples --out ticks.csv")]
+  osjitter report results/mine/report.json --format csv --samples --out ticks.csv
+  osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet")]
 pub struct ReportArgs {
     /// Reports that `osjitter run` wrote
     #[arg(required = true, value_name = "FILE")]
@@ -110,7 +113,7 @@ pub struct ReportArgs {
     /// What to make
     #[arg(long, value_enum, default_value = "table")]
     pub format: ReportFormat,
-    /// With --format csv: every tick
+    /// With --format csv or parquet: every tick
     #[arg(long)]
     pub samples: bool,
     /// With --format hgrm: the subject, where there are several
