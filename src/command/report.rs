@@ -39,11 +39,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         ReportFormat::Openmetrics => export::openmetrics::text(&reports),
         ReportFormat::Svg => return pictures(&reports, args.out.as_deref()),
         ReportFormat::Parquet => {
-            export::deliver(&parquet(&reports, args)?, args.out.as_deref())?;
+            export::deliver(parquet(&reports, args)?, args.out.as_deref())?;
             return Ok(ExitStatus::Done);
         }
     };
-    export::deliver(text.as_bytes(), args.out.as_deref())?;
+    export::deliver(&text, args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }
 

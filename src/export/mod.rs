@@ -22,10 +22,11 @@ use std::path::Path;
 use crate::exit::Failure;
 
 /// A command's result: to the file that was asked for, or to standard output.
-pub fn deliver(result: &[u8], out: Option<&Path>) -> Result<(), Failure> {
+pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<(), Failure> {
+    let bytes = result.as_ref();
     match out {
-        None => io::stdout().write_all(result).map_err(Failure::writing),
-        Some(file) => write_atomically(file, result).map_err(|e| Failure::place(file, &e)),
+        None => io::stdout().write_all(bytes).map_err(Failure::writing),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Failure::place(file, &e)),
     }
 }
 
