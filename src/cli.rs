@@ -1,5 +1,6 @@
 //! The command line: structs and help text, no logic.
 
+mod calibrate;
 mod compare;
 mod dispatch;
 mod gate;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use calibrate::CalibrateArgs;
 pub use compare::{CompareArgs, CompareFormat};
 pub use dispatch::{BenchDispatchArgs, DispatchFormat};
 pub use gate::{BaselineAction, BaselineAddArgs, GateAction, GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
@@ -28,6 +30,7 @@ Examples:
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
+  osjitter calibrate                             what a gate can see on this machine
   osjitter compare before after                  by how much one run is later than another
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
@@ -44,6 +47,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Judge whether B is later than A, in many short rounds of each, with a known rate of false alarms
     Gate(Box<GateArgs>),
+    /// Say what a gate can see on this machine, from one subject against itself
+    Calibrate(CalibrateArgs),
     /// Say by how much B is later than A, for two reports or two subjects of one
     Compare(CompareArgs),
     /// Join reports of several runs, CPUs or hosts into one, without loss

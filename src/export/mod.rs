@@ -1,5 +1,6 @@
 //! Every format that is written.
 
+pub mod calibration;
 pub mod comparison;
 pub mod csv;
 pub mod cyclictest;

@@ -12,8 +12,8 @@
 mod tests;
 
 use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
-use super::round::{Pair, tail_name};
-use super::verdict::{PairRecord, Side};
+use super::round::{Pair, RoundValue, tail_name};
+use super::verdict::PairRecord;
 use crate::environment::{Difference, EnvironmentKey};
 use crate::model::model;
 use crate::report::{Tool, Warning};
@@ -68,8 +68,10 @@ model! {
         pub inconclusive: Vec<InconclusiveChance>,
         /// Gates that were really measured here, one after the other.
         pub real_gates: RealGates,
-        /// What the sides met while they were measured.
-        pub sides: Vec<Side>,
+        /// Share of the ticks that belonged to a stall already counted.
+        pub same_stall_share: f64,
+        /// Share of the time of all CPUs that the hypervisor took during the rounds, where the platform tells.
+        pub steal_share: Option<f64>,
         /// What a reader should know before trusting it.
         pub warnings: Vec<Warning>,
         /// The values behind it, in the order they were measured.
@@ -194,6 +196,13 @@ pub fn plan(
         tolerance_tail: rules.tolerance_tail,
         floor_ns: rules.floor_ns,
     }
+}
+
+/// Share of the ticks of the pairs that belonged to a stall already counted.
+#[must_use]
+pub fn same_stall_share(pairs: &[Pair]) -> f64 {
+    let sum = |of: fn(&RoundValue) -> usize| pairs.iter().map(|p| of(&p.a) + of(&p.b)).sum::<usize>() as f64;
+    tidy(sum(|v| v.same_stall) / sum(|v| v.same_stall + v.kept).max(1.0))
 }
 
 /// What a reader should know of these figures, which are of so many pairs.

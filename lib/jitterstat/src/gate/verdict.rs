@@ -243,6 +243,16 @@ impl Verdict {
     }
 }
 
+/// JSON Schema of the verdict.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Verdict).to_value();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["title"] = SCHEMA.into();
+    schema
+}
+
 /// The metrics of a look.
 #[must_use]
 pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::gate::round::RoundValue;
 
 const PERIOD_NS: u64 = 500_000;
 
@@ -116,7 +115,8 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         metrics: metrics(pairs, &rules, 0.99, 278_000_000),
         inconclusive: inconclusive(pairs, &rules, 278_000_000),
         real_gates: real_gates(pairs, &rules),
-        sides: vec![],
+        same_stall_share: same_stall_share(pairs),
+        steal_share: None,
         warnings: warnings(&[], 0),
         rounds: crate::gate::verdict::records(pairs),
     }
