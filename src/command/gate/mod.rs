@@ -1,7 +1,8 @@
 //! `osjitter gate`: has jitter become worse?
 //!
 //! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
-//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to one verdict.
+//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
+//! one verdict.
 
 mod baseline;
 mod commands;
@@ -175,7 +176,10 @@ impl Gate {
     fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Failure> {
         match &limits.source {
             Source::Report(report, which) => {
-                self.host = report.host.clone();
+                // Where something is measured here, too, the verdict's machine is this one.
+                if self.comparisons.is_empty() && self.baseline.is_none() {
+                    self.host = report.host.clone();
+                }
                 if report.partial {
                     self.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
                 }
