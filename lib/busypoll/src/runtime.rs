@@ -129,6 +129,11 @@ impl Builder {
 /// fn send<T: Send>() {}
 /// send::<busypoll::Runtime>();
 /// ```
+///
+/// ```compile_fail,E0277
+/// fn sync<T: Sync>() {}
+/// sync::<busypoll::Runtime>();
+/// ```
 pub struct Runtime {
     core: Rc<Core>,
     root: Arc<Header>,

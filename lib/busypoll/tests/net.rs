@@ -368,6 +368,31 @@ fn events_are_looked_at_every_so_many_turns() {
 }
 
 #[test]
+fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
+    let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
+    let spin = |runtime: &mut Runtime| {
+        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().looks() }));
+        runtime.block_on(async {
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            // Idle as well: nothing is ready for a while.
+            time::sleep(Duration::from_micros(500)).await;
+        });
+        let looks = runtime.block_on(async { IoHandle::current().looks() }) - before.1;
+        (runtime.turns() - before.0, looks)
+    };
+    let (turns, looks) = spin(&mut runtime);
+    assert!(turns > 1_000);
+    assert_eq!(looks, 0);
+    let socket = runtime.block_on(async { UdpSocket::bind(anywhere()).unwrap() });
+    let (turns, looks) = spin(&mut runtime);
+    assert!((looks * 10).abs_diff(turns) <= 30, "{looks} looks in {turns} turns");
+    drop(socket);
+    assert_eq!(spin(&mut runtime).1, 0);
+}
+
+#[test]
 fn events_of_one_look_share_their_time() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
