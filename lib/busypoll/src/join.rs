@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::core::Core;
-use crate::waker::Key;
+use crate::task::Task;
 
 /// Why a task has no output.
 pub struct JoinError {
@@ -92,25 +92,25 @@ impl From<JoinError> for io::Error {
 #[must_use = "a handle that is dropped detaches its task; say so with `drop`"]
 pub struct JoinHandle<T> {
     core: Rc<Core>,
-    key: Option<Key>,
+    task: Option<Rc<Task>>,
     output: PhantomData<fn() -> T>,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(core: Rc<Core>, key: Key) -> Self {
-        Self { core, key: Some(key), output: PhantomData }
+    pub(crate) fn new(core: Rc<Core>, task: Rc<Task>) -> Self {
+        Self { core, task: Some(task), output: PhantomData }
     }
 
     /// Whether the task has ended, by whatever cause. Never blocks.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.key.is_none_or(|key| self.core.is_finished(key))
+        self.task.as_ref().is_none_or(|task| !task.is_live())
     }
 
     /// Has the task's future dropped when its turn comes, without polling it again. A task that has ended is not affected.
     pub fn abort(self) {
-        if let Some(key) = self.key {
-            self.core.abort(key);
+        if let Some(task) = &self.task {
+            self.core.abort(task);
         }
     }
 }
@@ -119,20 +119,23 @@ impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let key = self.key.expect("a JoinHandle was polled after it gave its output");
-        let mut out: Option<Self::Output> = None;
-        if !self.core.join(key, cx.waker(), &mut out) {
-            return Poll::Pending;
+        let task = self.task.as_ref().expect("a JoinHandle was polled after it gave its output");
+        let mut out: Poll<Self::Output> = Poll::Pending;
+        if self.core.join(task, cx.waker(), &mut out) {
+            self.task = None;
+            if out.is_pending() {
+                // Nothing was left: its runtime has been dropped.
+                out = Poll::Ready(Err(JoinError::cancelled()));
+            }
         }
-        self.key = None;
-        Poll::Ready(out.unwrap_or_else(|| Err(JoinError::cancelled())))
+        out
     }
 }
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.core.detach(key);
+        if let Some(task) = &self.task {
+            self.core.detach(task);
         }
     }
 }

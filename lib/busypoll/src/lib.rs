@@ -58,6 +58,7 @@ mod shutdown;
 #[allow(unsafe_code)]
 mod slab;
 mod spawn;
+mod task;
 pub mod time;
 mod timers;
 mod waker;

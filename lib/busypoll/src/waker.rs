@@ -3,7 +3,7 @@
 //! A waker owns a [`Header`] and nothing else, never the future. So a waker may be kept, cloned, sent and dropped
 //! anywhere, for as long as anybody likes, and task memory is only ever touched, and freed, on the runtime's thread.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
@@ -81,13 +81,46 @@ impl Header {
         })
     }
 
+    /// The header of a task that is in the run queue.
+    pub(crate) fn queued(key: Key, shared: &Arc<Shared>) -> Arc<Self> {
+        let header = Self::new(key, shared);
+        header.state.store(QUEUED, Ordering::Relaxed);
+        header
+    }
+
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
     pub(crate) fn key(&self) -> Key {
         Key { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
     }
 
-    /// Wakes from here on queue the task again. Called before each poll, so that a wake during the poll counts.
+    /// Whether a task and its one waker hold this, and nobody else on any thread: then nobody can change it now.
+    #[inline]
+    pub(crate) fn is_unshared(self: &Arc<Self>) -> bool {
+        const OWN: usize = 2;
+        let unshared = Arc::strong_count(self) == OWN;
+        // Orders us after whoever let go of it last.
+        fence(Ordering::Acquire);
+        unshared
+    }
+
+    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll counts.
+    #[inline]
     pub(crate) fn unqueue(&self) {
         self.state.fetch_and(!QUEUED, Ordering::AcqRel);
+    }
+
+    /// The same for a task, whose wakers may not have left its hands yet.
+    #[inline]
+    pub(crate) fn unqueue_task(self: &Arc<Self>) {
+        if self.is_unshared() {
+            self.state.store(0, Ordering::Relaxed);
+        } else {
+            self.unqueue();
+        }
     }
 
     /// Wakes from here on do nothing.
@@ -95,13 +128,23 @@ impl Header {
         self.state.fetch_or(DONE, Ordering::AcqRel);
     }
 
-    /// Makes the header that of the next task. Only while nobody else holds it.
+    /// The same for a task: if nobody is left to wake it, there is nothing to do.
+    #[inline]
+    pub(crate) fn close_task(self: &Arc<Self>) {
+        if !self.is_unshared() {
+            self.close();
+        }
+    }
+
+    /// Makes it the header of the next task, which is in the run queue. Only while it is unshared.
+    #[inline]
     pub(crate) fn recycle(&self, generation: u32) {
         self.generation.store(generation, Ordering::Relaxed);
-        self.state.store(0, Ordering::Release);
+        self.state.store(QUEUED, Ordering::Relaxed);
     }
 
     /// Marks it queued; false if it already was, or is done.
+    #[inline]
     pub(crate) fn mark_queued(&self) -> bool {
         self.state.fetch_or(QUEUED, Ordering::AcqRel) & (QUEUED | DONE) == 0
     }
