@@ -17,13 +17,12 @@ pub(crate) trait TaskCell {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
     /// Drops the future and stores the cancellation as the result.
     fn cancel(self: Pin<&mut Self>);
-    /// Moves the result into `out`, an `Option<Result<T, JoinError>>`.
+    /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`.
     fn take(self: Pin<&mut Self>, out: &mut dyn Any);
 }
 
 pin_project! {
     #[project = StageProj]
-    #[project_replace = StageOwned]
     pub(crate) enum Stage<F: Future> {
         Running { #[pin] future: F },
         Done { result: Result<F::Output, JoinError> },
@@ -32,19 +31,13 @@ pin_project! {
 }
 
 impl<F: Future> Stage<F> {
-    /// Replaces the future by its result. A panic of the future's destructor becomes the result.
-    fn finish(mut self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
-        if !std::mem::needs_drop::<F>() {
-            self.set(Self::Done { result });
-            return;
-        }
+    /// Replaces whatever is there by what stands for no output. A panic of its destructor is in place of the error.
+    #[cold]
+    fn fail(mut self: Pin<&mut Self>, error: JoinError) {
         // Dropping and writing are two steps: whatever the destructor does, the stage is no longer `Running`.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
-        let result = match dropped {
-            Ok(()) => result,
-            Err(payload) => Err(JoinError::panicked(payload)),
-        };
-        self.set(Self::Done { result });
+        let error = dropped.map_or_else(JoinError::panicked, |()| error);
+        self.set(Self::Done { result: Err(error) });
     }
 }
 
@@ -53,26 +46,30 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
-        let result = match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => Ok(output),
-            Err(payload) => Err(JoinError::panicked(payload)),
-        };
-        self.finish(result);
-        Poll::Ready(())
+        // The output is written where it stays, inside of this: copied from where a smaller write has just been, it
+        // would have to wait for that write to reach the cache.
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
+            future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
+        }));
+        polled.unwrap_or_else(|payload| {
+            self.fail(JoinError::panicked(payload));
+            Poll::Ready(())
+        })
     }
 
     fn cancel(self: Pin<&mut Self>) {
-        self.finish(Err(JoinError::cancelled()));
+        self.fail(JoinError::cancelled());
     }
 
+    #[inline]
     fn take(mut self: Pin<&mut Self>, out: &mut dyn Any) {
-        if let StageOwned::Done { result } = self.as_mut().project_replace(Self::Gone)
-            && let Some(out) = out.downcast_mut::<Option<Result<F::Output, JoinError>>>()
+        if let StageProj::Done { result } = self.as_mut().project()
+            && let Some(out) = out.downcast_mut::<Poll<Result<F::Output, JoinError>>>()
         {
-            *out = Some(result);
+            *out = Poll::Ready(std::mem::replace(result, Err(JoinError::cancelled())));
         }
     }
 }
@@ -84,6 +81,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
+    #[inline]
     pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn TaskCell> {
         match self {
             Self::Boxed(cell) => cell.as_mut(),

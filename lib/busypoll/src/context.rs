@@ -35,15 +35,18 @@ impl Drop for Entered {
 ///
 /// # Panics
 /// Outside `block_on`.
+#[inline]
 pub(crate) fn current() -> Rc<Core> {
     try_current().expect("no busypoll runtime runs on this thread: call this inside `block_on`")
 }
 
+#[inline]
 pub(crate) fn try_current() -> Option<Rc<Core>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
 /// The fast path of a wake: straight into the run queue, if this is the runtime's own thread.
+#[inline]
 pub(crate) fn queue_here(shared: *const Shared, key: Key) -> bool {
     CURRENT
         .try_with(|current| match &*current.borrow() {

@@ -28,6 +28,7 @@ struct Table {
 }
 
 impl Table {
+    #[inline]
     fn get(&self, key: Key) -> Option<&Rc<Task>> {
         self.tasks.get(key.index as usize).filter(|task| task.key() == key && task.is_live())
     }
@@ -76,69 +77,87 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         self.root_ready.get() || !self.ready.borrow().is_empty()
     }
 
+    #[inline]
     pub(crate) fn ready_len(&self) -> usize {
         self.ready.borrow().len()
     }
 
+    #[inline]
     pub(crate) fn claim(&self) -> Option<Slot> {
         self.pool.as_ref().expect("this runtime has no slab: ask the builder for one").claim()
     }
 
+    #[inline]
     #[track_caller]
     pub(crate) fn spawn_boxed<F>(self: &Rc<Self>, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.insert(Stored::Boxed(Box::pin(Stage::Running { future })))
+        let task = self.next_task(Location::caller());
+        task.put(Stored::Boxed(Box::pin(Stage::Running { future })));
+        self.start(task)
     }
 
+    #[inline]
     #[track_caller]
     pub(crate) fn spawn_in<F>(self: &Rc<Self>, slot: Slot, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.insert(Stored::Slab(slot.fill(Stage::Running { future })))
+        // Before anything is changed that a panic would leave half done.
+        slot.assert_fits::<Stage<F>>();
+        let task = self.next_task(Location::caller());
+        task.put(Stored::Slab(slot.fill(future)));
+        self.start(task)
     }
 
-    #[track_caller]
-    fn insert<T>(self: &Rc<Self>, stored: Stored) -> JoinHandle<T> {
-        let spawned_at = Location::caller();
-        let task = {
-            let mut table = self.table.borrow_mut();
-            if let Some(index) = table.free.pop() {
-                let place = &mut table.tasks[index as usize];
-                let generation = place.key().generation.wrapping_add(1);
-                // A handle that outlived its task, in a runtime that is being dropped, keeps the place.
-                let refused = match Rc::strong_count(place) {
-                    1 => place.reuse(generation, stored, spawned_at).err(),
-                    _ => Some(stored),
-                };
-                if let Some(stored) = refused {
-                    *place = Rc::new(Task::new(Key { index, generation }, &self.shared, stored, spawned_at));
-                }
-                Rc::clone(place)
-            } else {
-                let index = u32::try_from(table.tasks.len()).ok().filter(|i| *i != ROOT).expect("too many tasks");
-                let task = Rc::new(Task::new(Key { index, generation: 0 }, &self.shared, stored, spawned_at));
-                table.tasks.push(Rc::clone(&task));
-                // Room for all, so that a task's end never allocates.
-                let more = table.tasks.len() - table.free.len();
-                table.free.reserve(more);
-                task
-            }
-        };
+    /// A place with no task in it yet.
+    fn next_task(&self, spawned_at: &'static Location<'static>) -> Rc<Task> {
+        let mut table = self.table.borrow_mut();
+        let Some(index) = table.free.pop() else { return self.grow(&mut table, spawned_at) };
+        let place = &mut table.tasks[index as usize];
+        let generation = place.key().generation.wrapping_add(1);
+        // A handle that outlived its task, in a runtime that is being dropped, keeps the place.
+        if Rc::strong_count(place) == 1 && place.is_reusable() {
+            place.reuse(generation, spawned_at);
+        } else {
+            *place = self.place(Key { index, generation }, spawned_at);
+        }
+        Rc::clone(place)
+    }
+
+    #[inline]
+    fn start<T>(self: &Rc<Self>, task: Rc<Task>) -> JoinHandle<T> {
         self.spawned.set(self.spawned.get() + 1);
         self.ready.borrow_mut().push_back(task.key());
         JoinHandle::new(Rc::clone(self), task)
     }
 
+    #[cold]
+    fn grow(&self, table: &mut Table, spawned_at: &'static Location<'static>) -> Rc<Task> {
+        let index = u32::try_from(table.tasks.len()).ok().filter(|i| *i != ROOT).expect("too many tasks");
+        let task = self.place(Key { index, generation: 0 }, spawned_at);
+        table.tasks.push(Rc::clone(&task));
+        // Room for all, so that a task's end never allocates.
+        let more = table.tasks.len() - table.free.len();
+        table.free.reserve(more);
+        task
+    }
+
+    #[cold]
+    fn place(&self, key: Key, spawned_at: &'static Location<'static>) -> Rc<Task> {
+        Rc::new(Task::new(key, &self.shared, spawned_at))
+    }
+
     /// Polls the task at the head of the run queue. False if there is none.
+    #[inline]
     pub(crate) fn run_one(&self) -> bool {
         let Some(key) = self.ready.borrow_mut().pop_front() else { return false };
         let Some(task) = self.table.borrow().get(key).map(Rc::clone) else { return true };
@@ -158,6 +177,7 @@ impl Core {
     }
 
     /// Gives the place in the table back. The task's cell must have been taken out before.
+    #[inline]
     fn release(&self, task: &Task) {
         if task.is_occupied() {
             task.release();
@@ -172,6 +192,7 @@ impl Core {
     }
 
     /// Moves the result of an ended task into `out` and true; or registers the waker and false.
+    #[inline]
     pub(crate) fn join(&self, task: &Task, waker: &Waker, out: &mut dyn Any) -> bool {
         if task.is_live() {
             task.join_with(waker);
@@ -182,6 +203,7 @@ impl Core {
         true
     }
 
+    #[inline]
     pub(crate) fn detach(&self, task: &Task) {
         let ended = !task.is_live();
         drop(task.detach());
@@ -193,6 +215,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn count_end(&self) {
         self.ended.set(self.ended.get() + 1);
         if self.live() == 0
@@ -203,6 +226,7 @@ impl Core {
     }
 
     /// How many tasks have not ended.
+    #[inline]
     pub(crate) fn live(&self) -> u64 {
         self.spawned.get() - self.ended.get()
     }

@@ -105,6 +105,7 @@ impl Inbox {
     }
 
     /// Takes a number. Only for the consumer.
+    #[inline]
     pub(crate) fn pop(&self) -> Option<u64> {
         let head = self.head.0.load(Ordering::Relaxed);
         let slot = &self.slots[head % SLOTS];

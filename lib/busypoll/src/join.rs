@@ -120,12 +120,15 @@ impl<T: 'static> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let task = self.task.as_ref().expect("a JoinHandle was polled after it gave its output");
-        let mut out: Option<Self::Output> = None;
-        if !self.core.join(task, cx.waker(), &mut out) {
-            return Poll::Pending;
+        let mut out: Poll<Self::Output> = Poll::Pending;
+        if self.core.join(task, cx.waker(), &mut out) {
+            self.task = None;
+            if out.is_pending() {
+                // Nothing was left: its runtime has been dropped.
+                out = Poll::Ready(Err(JoinError::cancelled()));
+            }
         }
-        self.task = None;
-        Poll::Ready(out.unwrap_or_else(|| Err(JoinError::cancelled())))
+        out
     }
 }
 

@@ -4,7 +4,7 @@
 //! with the event queue; `arm`, which sets it to a limit and gives the time that the wait itself must be limited to, if
 //! any; `is`, which knows its token; and `expired`, which is told when that came.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ pub(crate) struct Driver {
     poll: RefCell<Poll>,
     events: RefCell<Events>,
     timer: Timer,
+    /// Calls into the kernel for events.
+    looks: Cell<u64>,
 }
 
 impl Driver {
@@ -36,7 +38,7 @@ impl Driver {
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
         let timer = Timer::new(poll.registry())?;
         let events = RefCell::new(Events::with_capacity(EVENTS));
-        Ok((Self { poll: RefCell::new(poll), events, timer }, waker))
+        Ok((Self { poll: RefCell::new(poll), events, timer, looks: Cell::new(0) }, waker))
     }
 
     pub(crate) fn register(&self, source: &mut impl Source, index: usize, interest: Interest) -> io::Result<()> {
@@ -58,7 +60,12 @@ impl Driver {
         self.take(limit);
     }
 
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
     fn take(&self, limit: Option<Duration>) {
+        self.looks.set(self.looks.get() + 1);
         let mut events = self.events.borrow_mut();
         let result = self.poll.borrow_mut().poll(&mut events, limit);
         match result {

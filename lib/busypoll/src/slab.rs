@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use crate::cell::TaskCell;
+use crate::cell::{Stage, TaskCell};
 
 /// Alignment of every slot, in bytes. A future that needs more does not fit.
 const SLOT_ALIGN: usize = 16;
@@ -64,6 +64,7 @@ impl Pool {
     }
 
     /// Takes a slot; none if all are taken and the pool does not grow.
+    #[inline]
     pub(crate) fn claim(self: &Rc<Self>) -> Option<Slot> {
         let mut popped = self.free.borrow_mut().pop();
         if popped.is_none() && self.grows {
@@ -73,6 +74,7 @@ impl Pool {
         popped.map(|ptr| Slot { ptr, pool: Rc::clone(self) })
     }
 
+    #[inline]
     fn fits<T>(&self) -> bool {
         size_of::<T>() <= self.slot_layout.size() && align_of::<T>() <= SLOT_ALIGN
     }
@@ -95,21 +97,24 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Whether a value of this type has room here.
-    pub(crate) fn fits<T>(&self) -> bool {
-        self.pool.fits::<T>()
-    }
-
-    /// Moves a value in, for good.
+    /// Moves a future in, for good.
     ///
     /// # Panics
     /// If it does not fit.
-    pub(crate) fn fill<T: TaskCell + 'static>(self, value: T) -> PinnedSlot {
-        assert!(self.fits::<T>(), "the future is larger than a slot of the slab");
-        let typed = self.ptr.cast::<T>();
-        // SAFETY: `fits` was just asserted (Sized), and the slot is ours alone (Exclusive) and allocated (Alive).
-        unsafe { typed.write(value) };
+    #[inline]
+    pub(crate) fn fill<F: Future<Output: 'static> + 'static>(self, future: F) -> PinnedSlot {
+        self.assert_fits::<Stage<F>>();
+        let typed = self.ptr.cast::<Stage<F>>();
+        // SAFETY: it fits, as was just asserted (Sized), and the slot is ours alone (Exclusive) and allocated (Alive).
+        unsafe { typed.write(Stage::Running { future }) };
         PinnedSlot { value: typed, _slot: self }
+    }
+
+    /// # Panics
+    /// If a value of this type has no room here.
+    #[inline]
+    pub(crate) fn assert_fits<T>(&self) {
+        assert!(self.pool.fits::<T>(), "the future is larger than a slot of the slab");
     }
 }
 
@@ -127,6 +132,7 @@ pub(crate) struct PinnedSlot {
 }
 
 impl PinnedSlot {
+    #[inline]
     pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn TaskCell> {
         // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is never moved (Fixed).
         unsafe { Pin::new_unchecked(self.value.as_mut()) }
@@ -148,7 +154,6 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::Pool;
-    use crate::cell::Stage;
     use crate::join::JoinError;
 
     #[test]
@@ -171,7 +176,7 @@ mod tests {
                         drop(held);
                         *borrowed
                     };
-                    pool.claim().unwrap().fill(Stage::Running { future })
+                    pool.claim().unwrap().fill(future)
                 })
                 .collect();
             let mut cx = Context::from_waker(Waker::noop());
@@ -179,9 +184,9 @@ mod tests {
                 assert!(task.as_mut().poll(&mut cx).is_pending());
                 if i != 4 {
                     assert!(task.as_mut().poll(&mut cx).is_ready());
-                    let mut out: Option<Result<u64, JoinError>> = None;
+                    let mut out: Poll<Result<u64, JoinError>> = Poll::Pending;
                     task.as_mut().take(&mut out);
-                    assert_eq!(out.unwrap().unwrap(), i as u64, "round {round}");
+                    assert!(matches!(out, Poll::Ready(Ok(n)) if n == i as u64), "round {round}");
                 }
             }
             drop(tasks);
@@ -196,7 +201,7 @@ mod tests {
         let slot = pool.claim().unwrap();
         assert!(pool.claim().is_none());
         drop(pool);
-        let task = slot.fill(Stage::Running { future: std::future::ready(1) });
+        let task = slot.fill(std::future::ready(1));
         drop(task);
     }
 
@@ -208,6 +213,6 @@ mod tests {
             std::future::ready(()).await;
             big.len()
         };
-        drop(Pool::new(64, 1, false).claim().unwrap().fill(Stage::Running { future }));
+        drop(Pool::new(64, 1, false).claim().unwrap().fill(future));
     }
 }

@@ -17,6 +17,7 @@ use crate::slab::Slot;
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
+#[inline]
 pub fn spawn_boxed<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -34,6 +35,7 @@ where
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), without a slab, if it is full, and if the future does not fit a slot.
 #[track_caller]
+#[inline]
 pub fn spawn_slab<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -46,6 +48,7 @@ where
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), and without a slab.
+#[inline]
 pub fn try_claim_slab() -> Option<SlabClaim> {
     let core = context::current();
     let slot = core.claim()?;
@@ -69,6 +72,7 @@ impl SlabClaim {
     /// # Panics
     /// If the future does not fit.
     #[track_caller]
+    #[inline]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,

@@ -42,7 +42,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(key: Key, shared: &Arc<Shared>, stored: Stored, spawned_at: &'static Location<'static>) -> Self {
+    pub(crate) fn new(key: Key, shared: &Arc<Shared>, spawned_at: &'static Location<'static>) -> Self {
         let header = Header::queued(key, shared);
         Self {
             waker: Waker::from(Arc::clone(&header)),
@@ -52,42 +52,54 @@ impl Task {
             aborted: Cell::new(false),
             has_handle: Cell::new(true),
             spawned_at: Cell::new(spawned_at),
-            stored: RefCell::new(Some(stored)),
+            stored: RefCell::new(None),
             joiner: Cell::new(None),
         }
     }
 
-    /// Takes in the next task, unless a waker of an earlier one is still around: then it gives it back.
-    pub(crate) fn reuse(
-        &self,
-        generation: u32,
-        stored: Stored,
-        spawned_at: &'static Location<'static>,
-    ) -> Result<(), Stored> {
-        if !self.header.recycle(generation) {
-            return Err(stored);
-        }
+    /// Whether no waker of an earlier task is around.
+    #[inline]
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.header.is_unshared()
+    }
+
+    /// Makes it the place of the next task. Only if it is reusable.
+    #[inline]
+    pub(crate) fn reuse(&self, generation: u32, spawned_at: &'static Location<'static>) {
+        self.header.recycle(generation);
         self.generation.set(generation);
         self.state.set(State::Live);
         self.aborted.set(false);
         self.has_handle.set(true);
         self.spawned_at.set(spawned_at);
-        *self.stored.borrow_mut() = Some(stored);
-        Ok(())
     }
 
+    /// Puts the task in.
+    #[inline]
+    pub(crate) fn put(&self, stored: Stored) {
+        let before = self.stored.borrow_mut().replace(stored);
+        debug_assert!(before.is_none(), "the place was free");
+        // Nothing is in it. Were its destructor to be run here, what is put in would go through memory, and a copy of
+        // what smaller writes have just written has to wait until they reach the cache: longer than all the rest.
+        std::mem::forget(before);
+    }
+
+    #[inline]
     pub(crate) fn key(&self) -> Key {
         Key { index: self.header.index(), generation: self.generation.get() }
     }
 
+    #[inline]
     pub(crate) fn is_occupied(&self) -> bool {
         self.state.get() != State::Free
     }
 
+    #[inline]
     pub(crate) fn is_live(&self) -> bool {
         self.state.get() == State::Live
     }
 
+    #[inline]
     pub(crate) fn has_handle(&self) -> bool {
         self.has_handle.get()
     }
@@ -97,6 +109,7 @@ impl Task {
     }
 
     /// Polls the future, or drops it if the task was aborted. Only while the task lives.
+    #[inline]
     pub(crate) fn poll(&self) -> Polled {
         self.header.unqueue_task();
         {
@@ -113,6 +126,7 @@ impl Task {
     }
 
     /// There is a result, or will never be one: wakes from here on do nothing.
+    #[inline]
     fn end(&self) {
         self.header.close_task();
         self.state.set(State::Ended);
@@ -125,6 +139,7 @@ impl Task {
     }
 
     /// Takes out what is stored. Of a task that lives, only to stop it.
+    #[inline]
     pub(crate) fn take(&self) -> Option<Stored> {
         self.stored.borrow_mut().take()
     }
@@ -138,12 +153,14 @@ impl Task {
     }
 
     /// Who is to be told when it ends, in place of who was.
+    #[inline]
     pub(crate) fn join_with(&self, waker: &Waker) {
         let known = self.joiner.take().filter(|known| known.will_wake(waker));
         self.joiner.set(Some(known.unwrap_or_else(|| waker.clone())));
     }
 
-    /// Moves the result into `out`, an `Option<Result<T, JoinError>>`. Only once the task has ended.
+    /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`. Only once the task has ended.
+    #[inline]
     pub(crate) fn give(&self, out: &mut dyn Any) {
         let mut stored = self.stored.borrow_mut();
         if let Some(ended) = &mut *stored {
@@ -154,12 +171,14 @@ impl Task {
     }
 
     /// There is no handle any more. Who waited through it is returned: its destructor is foreign.
+    #[inline]
     pub(crate) fn detach(&self) -> Option<Waker> {
         self.has_handle.set(false);
         self.joiner.take()
     }
 
     /// The place is free.
+    #[inline]
     pub(crate) fn release(&self) {
         self.state.set(State::Free);
     }

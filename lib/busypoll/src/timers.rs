@@ -21,6 +21,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
+    #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next.get()
     }

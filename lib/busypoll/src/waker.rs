@@ -88,6 +88,7 @@ impl Header {
         header
     }
 
+    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
@@ -97,7 +98,8 @@ impl Header {
     }
 
     /// Whether a task and its one waker hold this, and nobody else on any thread: then nobody can change it now.
-    fn is_unshared(self: &Arc<Self>) -> bool {
+    #[inline]
+    pub(crate) fn is_unshared(self: &Arc<Self>) -> bool {
         const OWN: usize = 2;
         let unshared = Arc::strong_count(self) == OWN;
         // Orders us after whoever let go of it last.
@@ -106,11 +108,13 @@ impl Header {
     }
 
     /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll counts.
+    #[inline]
     pub(crate) fn unqueue(&self) {
         self.state.fetch_and(!QUEUED, Ordering::AcqRel);
     }
 
     /// The same for a task, whose wakers may not have left its hands yet.
+    #[inline]
     pub(crate) fn unqueue_task(self: &Arc<Self>) {
         if self.is_unshared() {
             self.state.store(0, Ordering::Relaxed);
@@ -125,23 +129,22 @@ impl Header {
     }
 
     /// The same for a task: if nobody is left to wake it, there is nothing to do.
+    #[inline]
     pub(crate) fn close_task(self: &Arc<Self>) {
         if !self.is_unshared() {
             self.close();
         }
     }
 
-    /// Makes it the header of the next task, which is in the run queue. False if a waker of an earlier one is around.
-    pub(crate) fn recycle(self: &Arc<Self>, generation: u32) -> bool {
-        let unshared = self.is_unshared();
-        if unshared {
-            self.generation.store(generation, Ordering::Relaxed);
-            self.state.store(QUEUED, Ordering::Relaxed);
-        }
-        unshared
+    /// Makes it the header of the next task, which is in the run queue. Only while it is unshared.
+    #[inline]
+    pub(crate) fn recycle(&self, generation: u32) {
+        self.generation.store(generation, Ordering::Relaxed);
+        self.state.store(QUEUED, Ordering::Relaxed);
     }
 
     /// Marks it queued; false if it already was, or is done.
+    #[inline]
     pub(crate) fn mark_queued(&self) -> bool {
         self.state.fetch_or(QUEUED, Ordering::AcqRel) & (QUEUED | DONE) == 0
     }

@@ -368,6 +368,49 @@ fn events_are_looked_at_every_so_many_turns() {
 }
 
 #[test]
+fn many_short_calls_look_at_events_like_one_long_one() {
+    let mut runtime = Runtime::builder().io_every_turns(50).build().unwrap();
+    let (task, sender, addr) = runtime.block_on(async {
+        let socket = UdpSocket::bind(anywhere()).unwrap();
+        let addr = socket.local_addr().unwrap();
+        let task = spawn_boxed(async move { socket.recv_from(&mut [0; 4]).await.unwrap().0 });
+        yield_now().await;
+        (task, UdpSocket::bind(anywhere()).unwrap(), addr)
+    });
+    assert_eq!(sender.try_send_to(b"four", addr).unwrap(), 4);
+    for _ in 0..60 {
+        runtime.block_on(yield_now());
+    }
+    assert!(task.is_finished());
+    assert_eq!(runtime.block_on(task).unwrap(), 4);
+}
+
+#[test]
+fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
+    let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
+    let spin = |runtime: &mut Runtime| {
+        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().looks() }));
+        runtime.block_on(async {
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            // Idle as well: nothing is ready for a while.
+            time::sleep(Duration::from_micros(500)).await;
+        });
+        let looks = runtime.block_on(async { IoHandle::current().looks() }) - before.1;
+        (runtime.turns() - before.0, looks)
+    };
+    let (turns, looks) = spin(&mut runtime);
+    assert!(turns > 1_000);
+    assert_eq!(looks, 0);
+    let socket = runtime.block_on(async { UdpSocket::bind(anywhere()).unwrap() });
+    let (turns, looks) = spin(&mut runtime);
+    assert!((looks * 10).abs_diff(turns) <= 30, "{looks} looks in {turns} turns");
+    drop(socket);
+    assert_eq!(spin(&mut runtime).1, 0);
+}
+
+#[test]
 fn events_of_one_look_share_their_time() {
     in_every_mode(|runtime| {
         runtime.block_on(async {

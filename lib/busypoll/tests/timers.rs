@@ -119,6 +119,20 @@ fn missed_ticks_follow_the_policy() {
 }
 
 #[test]
+fn after_waits_first_and_polls_the_future_then() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let start = Instant::now();
+            let wait = Duration::from_micros(600);
+            let elapsed = async || start.elapsed();
+            assert!(time::after(start + wait, elapsed()).await >= wait);
+            let start = Instant::now();
+            assert!(time::after_delay(wait, async { start.elapsed() }).await >= wait);
+        });
+    });
+}
+
+#[test]
 fn a_timer_moves_between_tasks_and_still_wakes() {
     in_every_mode(|runtime| {
         runtime.block_on(async {

@@ -168,3 +168,60 @@ fn a_waker_outlives_its_task_and_the_runtime() {
         std::thread::spawn(move || wakers.into_iter().for_each(Waker::wake)).join().unwrap();
     });
 }
+
+/// Where it was dropped.
+struct DroppedOn(Arc<Mutex<Vec<std::thread::ThreadId>>>);
+
+impl Drop for DroppedOn {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(std::thread::current().id());
+    }
+}
+
+#[test]
+fn futures_die_on_the_runtime_s_thread_whoever_holds_their_wakers_last() {
+    in_every_mode(|runtime| {
+        let deaths: Arc<Mutex<Vec<_>>> = Arc::default();
+        let kept: Arc<Mutex<Vec<Waker>>> = Arc::default();
+        let task = |polls: u32| {
+            let dies = DroppedOn(Arc::clone(&deaths));
+            let kept = Arc::clone(&kept);
+            let mut left = polls;
+            poll_fn(move |cx| {
+                let _owned = &dies;
+                kept.lock().unwrap().push(cx.waker().clone());
+                left = left.saturating_sub(1);
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            })
+        };
+        runtime.block_on(async {
+            let (boxed, slab) = (spawn_boxed(task(1)), spawn_slab(task(1)));
+            let (aborted, left) = (spawn_slab(task(u32::MAX)), spawn_boxed(task(u32::MAX)));
+            boxed.await.unwrap();
+            slab.await.unwrap();
+            yield_now().await;
+            aborted.abort();
+            drop(left);
+            yield_now().await;
+            yield_now().await;
+        });
+        // One task is left, which others wake and hold while the runtime goes.
+        let stop = Arc::new(AtomicBool::new(false));
+        let holder = {
+            let (kept, stop) = (Arc::clone(&kept), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    kept.lock().unwrap().iter().for_each(Waker::wake_by_ref);
+                    std::thread::yield_now();
+                }
+                let wakers = std::mem::take(&mut *kept.lock().unwrap());
+                drop(wakers);
+            })
+        };
+        let replaced = std::mem::replace(runtime, busypoll::Runtime::new().unwrap());
+        drop(replaced);
+        stop.store(true, Ordering::Relaxed);
+        holder.join().unwrap();
+        assert_eq!(*deaths.lock().unwrap(), [std::thread::current().id(); 4]);
+    });
+}
