@@ -115,7 +115,7 @@ fn no_figure_is_lost_at_any_width() {
     ];
     let runtime = |name: &str| {
         // No two of them share what could be said once.
-        let runtime = if name.len() % 2 == 0 { "multi-thread:1024" } else { "current-thread" };
+        let runtime = if name.len().is_multiple_of(2) { "multi-thread:1024" } else { "current-thread" };
         (format!("{name}*1000@500us/{runtime}"), 1_000, Some(runtime))
     };
     let file = report(home.path(), runtime, &numbers);

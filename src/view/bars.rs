@@ -29,10 +29,11 @@ pub fn classes(values: &Lateness) -> Vec<Class> {
         all.push(Class { from: i64::MIN, count: early });
     }
     if let (Some(least), Some(largest)) = (positive().next(), positive().last()) {
-        let fitting = STEPS.into_iter().map(|steps| edges(least, largest, steps));
-        let edges = fitting.clone().find(|edges| edges.len() <= WISHED_CLASSES).or_else(|| fitting.last());
+        let all_edges = STEPS.map(|steps| edges(least, largest, steps));
+        let [.., coarsest] = &all_edges;
+        let edges = all_edges.iter().find(|edges| edges.len() <= WISHED_CLASSES).unwrap_or(coarsest);
         let first = all.len();
-        all.extend(edges.unwrap_or_default().into_iter().map(|from| Class { from, count: 0 }));
+        all.extend(edges.iter().map(|&from| Class { from, count: 0 }));
         let mut class = first;
         for (value, n) in values.counts().filter(|(value, _)| *value > 0) {
             while all.get(class + 1).is_some_and(|next| next.from <= value) {
