@@ -121,6 +121,9 @@ pub struct ReportArgs {
     /// With --format csv or parquet: every tick
     #[arg(long)]
     pub samples: bool,
+    /// With the table: draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
@@ -213,6 +216,9 @@ pub struct RunArgs {
     /// Run the scenarios of a TOML file, or the plan of a report.json again
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// With the table: draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
     /// Write the effective plan to standard output as TOML, and measure nothing
     #[arg(long)]
     pub print_plan: bool,

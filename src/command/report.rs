@@ -21,8 +21,16 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     if args.subject.is_some() && args.format != ReportFormat::Hgrm {
         return Err(Failure::Usage("--subject goes with --format hgrm".into()));
     }
+    if args.histogram && args.format != ReportFormat::Table {
+        return Err(Failure::Usage("--histogram goes with --format table".into()));
+    }
+    let columns = output::columns();
     let text = match args.format {
-        ReportFormat::Table => export::table::of_several(&reports, output::columns()),
+        ReportFormat::Table if args.histogram => {
+            let drawn = reports.iter().map(|r| format!("\n{}", export::bars::text(r, columns)));
+            format!("{}{}", export::table::of_several(&reports, columns), drawn.collect::<String>())
+        }
+        ReportFormat::Table => export::table::of_several(&reports, columns),
         ReportFormat::Json => match reports.as_slice() {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),

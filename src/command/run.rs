@@ -56,6 +56,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     }
     out.write("report.html", &export::html::page(std::slice::from_ref(&report)))?;
     let text = match args.format {
+        Format::Table if args.histogram => {
+            let columns = output::columns();
+            format!("{}\n{}", export::table::with_reading(&report, columns), export::bars::text(&report, columns))
+        }
         Format::Table => export::table::with_reading(&report, output::columns()),
         Format::Json => json,
     };

@@ -1,5 +1,6 @@
 //! Every format that is written.
 
+pub mod bars;
 pub mod calibration;
 pub mod comparison;
 pub mod csv;

@@ -1,5 +1,6 @@
 //! What a report says and how it is scaled: pure.
 
+pub mod bars;
 pub mod clock;
 pub mod columns;
 pub mod compare;
