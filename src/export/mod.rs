@@ -1,5 +1,6 @@
 //! Every format that is written.
 
+pub mod clock;
 pub mod comparison;
 pub mod csv;
 pub mod cyclictest;
@@ -13,6 +14,7 @@ pub mod openmetrics;
 pub mod parquet;
 pub mod svg;
 pub mod table;
+pub mod timeout;
 pub mod trackers;
 pub mod verdict;
 
