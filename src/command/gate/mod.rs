@@ -96,6 +96,9 @@ fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitS
     })
 }
 
+/// From this share of all CPUs on, two sides at once share so many stalls that their difference drowns.
+const MUCH_STEAL: f64 = 0.1;
+
 /// What has been judged so far.
 struct Gate {
     host: Host,
@@ -148,6 +151,12 @@ impl Gate {
         let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = failure;
+        let stolen = comparison.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
+        if comparison.mode == Mode::Duet && stolen > MUCH_STEAL {
+            let message =
+                format!("The hypervisor took {:.0} % of the CPUs while both sides ran at once.", stolen * 100.0);
+            self.warn("duet-under-steal", &message, "Run them in turn, without --duet: that decides more surely here.");
+        }
         self.comparisons.push(comparison);
     }
 
