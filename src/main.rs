@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => command::run::run(&args),
         cli::Command::Report(args) => command::report::run(&args),
         cli::Command::Gate(args) => command::gate::run(&args),
+        cli::Command::Calibrate(args) => command::calibrate::run(&args),
         cli::Command::Compare(args) => command::compare::run(&args),
         cli::Command::Merge(args) => command::merge::run(&args),
         cli::Command::List(args) => command::list::run(&args),

@@ -30,6 +30,7 @@ pub enum OnInconclusive {
     after_help = "\
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
+  osjitter gate --a os-interval --b os-interval-group --period 500us --duet
   osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --out gate
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
@@ -58,13 +59,16 @@ pub struct GateArgs {
     /// Subject that is judged; one for each --a
     #[arg(long, value_name = "SUBJECT", requires = "a")]
     pub b: Vec<String>,
+    /// Run both subjects at once on one CPU, half a period apart: sooner decided, for differences only
+    #[arg(long, requires = "a")]
+    pub duet: bool,
     /// Program to compare against, with its arguments
     #[arg(long, value_name = "COMMAND", requires = "candidate_cmd")]
     pub baseline_cmd: Option<String>,
     /// Program that is judged, with its arguments
     #[arg(long, value_name = "COMMAND", requires = "baseline_cmd")]
     pub candidate_cmd: Option<String>,
-    /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline]
+    /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
     pub max_rounds: Option<u64>,
     /// Leave out the looks that would take longer

@@ -42,7 +42,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         CompareFormat::Markdown => export::comparison::markdown(&comparison),
         CompareFormat::Svg => export::svg::shift(&comparison).map_err(Failure::Usage)?.svg,
     };
-    export::deliver(&text, args.out.as_deref())?;
+    export::deliver(text.as_bytes(), args.out.as_deref())?;
     if !comparison.forced.is_empty() {
         output::note(false, &export::comparison::forced(&comparison));
     }

@@ -27,6 +27,6 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus, Failure> {
         }
     }
     let text = merged.to_json();
-    export::deliver(&text, args.out.as_deref())?;
+    export::deliver(text.as_bytes(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }

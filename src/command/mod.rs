@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod bench;
+pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod gate;

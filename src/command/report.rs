@@ -1,5 +1,7 @@
 //! `osjitter report`: any picture or table again, from `report.json` alone.
 
+#[cfg(feature = "parquet")]
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use jitterstat::report::Report;
@@ -13,14 +15,22 @@ use crate::{export, import, output};
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let read = args.files.iter().map(|file| import::read(file)).collect::<Result<Vec<_>, _>>();
     let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
-    if args.samples && args.format != ReportFormat::Csv {
-        return Err(Failure::Usage("--samples goes with --format csv".into()));
+    if args.samples && !matches!(args.format, ReportFormat::Csv | ReportFormat::Parquet) {
+        return Err(Failure::Usage("--samples goes with --format csv or parquet".into()));
     }
     if args.subject.is_some() && args.format != ReportFormat::Hgrm {
         return Err(Failure::Usage("--subject goes with --format hgrm".into()));
     }
+    if args.histogram && args.format != ReportFormat::Table {
+        return Err(Failure::Usage("--histogram goes with --format table".into()));
+    }
+    let columns = output::columns();
     let text = match args.format {
-        ReportFormat::Table => export::table::of_several(&reports, output::columns()),
+        ReportFormat::Table if args.histogram => {
+            let drawn = reports.iter().map(|r| format!("\n{}", export::bars::text(r, columns)));
+            format!("{}{}", export::table::of_several(&reports, columns), drawn.collect::<String>())
+        }
+        ReportFormat::Table => export::table::of_several(&reports, columns),
         ReportFormat::Json => match reports.as_slice() {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),
@@ -36,9 +46,27 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         ReportFormat::Gab => export::trackers::gab(&reports),
         ReportFormat::Openmetrics => export::openmetrics::text(&reports),
         ReportFormat::Svg => return pictures(&reports, args.out.as_deref()),
+        ReportFormat::Parquet => {
+            export::deliver(parquet(&reports, args)?, args.out.as_deref())?;
+            return Ok(ExitStatus::Done);
+        }
     };
     export::deliver(&text, args.out.as_deref())?;
     Ok(ExitStatus::Done)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(reports: &[Report], args: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    if args.out.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("parquet is no text: write it to a file with --out, or into a pipe".into()));
+    }
+    let table = if args.samples { export::parquet::samples(reports) } else { export::parquet::summary(reports) };
+    table.map_err(Failure::Measure)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &[Report], _: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    Err(Failure::Usage("this build has no parquet: build it with `cargo build --features parquet`".into()))
 }
 
 /// The one report of a format that has no place for a second.

@@ -36,11 +36,16 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let started = Instant::now();
     let record = Record::new(plan.clone(), host, started_utc, started, changes);
     let rounds = plan.scenarios.iter().map(plan::rounds).sum();
-    let mut collector = Collector { record, progress: output::Progress::new(rounds, args.quiet) };
+    // The short name, unless another scenario has it too.
+    let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
+    let name = |s: &'_ Scenario| if twins(s) { s.id.clone() } else { s.subject.clone() };
+    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns));
+    let view = output::LiveView::new(subjects, rounds, args.quiet, !args.no_progress);
+    let mut collector = Collector { record, view, plan: &plan };
     measure::run(&plan, &shared, &mut collector);
     #[allow(clippy::disallowed_methods, reason = "the end of the run")]
     let ended = Instant::now();
-    collector.progress.finish();
+    collector.view.finish();
     let partial = shared.stop.load(Ordering::Relaxed);
     let report = collector.record.report(partial, ended);
 
@@ -51,6 +56,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     }
     out.write("report.html", &export::html::page(std::slice::from_ref(&report)))?;
     let text = match args.format {
+        Format::Table if args.histogram => {
+            let columns = output::columns();
+            format!("{}\n{}", export::table::with_reading(&report, columns), export::bars::text(&report, columns))
+        }
         Format::Table => export::table::with_reading(&report, output::columns()),
         Format::Json => json,
     };
@@ -111,21 +120,31 @@ fn announce(plan: &Plan, quiet: bool) {
     output::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
 }
 
-struct Collector {
+struct Collector<'a> {
     record: Record,
-    progress: output::Progress,
+    view: output::LiveView,
+    plan: &'a Plan,
 }
 
-impl Observer for Collector {
-    fn before(&mut self, scenario: &Scenario, index: u64) {
-        self.progress.show(&scenario.id, index);
+impl Collector<'_> {
+    fn place(&self, scenario: &Scenario) -> usize {
+        self.plan.scenarios.iter().position(|s| s.id == scenario.id).unwrap_or(usize::MAX)
+    }
+}
+
+impl Observer for Collector<'_> {
+    fn before(&mut self, scenario: &Scenario, _: u64) {
+        self.view.before(self.place(scenario));
     }
 
     fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
-        if let Err(reason) = &result {
-            self.progress.say(&format!("{}: not measured: {reason}", scenario.id));
+        match &result {
+            Ok(round) => {
+                let instances = round.instances.iter().map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
+                self.view.after(self.place(scenario), round.index, instances);
+            }
+            Err(reason) => self.view.say(&format!("{}: not measured: {reason}", scenario.id)),
         }
         self.record.add(scenario, result);
-        self.progress.step();
     }
 }

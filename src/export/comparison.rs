@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jitterstat::compare::{Compared, Comparison};
 
 use super::markdown::cell;
-use super::table::WIDEST_PARAGRAPH;
+use super::table::{WIDEST_PARAGRAPH, printable};
 use crate::view::columns::align;
 use crate::view::compare as view;
 use crate::view::reading::wrap;
@@ -44,7 +44,7 @@ pub fn table(comparison: &Comparison) -> String {
         text.push('\n');
         paragraph(&mut text, &format!("{} {}", warning.message, warning.hint));
     }
-    text
+    printable(&text)
 }
 
 /// Cells of the table, and the marks in it with what they mean.

@@ -1,5 +1,7 @@
 //! Every format that is written.
 
+pub mod bars;
+pub mod calibration;
 pub mod comparison;
 pub mod csv;
 pub mod cyclictest;
@@ -9,6 +11,8 @@ pub mod hdr;
 pub mod html;
 pub mod markdown;
 pub mod openmetrics;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod svg;
 pub mod table;
 pub mod trackers;
@@ -20,10 +24,11 @@ use std::path::Path;
 use crate::exit::Failure;
 
 /// A command's result: to the file that was asked for, or to standard output.
-pub fn deliver(text: &str, out: Option<&Path>) -> Result<(), Failure> {
+pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<(), Failure> {
+    let bytes = result.as_ref();
     match out {
-        None => io::stdout().write_all(text.as_bytes()).map_err(Failure::writing),
-        Some(file) => write_atomically(file, text.as_bytes()).map_err(|e| Failure::place(file, &e)),
+        None => io::stdout().write_all(bytes).map_err(Failure::writing),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Failure::place(file, &e)),
     }
 }
 

@@ -47,7 +47,7 @@ fn heading_of(report: &Report) -> String {
 }
 
 /// A name in a file must not be able to command the terminal.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 

@@ -159,7 +159,8 @@ pub fn session(metrics: &[BaselineMetric], control: &str) -> String {
         "", control, "stored", "now", "change", "interval", "tolerated"
     );
     for m in metrics {
-        let (control, stored, now) = (micros(m.control_ns), micros(m.stored_ns), micros(m.now_ns));
+        let (control, stored, now) =
+            (micros(m.control_ns), m.stored_ns.map_or("none".to_owned(), micros), micros(m.now_ns));
         let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
         let _ = writeln!(
             text,
@@ -191,7 +192,8 @@ fn baseline_markdown(text: &mut String, against: &AgainstBaseline) {
         "| Percentile | Control | Stored | Now | Change | Interval | Tolerated | Verdict |\n|---|---|---|---|---|---|---|---|\n",
     );
     for m in &against.metrics {
-        let (control, stored, now) = (micros(m.control_ns), micros(m.stored_ns), micros(m.now_ns));
+        let (control, stored, now) =
+            (micros(m.control_ns), m.stored_ns.map_or("none".to_owned(), micros), micros(m.now_ns));
         let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
         let _ = writeln!(
             text,

@@ -38,16 +38,41 @@ const ASSUMED_MEMORY: u64 = 4 << 30;
 #[derive(Debug)]
 pub struct ImportError {
     file: PathBuf,
-    reason: String,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// The system does not let us read it.
+    Unread(io::Error),
+    /// What was read is refused.
+    Refused(String),
+}
+
+impl From<io::Error> for Why {
+    fn from(error: io::Error) -> Self {
+        Self::Unread(error)
+    }
 }
 
 impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.reason)
+        let file = self.file.display();
+        match &self.why {
+            Why::Unread(error) => write!(f, "cannot read {file}: {error}"),
+            Why::Refused(reason) => write!(f, "{file}: {reason}"),
+        }
     }
 }
 
-impl std::error::Error for ImportError {}
+impl std::error::Error for ImportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.why {
+            Why::Unread(error) => Some(error),
+            Why::Refused(_) => None,
+        }
+    }
+}
 
 /// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, or an HdrHistogram
 /// interval log.
@@ -65,42 +90,41 @@ impl std::error::Error for ImportError {}
 /// [`MEMORY_PER_BYTE`] times the size of the file, and some 100 MB.
 pub fn read(file: &Path) -> Result<Report, ImportError> {
     let most = LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE);
-    let read = text(file, most).and_then(|text| parse(&text));
-    read.map_err(|reason| ImportError { file: file.to_path_buf(), reason })
+    let read = text(file, most).and_then(|text| parse(&text).map_err(Why::Refused));
+    read.map_err(|why| ImportError { file: file.to_path_buf(), why })
 }
 
 /// The text of a file of at most so many bytes.
-fn text(file: &Path, most: u64) -> Result<String, String> {
-    let cannot = |e: io::Error| format!("cannot be read: {e}");
-    let opened = File::open(file).map_err(cannot)?;
-    let meta = opened.metadata().map_err(cannot)?;
+fn text(file: &Path, most: u64) -> Result<String, Why> {
+    let opened = File::open(file)?;
+    let meta = opened.metadata()?;
     if meta.is_dir() {
-        return Err(of_directory(file));
+        return Err(Why::Refused(of_directory(file)));
     }
     let too_large = |size: &str| {
-        format!(
+        Why::Refused(format!(
             "is {size}, and at most {} MiB are read: a file becomes up to {MEMORY_PER_BYTE} times as large in memory",
             most >> 20
-        )
+        ))
     };
     if meta.len() > most {
         return Err(too_large(&format!("{} MiB large", meta.len() >> 20)));
     }
     // What is no regular file does not tell its size: a pipe, a device.
     let mut bytes = Vec::new();
-    opened.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    opened.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(too_large("larger"));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err("is in UTF-16, as some shells redirect; write it with --out, or as UTF-8".to_owned());
+        return Err(Why::Refused("is in UTF-16, as some shells redirect; write it with --out, or as UTF-8".to_owned()));
     }
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
         bytes.drain(..3);
     }
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        format!("is not text: {}", place(&e.as_bytes()[..at]))
+        Why::Refused(format!("is not text: {}", place(&e.as_bytes()[..at])))
     })
 }
 

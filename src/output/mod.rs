@@ -1,11 +1,15 @@
 //! What is said on standard error: talk, never data.
 #![allow(clippy::print_stderr, reason = "the home of standard error")]
 
+mod live;
+
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Failure;
+
+pub use live::LiveView;
 
 /// Says why a command failed.
 pub fn failure(failure: &Failure) {
@@ -20,6 +24,11 @@ pub fn note(quiet: bool, message: &str) {
     if !quiet {
         eprintln!("{message}");
     }
+}
+
+/// Whether somebody sees what is drawn.
+fn on_terminal() -> bool {
+    std::io::stderr().is_terminal()
 }
 
 /// Ends the process at once, for a person who does not want to wait.
@@ -46,17 +55,16 @@ pub fn columns() -> usize {
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
-    quiet: bool,
 }
 
 impl Progress {
     /// A bar of `rounds` steps.
     pub fn new(rounds: u64, quiet: bool) -> Self {
-        let shown = !quiet && std::io::stderr().is_terminal();
+        let shown = !quiet && on_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style =
             ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}").expect("a fixed template");
-        Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style), quiet }
+        Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
     }
 
     /// Names the round that runs next.
@@ -67,11 +75,6 @@ impl Progress {
     /// One round less.
     pub fn step(&self) {
         self.bar.inc(1);
-    }
-
-    /// Says something without breaking the bar.
-    pub fn say(&self, message: &str) {
-        self.bar.suspend(|| note(self.quiet, message));
     }
 
     /// Takes the bar away.

@@ -1,5 +1,6 @@
 //! What a report says and how it is scaled: pure.
 
+pub mod bars;
 pub mod clock;
 pub mod columns;
 pub mod compare;
@@ -8,6 +9,7 @@ pub mod dispatch;
 pub mod entry;
 pub mod envelope;
 pub mod label;
+pub mod live;
 pub mod nines;
 pub mod palette;
 pub mod place;

@@ -58,10 +58,10 @@ pub fn sentences(report: &Report) -> Vec<(usize, String)> {
         let late = s.summary.as_ref().map(|m| m.lateness_ns.p99.or(m.lateness_ns.p50).unwrap_or(m.lateness_ns.max));
         (late.is_none(), is_control(&s.name), late)
     });
-    all.into_iter().map(|(i, subject)| (i, sentence(subject, front.contains(&i)))).collect()
+    all.into_iter().map(|(i, subject)| (i, sentence(report, subject, front.contains(&i)))).collect()
 }
 
-fn sentence(subject: &Subject, front: bool) -> String {
+fn sentence(report: &Report, subject: &Subject, front: bool) -> String {
     let Some(summary) = &subject.summary else {
         return match &subject.status {
             Status::Failed { reason } => format!("was not measured: {reason}."),
@@ -69,6 +69,9 @@ fn sentence(subject: &Subject, front: bool) -> String {
         };
     };
     let d = &summary.lateness_ns;
+    if is_gaps(report) {
+        return format!("had a longest gap of {}.", time(d.max));
+    }
     let late = match (d.p50, d.p99) {
         (Some(p50), Some(p99)) => format!("was {} late at the median and {} at p99", time(p50), time(p99)),
         (Some(p50), None) => format!("was {} late at the median and at most {}", time(p50), time(d.max)),
@@ -76,11 +79,13 @@ fn sentence(subject: &Subject, front: bool) -> String {
     };
     let cost = core_percent(subject).map_or(String::new(), |c| format!(", for {} % of one core", digits(c)));
     let missed = match summary.missed {
-        0 => "it missed no tick".to_owned(),
-        n => format!("it missed {}", share(n, summary.ticks)),
+        // Without a period there is no next tick to be late for.
+        _ if subject.period_ns == 0 => String::new(),
+        0 => "; it missed no tick".to_owned(),
+        n => format!("; it missed {}", share(n, summary.ticks)),
     };
     let unbeaten = if front { "; unbeaten" } else { "" };
-    format!("{late}{cost}; {missed}{unbeaten}.")
+    format!("{late}{cost}{missed}{unbeaten}.")
 }
 
 /// The warnings as sentences, one for each code: the first of its kind, and how many others there are.

@@ -14,7 +14,7 @@ pub struct Lateness {
 impl Lateness {
     /// The samples themselves, or, in a report without samples, the values of its histogram.
     pub fn of(subject: &Subject) -> Self {
-        let mut all: Vec<i64> = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+        let all: Vec<i64> = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
         if all.is_empty()
             && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
         {
@@ -23,6 +23,11 @@ impl Lateness {
                 stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value())),
             );
         }
+        Self::from_values(all)
+    }
+
+    /// Values in any order.
+    pub fn from_values(mut all: Vec<i64>) -> Self {
         all.sort_unstable();
         Self::from_counts(all.into_iter().map(|value| (value, 1)))
     }

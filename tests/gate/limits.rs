@@ -77,7 +77,7 @@ fn a_report_is_held_to_its_limits_without_measuring() {
         ("p99.9=1ms", &["--report", file, "--subject", "nanosleep"], "do not carry it"),
         ("after_unpark.p50=1ms", &["--report", file, "--subject", "nanosleep"], "after_unpark_ns.p50"),
         ("p50=1ms", &["--report", file, "--subject", "nanosleep", "--ticks", "5"], "--ticks"),
-        ("p50=1ms", &["--report", "no/such/file", "--subject", "nanosleep"], "cannot read"),
+        ("p50=1ms", &["--report", "no/such/file", "--subject", "nanosleep"], "cannot read no/such/file"),
     ] {
         let gate = limits(&[max], rest);
         assert_eq!(gate.code(), 2, "{max} {rest:?}: {}", gate.stderr());

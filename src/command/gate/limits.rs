@@ -14,7 +14,7 @@ use crate::cli::GateArgs;
 use crate::measure::{self, MeasuredRound, Observer, Shared};
 use crate::plan::{self, File as PlanFile, OneOrMany, Options, RunOptions};
 use crate::record::Record;
-use crate::{changes, host, output, units};
+use crate::{changes, host, import, output, units};
 
 /// One limit.
 struct Limit {
@@ -109,8 +109,7 @@ fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
 
 fn of_report(file: &File, args: &GateArgs) -> Result<Source, String> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {name}: {e}"))?;
-    let report = Report::from_json(&text).map_err(|e| format!("{name}: {e}"))?;
+    let report = import::read(file).map_err(|e| e.to_string())?;
     if args.ticks.is_some() {
         return Err("--ticks is for what is measured; a report has the ticks it has".to_owned());
     }

@@ -1,7 +1,8 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each kind of question has a file: two sides in turn ([`subjects`], [`commands`]), one against what is stored of it
-//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to one verdict.
+//! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
+//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
+//! one verdict.
 
 mod baseline;
 mod commands;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::round::tail_name;
-use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, SCHEMA, Verdict};
+use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, Mode, SCHEMA, Verdict};
 use jitterstat::report::{Host, Subject, Warning};
 
 use crate::cli::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
@@ -48,9 +49,14 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
-    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
+    for comparison in comparisons.iter().filter(|c| c.mode == Mode::Duet) {
+        if let Sides::Subjects(scenarios) = &comparison.sides {
+            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Failure::Usage)?;
+        }
+    }
+    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
     let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
     for comparison in &comparisons {
@@ -170,7 +176,10 @@ impl Gate {
     fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Failure> {
         match &limits.source {
             Source::Report(report, which) => {
-                self.host = report.host.clone();
+                // Where something is measured here, too, the verdict's machine is this one.
+                if self.comparisons.is_empty() && self.baseline.is_none() {
+                    self.host = report.host.clone();
+                }
                 if report.partial {
                     self.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
                 }

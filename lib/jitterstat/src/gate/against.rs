@@ -112,7 +112,7 @@ fn metric(
         ratio: found.map(|(d, _)| d.exp()),
         ratio_interval: found.map(|(d, by)| [(d - by).exp(), (d + by).exp()]),
         tolerated_ratio: if tolerance.is_finite() { tolerance.exp() } else { 1.0 },
-        stored_ns: ns(Some(stored).filter(|s| s.is_finite())),
+        stored_ns: (!then.is_empty()).then(|| stored.exp().round() as i64),
         now_ns: ns(now.map(|l| l.subject)),
         control_ns: ns(now.map(|l| l.control)),
         pairs: now.map_or(0, |l| l.pairs as u64),
@@ -222,7 +222,7 @@ mod tests {
         let metrics = judge(&session(2, 1.0, 1.4 * 1.15), &stored, &scenario(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics[0].reason, Some(Reason::TooNoisy));
         let [low, high] = metrics[0].ratio_interval.unwrap();
-        assert!(low < 1.15 && 1.15 < high && metrics[0].stored_ns > 13_000, "{metrics:?}");
+        assert!(low < 1.15 && 1.15 < high && metrics[0].stored_ns > Some(13_000), "{metrics:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 pub mod against;
 pub mod baseline;
+pub mod calibration;
 pub mod limit;
 pub mod look;
 pub mod round;
