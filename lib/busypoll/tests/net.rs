@@ -4,7 +4,7 @@
 mod common;
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -250,6 +250,48 @@ fn a_dropped_socket_is_registered_no_more() {
                 drop(other);
                 assert_eq!(handle.registered(), 0);
             }
+        });
+    });
+}
+
+#[test]
+fn an_operation_given_up_leaves_no_waker_behind() {
+    struct Nothing;
+    impl std::task::Wake for Nothing {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, _other) = pair().await;
+            let listener = TcpListener::bind(anywhere()).unwrap();
+            let counted = std::sync::Arc::new(Nothing);
+            for _ in 0..1_000 {
+                // A waker of its own each time, as combinators make them.
+                let waker = std::task::Waker::from(std::sync::Arc::clone(&counted));
+                let mut cx = std::task::Context::from_waker(&waker);
+                let mut buf = [0; 1];
+                let (mut read, mut accept) = (std::pin::pin!(one.read(&mut buf)), std::pin::pin!(listener.accept()));
+                let mut readable = std::pin::pin!(one.readable());
+                assert!(read.as_mut().poll(&mut cx).is_pending());
+                assert!(accept.as_mut().poll(&mut cx).is_pending());
+                assert!(readable.as_mut().poll(&mut cx).is_pending());
+            }
+            assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+        });
+    });
+}
+
+#[test]
+#[cfg(unix)]
+fn a_socket_s_descriptor_is_that_of_the_socket() {
+    use std::os::fd::AsFd;
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, _other) = pair().await;
+            let same = std::net::TcpStream::from(one.as_fd().try_clone_to_owned().unwrap());
+            assert_eq!(same.local_addr().unwrap(), one.local_addr().unwrap());
+            same.set_nodelay(true).unwrap();
+            assert!(one.nodelay().unwrap());
         });
     });
 }
