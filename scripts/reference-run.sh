@@ -23,6 +23,7 @@ fi
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 target/release/osjitter report "$directory/report.json" --format svg --out "$directory"
+target/release/osjitter report "$directory/report.json" --format html --out "$directory/report.html"
 target/release/osjitter report "$directory/report.json" --out "$table"
 
 python3 - "$directory" "$table" <<'PY'
@@ -31,13 +32,15 @@ directory, table = sys.argv[1], open(sys.argv[2]).read()
 report = json.load(open(f"{directory}/report.json"))
 host = report["host"]
 machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
-block = f"""![Lateness by percentile]({directory}/percentiles.svg)
+block = f"""![Lateness against its price]({directory}/tradeoff.svg)
 
 ```text
 {table.rstrip()}
 ```
 
-From [`{directory}/report.json`]({directory}/report.json): {machine}, {report['started_utc'][:10]}."""
+From [`{directory}/report.json`]({directory}/report.json): {machine}, {report['started_utc'][:10]}. Beside it
+[`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
+[lateness by percentile]({directory}/percentiles.svg)."""
 
 def put(file, name, text):
     page = open(file).read()
@@ -49,7 +52,7 @@ def put(file, name, text):
 put("README.md", "reference run", block)
 name = directory.split("/")[-1]
 index = open("results/README.md").read()
-line = f"| [`{name}`]({name}/report.json) | {machine} | `osjitter run --period 500us --ticks 10000`, and the group |"
+line = f"| [`{name}`]({name}/report.json), [page]({name}/report.html) | {machine} | `osjitter run --period 500us --ticks 10000`, and the group |"
 if f"[`{name}`]" in index:
     index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
 else:

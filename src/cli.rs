@@ -1,5 +1,7 @@
 //! The command line: structs and help text, no logic.
 
+mod calibrate;
+mod compare;
 mod dispatch;
 mod gate;
 
@@ -7,8 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use calibrate::CalibrateArgs;
+pub use compare::{CompareArgs, CompareFormat};
 pub use dispatch::{BenchDispatchArgs, DispatchFormat};
-pub use gate::{GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
+pub use gate::{BaselineAction, BaselineAddArgs, GateAction, GateArgs, JudgedArgs, OnInconclusive, VerdictFormat};
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
@@ -26,6 +30,8 @@ Examples:
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
+  osjitter calibrate                             what a gate can see on this machine
+  osjitter compare before after                  by how much one run is later than another
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        what a runtime that does not park saves
@@ -41,6 +47,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Judge whether B is later than A, in many short rounds of each, with a known rate of false alarms
     Gate(Box<GateArgs>),
+    /// Say what a gate can see on this machine, from one subject against itself
+    Calibrate(CalibrateArgs),
+    /// Say by how much B is later than A, for two reports or two subjects of one
+    Compare(CompareArgs),
     /// Join reports of several runs, CPUs or hosts into one, without loss
     Merge(MergeArgs),
     /// Show the subjects, which are available here, and why not
@@ -89,6 +99,8 @@ pub enum ReportFormat {
     Gab,
     /// OpenMetrics text
     Openmetrics,
+    /// Apache Parquet, a row a subject, or with --samples a row a tick; in a build with that feature
+    Parquet,
 }
 
 #[derive(Debug, Args)]
@@ -97,7 +109,8 @@ Examples:
   osjitter report results/mine/report.json
   osjitter report results/mine/report.json --format svg --out pictures
   osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
-  osjitter report results/mine/report.json --format csv --samples --out ticks.csv")]
+  osjitter report results/mine/report.json --format csv --samples --out ticks.csv
+  osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet")]
 pub struct ReportArgs {
     /// Reports that `osjitter run` wrote
     #[arg(required = true, value_name = "FILE")]
@@ -105,9 +118,12 @@ pub struct ReportArgs {
     /// What to make
     #[arg(long, value_enum, default_value = "table")]
     pub format: ReportFormat,
-    /// With --format csv: every tick
+    /// With --format csv or parquet: every tick
     #[arg(long)]
     pub samples: bool,
+    /// With the table: draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
@@ -200,9 +216,15 @@ pub struct RunArgs {
     /// Run the scenarios of a TOML file, or the plan of a report.json again
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// With the table: draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
     /// Write the effective plan to standard output as TOML, and measure nothing
     #[arg(long)]
     pub print_plan: bool,
+    /// Draw nothing while it runs; on a terminal the figures so far are drawn between rounds
+    #[arg(long)]
+    pub no_progress: bool,
     /// Nothing on standard error but errors
     #[arg(long, short)]
     pub quiet: bool,

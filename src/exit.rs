@@ -1,5 +1,6 @@
 //! The exit codes, once.
 
+use std::path::Path;
 use std::process::{ExitCode, Termination};
 
 /// How a command ended.
@@ -44,6 +45,11 @@ impl Failure {
             std::io::ErrorKind::BrokenPipe => Self::ClosedPipe,
             _ => Self::Measure(format!("cannot write to standard output: {error}")),
         }
+    }
+
+    /// A place that cannot be written, and what to do.
+    pub fn place(place: &Path, error: &std::io::Error) -> Self {
+        Self::Usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
     }
 
     /// The exit code.

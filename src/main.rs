@@ -3,12 +3,14 @@
 // A binary has no public interface: its items are documented where they say something.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+mod changes;
 mod child;
 mod cli;
 mod command;
 mod exit;
 mod export;
 mod host;
+mod import;
 mod interrupt;
 mod measure;
 mod os;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => command::run::run(&args),
         cli::Command::Report(args) => command::report::run(&args),
         cli::Command::Gate(args) => command::gate::run(&args),
+        cli::Command::Calibrate(args) => command::calibrate::run(&args),
+        cli::Command::Compare(args) => command::compare::run(&args),
         cli::Command::Merge(args) => command::merge::run(&args),
         cli::Command::List(args) => command::list::run(&args),
         cli::Command::Bench(bench) => command::bench::run(&bench),

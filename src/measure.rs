@@ -3,6 +3,7 @@
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
 pub mod dispatch;
+pub mod duet;
 pub mod timeout;
 
 use std::cell::Cell;
@@ -126,10 +127,8 @@ pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
             let phase = Duration::from_nanos(scenario.period_ns).max(LEAST_PHASE).mul_f64(phase_share);
             let ticks = plan::ticks_of_round(scenario, index);
             observer.before(scenario, index);
-            let visitor = OneRound { scenario, ticks, phase, shared };
-            let result = subject::with(&scenario.subject, visitor)
-                .unwrap_or_else(|| Err(format!("no subject {:?}", scenario.subject)))
-                .map(|round| MeasuredRound { index, slot: slot as u64, ..round });
+            let round = OneRound { scenario, ticks, phase, start: None, run_on: 0, shared };
+            let result = round.measure().map(|round| MeasuredRound { index, slot: slot as u64, ..round });
             failed[i] = result.is_err();
             observer.after(scenario, result);
         }
@@ -140,7 +139,18 @@ struct OneRound<'a> {
     scenario: &'a Scenario,
     ticks: u64,
     phase: Duration,
+    /// Deadline of tick 0; where there is none, soon after its runtime is ready.
+    start: Option<Instant>,
+    /// Ticks to run after the last one that is recorded.
+    run_on: u64,
     shared: &'a Arc<Shared>,
+}
+
+impl OneRound<'_> {
+    fn measure(self) -> Result<MeasuredRound, String> {
+        let name = &self.scenario.subject;
+        subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}")))
+    }
 }
 
 impl Visitor for OneRound<'_> {
@@ -167,7 +177,7 @@ impl OneRound<'_> {
     fn run(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
         let grid =
             Grid { period_ns: self.scenario.period_ns, first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
-        let total = grid.first_tick + grid.ticks;
+        let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
         let recorders = (0..self.scenario.instances)
             .map(|_| Recorder::try_with_capacity(capacity))
@@ -176,6 +186,7 @@ impl OneRound<'_> {
         let job = Job {
             period: Duration::from_nanos(grid.period_ns),
             phase: self.phase,
+            start: self.start,
             last_tick: total - 1,
             counted: Duration::from_nanos(grid.period_ns) * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
             recorders,
@@ -195,6 +206,7 @@ fn reason(error: &io::Error) -> String {
 struct Job {
     period: Duration,
     phase: Duration,
+    start: Option<Instant>,
     last_tick: u64,
     counted: bool,
     /// One for each instance.
@@ -295,12 +307,12 @@ impl Opened {
     /// With the loops that are to run, one for each instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
     fn new<S: Subject>(job: Job) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Track>>>)> {
-        let Job { period, phase, last_tick, counted, recorders, shared } = job;
+        let Job { period, phase, start, last_tick, counted, recorders, shared } = job;
         shared.ticks.store(0, Ordering::Relaxed);
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let before = Snapshot::take();
         let start_anchor = Anchor::take();
-        let start = Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase;
+        let start = start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
         let spread = |i: u32| Schedule { start: start + period * i / instances, period };
         let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
         let tickers = S::tickers(&schedules)?;
@@ -463,6 +475,7 @@ mod tests {
             let job = Job {
                 period: Duration::from_nanos(self.scenario.period_ns),
                 phase: Duration::ZERO,
+                start: None,
                 last_tick: ticks - 1,
                 counted: true,
                 recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],

@@ -1,14 +1,11 @@
 //! `osjitter merge`: several reports joined into one, without loss, and what stands out among them.
 
-use std::io::Write;
-
 use jitterstat::merge;
 
 use crate::cli::MergeArgs;
-use crate::command::report::{cannot_write, read};
 use crate::exit::{ExitStatus, Failure};
 use crate::view::scale::time;
-use crate::{export, output};
+use crate::{export, import, output};
 
 /// From this ratio to the others' median a report is named on standard error.
 const OUTLIER: f64 = 1.5;
@@ -17,7 +14,8 @@ const NAMED: usize = 10;
 
 /// Reads, joins, ranks, writes.
 pub fn run(args: &MergeArgs) -> Result<ExitStatus, Failure> {
-    let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+    let read = args.files.iter().map(|file| import::read(file)).collect::<Result<Vec<_>, _>>();
+    let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
     let merged = merge::merge(&reports, args.force).map_err(Failure::Usage)?;
     for standing in merge::ranking(&reports).iter().take(NAMED) {
         if standing.ratio.max(1.0 / standing.ratio) >= OUTLIER {
@@ -29,9 +27,6 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus, Failure> {
         }
     }
     let text = merged.to_json();
-    match &args.out {
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?,
-        Some(file) => export::write_atomically(file, text.as_bytes()).map_err(|e| cannot_write(file, &e))?,
-    }
+    export::deliver(text.as_bytes(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }

@@ -1,6 +1,8 @@
 //! One file a subcommand.
 
 pub mod bench;
+pub mod calibrate;
+pub mod compare;
 pub mod completions;
 pub mod gate;
 pub mod list;

@@ -1,26 +1,36 @@
 //! `osjitter report`: any picture or table again, from `report.json` alone.
 
-use std::io::Write;
+#[cfg(feature = "parquet")]
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use jitterstat::report::Report;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{ExitStatus, Failure};
-use crate::export;
 use crate::view::entry::entries;
+use crate::{export, import, output};
 
 /// Reads the reports, writes the format to standard output or to `--out`.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
-    let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
-    if args.samples && args.format != ReportFormat::Csv {
-        return Err(Failure::Usage("--samples goes with --format csv".into()));
+    let read = args.files.iter().map(|file| import::read(file)).collect::<Result<Vec<_>, _>>();
+    let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
+    if args.samples && !matches!(args.format, ReportFormat::Csv | ReportFormat::Parquet) {
+        return Err(Failure::Usage("--samples goes with --format csv or parquet".into()));
     }
     if args.subject.is_some() && args.format != ReportFormat::Hgrm {
         return Err(Failure::Usage("--subject goes with --format hgrm".into()));
     }
+    if args.histogram && args.format != ReportFormat::Table {
+        return Err(Failure::Usage("--histogram goes with --format table".into()));
+    }
+    let columns = output::columns();
     let text = match args.format {
-        ReportFormat::Table => export::table::of_several(&reports),
+        ReportFormat::Table if args.histogram => {
+            let drawn = reports.iter().map(|r| format!("\n{}", export::bars::text(r, columns)));
+            format!("{}{}", export::table::of_several(&reports, columns), drawn.collect::<String>())
+        }
+        ReportFormat::Table => export::table::of_several(&reports, columns),
         ReportFormat::Json => match reports.as_slice() {
             [one] => one.to_json(),
             several => several.iter().map(Report::to_json).collect(),
@@ -36,19 +46,27 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         ReportFormat::Gab => export::trackers::gab(&reports),
         ReportFormat::Openmetrics => export::openmetrics::text(&reports),
         ReportFormat::Svg => return pictures(&reports, args.out.as_deref()),
+        ReportFormat::Parquet => {
+            export::deliver(parquet(&reports, args)?, args.out.as_deref())?;
+            return Ok(ExitStatus::Done);
+        }
     };
-    match &args.out {
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?,
-        Some(file) => export::write_atomically(file, text.as_bytes()).map_err(|e| cannot_write(file, &e))?,
-    }
+    export::deliver(&text, args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }
 
-/// Reads one report.
-pub fn read(file: &Path) -> Result<Report, String> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {name}: {e}"))?;
-    Report::from_json(&text).map_err(|e| format!("{name}: {e}"))
+#[cfg(feature = "parquet")]
+fn parquet(reports: &[Report], args: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    if args.out.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("parquet is no text: write it to a file with --out, or into a pipe".into()));
+    }
+    let table = if args.samples { export::parquet::samples(reports) } else { export::parquet::summary(reports) };
+    table.map_err(Failure::Measure)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &[Report], _: &ReportArgs) -> Result<Vec<u8>, Failure> {
+    Err(Failure::Usage("this build has no parquet: build it with `cargo build --features parquet`".into()))
 }
 
 /// The one report of a format that has no place for a second.
@@ -79,15 +97,10 @@ fn pictures(reports: &[Report], out: Option<&Path>) -> Result<ExitStatus, Failur
     let (Some(directory), [report]) = (out, reports) else {
         return Err(Failure::Usage("pictures are several files: give one report, and a directory with --out".into()));
     };
-    std::fs::create_dir_all(directory).map_err(|e| cannot_write(directory, &e))?;
+    std::fs::create_dir_all(directory).map_err(|e| Failure::place(directory, &e))?;
     for picture in export::svg::pictures(report) {
         let file = directory.join(&picture.name);
-        export::write_atomically(&file, picture.svg.as_bytes()).map_err(|e| cannot_write(&file, &e))?;
+        export::write_atomically(&file, picture.svg.as_bytes()).map_err(|e| Failure::place(&file, &e))?;
     }
     Ok(ExitStatus::Done)
-}
-
-/// A place that cannot be written, and what to do.
-pub fn cannot_write(place: &Path, error: &std::io::Error) -> Failure {
-    Failure::Usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
 }

@@ -4,57 +4,92 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jitterstat::report::Report;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
-use crate::view::entry::entries;
-use crate::view::samples::sorted_lateness;
+use crate::view::entry::{Entry, entries};
+use crate::view::samples::Lateness;
 
-/// One report in that shape. The keys with a colon are as rt-tests writes them.
+/// The keys with a colon are as rt-tests writes them.
+#[derive(Serialize)]
+struct File {
+    file_version: u32,
+    #[serde(rename = "cmdline:")]
+    cmdline: String,
+    #[serde(rename = "rt_test_version:")]
+    version: String,
+    start_time: String,
+    end_time: String,
+    return_code: u32,
+    sysinfo: SysInfo,
+    num_threads: usize,
+    resolution_in_ns: u32,
+    thread: BTreeMap<usize, Thread>,
+}
+
+#[derive(Serialize)]
+struct SysInfo {
+    sysname: String,
+    nodename: String,
+    release: String,
+    version: String,
+    machine: String,
+    realtime: u32,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    /// In ascending order: readers draw the bins as they come.
+    histogram: BTreeMap<i64, u64>,
+    cycles: u64,
+    min: i64,
+    max: i64,
+    avg: f64,
+    cpu: usize,
+    node: u32,
+    /// Ours: which subject it was.
+    subject: String,
+}
+
+/// One report in that shape.
 pub fn json(report: &Report) -> String {
-    let mut threads = Map::new();
-    for (i, entry) in entries(std::slice::from_ref(report)).enumerate() {
-        let sorted = sorted_lateness(entry.subject);
-        let mut bins: BTreeMap<i64, u64> = BTreeMap::new();
-        for &value in &sorted {
-            *bins.entry(value).or_default() += 1;
-        }
-        let histogram: Map<String, Value> = bins.into_iter().map(|(v, n)| (v.to_string(), n.into())).collect();
+    let thread = |entry: Entry<'_>| {
+        let values = Lateness::of(entry.subject);
         let d = &entry.summary.lateness_ns;
-        let thread = json!({
-            "histogram": histogram,
-            "cycles": sorted.len(),
-            "min": d.min,
-            "max": d.max,
-            "avg": d.mean as f64,
-            "cpu": report.plan.cpu.unwrap_or(0),
-            "node": 0,
-            "subject": entry.subject.id,
-        });
-        threads.insert(i.to_string(), thread);
-    }
+        Thread {
+            histogram: values.counts().collect(),
+            cycles: values.count(),
+            min: d.min,
+            max: d.max,
+            avg: d.mean as f64,
+            cpu: report.plan.cpu.unwrap_or(0),
+            node: 0,
+            subject: entry.subject.id.clone(),
+        }
+    };
+    let threads: BTreeMap<usize, Thread> = entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
     let end = start.checked_add(Duration::from_nanos(report.duration_ns)).unwrap_or(start);
     let host = &report.host;
-    let frame = json!({
-        "file_version": 1,
-        "cmdline:": format!("{} {}", report.tool.name, "run"),
-        "rt_test_version:": format!("{} {}", report.tool.name, report.tool.version),
-        "start_time": rfc2822(start),
-        "end_time": rfc2822(end),
-        "return_code": 0,
-        "sysinfo": {
-            "sysname": host.os,
-            "nodename": "",
-            "release": host.kernel.as_deref().unwrap_or(""),
-            "version": host.preempt.as_deref().unwrap_or(""),
-            "machine": host.arch,
-            "realtime": i32::from(host.preempt.as_deref().is_some_and(|p| p.contains("RT"))),
+    let file = File {
+        file_version: 1,
+        cmdline: format!("{} run", report.tool.name),
+        version: format!("{} {}", report.tool.name, report.tool.version),
+        start_time: rfc2822(start),
+        end_time: rfc2822(end),
+        return_code: 0,
+        sysinfo: SysInfo {
+            sysname: host.os.clone(),
+            nodename: String::new(),
+            release: host.kernel.clone().unwrap_or_default(),
+            version: host.preempt.clone().unwrap_or_default(),
+            machine: host.arch.clone(),
+            realtime: u32::from(host.preempt.as_deref().is_some_and(|p| p.contains("RT"))),
         },
-        "num_threads": threads.len(),
-        "resolution_in_ns": 1,
-        "thread": threads,
-    });
-    format!("{frame:#}\n")
+        num_threads: threads.len(),
+        resolution_in_ns: 1,
+        thread: threads,
+    };
+    serde_json::to_string_pretty(&file).expect("plain data") + "\n"
 }
 
 /// `Sat, 21 Nov 2026 07:00:00 +0000`.

@@ -1,5 +1,8 @@
 //! Every format that is written.
 
+pub mod bars;
+pub mod calibration;
+pub mod comparison;
 pub mod csv;
 pub mod cyclictest;
 pub mod directory;
@@ -8,6 +11,8 @@ pub mod hdr;
 pub mod html;
 pub mod markdown;
 pub mod openmetrics;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod svg;
 pub mod table;
 pub mod trackers;
@@ -16,9 +21,30 @@ pub mod verdict;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::exit::Failure;
+
+/// A command's result: to the file that was asked for, or to standard output.
+pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<(), Failure> {
+    let bytes = result.as_ref();
+    match out {
+        None => io::stdout().write_all(bytes).map_err(Failure::writing),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Failure::place(file, &e)),
+    }
+}
+
 /// Writes a file whole or not at all: into a temporary one beside it, then renamed.
+///
+/// A link is followed, and the file behind it replaced; a file that is there keeps its permissions. What is no regular
+/// file, a pipe or a device, cannot be replaced and is written to.
 pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let there = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")),
+        Ok(meta) if !meta.is_file() => return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text),
+        Ok(meta) => Some(meta),
+        Err(_) => None,
+    };
+    let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
+    let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text)?;
     file.as_file().sync_all()?;
@@ -26,8 +52,9 @@ pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
     {
         use std::os::unix::fs::PermissionsExt;
         // A temporary file is private; a report is as readable as any other file of its owner.
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        let permissions = there.map_or(std::fs::Permissions::from_mode(0o644), |meta| meta.permissions());
+        file.as_file().set_permissions(permissions)?;
     }
-    file.persist(path).map_err(|e| e.error)?;
+    file.persist(target).map_err(|e| e.error)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use jitterstat::report::{Distribution, Report, Status, Subject};
 
 use crate::view::label::labels;
+use crate::view::quantity;
 use crate::view::reading;
 use crate::view::scale::Unit;
 
@@ -12,19 +13,31 @@ type Column = (&'static str, fn(&Distribution) -> Option<i64>);
 const COLUMNS: [Column; 5] =
     [("p50", |d| d.p50), ("p90", |d| d.p90), ("p99", |d| d.p99), ("p99.9", |d| d.p99_9), ("max", |d| Some(d.max))];
 
-/// Width of a terminal that every table and paragraph fits.
-const COLUMNS_OF_TERMINAL: usize = 80;
+/// Widest line of a paragraph: longer ones are hard to follow.
+pub const WIDEST_PARAGRAPH: usize = 80;
 
-/// The table, and below it what it says in words.
-pub fn with_reading(report: &Report) -> String {
-    format!("{}\n{}", table(report), reading::wrap(&reading::reading(report), COLUMNS_OF_TERMINAL))
+/// The table, below it what it says in words, and what a reader should know; no line is wider than `columns`, as far as
+/// words allow.
+pub fn with_reading(report: &Report, columns: usize) -> String {
+    let paragraph = |text: &str| reading::wrap(text, columns.min(WIDEST_PARAGRAPH));
+    let mut text = format!("{}\n{}", table(report, columns), paragraph(&reading::reading(report)));
+    for warning in reading::warnings(report) {
+        text += &format!("\n{}", paragraph(&warning));
+    }
+    printable(&text)
 }
 
 /// The tables of several reports, one below the other, each under its date and machine.
-pub fn of_several(reports: &[Report]) -> String {
+pub fn of_several(reports: &[Report], columns: usize) -> String {
     match reports {
-        [one] => with_reading(one),
-        several => several.iter().map(|r| format!("{}\n{}\n", heading_of(r), with_reading(r))).collect(),
+        [one] => with_reading(one, columns),
+        several => several
+            .iter()
+            .map(|r| {
+                let heading = reading::wrap(&heading_of(r), columns);
+                format!("{}{}\n", printable(&heading), with_reading(r, columns))
+            })
+            .collect(),
     }
 }
 
@@ -33,8 +46,13 @@ fn heading_of(report: &Report) -> String {
     format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
 }
 
+/// A name in a file must not be able to command the terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// Lateness percentiles, missed ticks and CPU time a tick; a dash where the sample carries no such percentile.
-pub fn table(report: &Report) -> String {
+fn table(report: &Report, columns: usize) -> String {
     let measured = |s: &'_ Subject| s.summary.clone().map(|m| m.lateness_ns);
     let largest = report.subjects.iter().filter_map(measured).filter_map(|d| d.p50).max();
     let unit = Unit::for_largest(largest.unwrap_or(1_000));
@@ -45,7 +63,8 @@ pub fn table(report: &Report) -> String {
         let mut row = vec![name];
         if let Some(summary) = &subject.summary {
             row.extend(COLUMNS.iter().map(|(_, get)| get(&summary.lateness_ns).map_or("-".into(), |v| unit.format(v))));
-            row.push(summary.missed.to_string());
+            // Without a period no tick can be told to be missed.
+            row.push(if subject.period_ns > 0 { summary.missed.to_string() } else { "-".to_owned() });
             row.push(summary.cpu_ns_per_tick.map_or("-".into(), |ns| format!("{:.1}", ns / 1e3)));
         } else {
             row.extend(std::iter::repeat_n("-".to_owned(), COLUMNS.len() + 2));
@@ -58,14 +77,16 @@ pub fn table(report: &Report) -> String {
         }
         rows.push(row);
     }
-    let shared = if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
-    let mut text = format!("lateness in {}, CPU time in us per tick{shared}\n", unit.symbol());
-    text += &align(&rows);
-    for note in notes {
-        text += &format!("{note}\n");
-    }
     if report.partial {
-        text += "interrupted: this is what was measured until then\n";
+        notes.push("interrupted: this is what was measured until then".to_owned());
+    }
+    let shared = if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
+    let quantity = quantity::name(report);
+    let title = format!("{quantity} in {}, CPU time in us per tick{shared}", unit.symbol());
+    let mut text = reading::wrap(&title, columns);
+    text += &layout(&rows, columns);
+    for note in notes {
+        text += &reading::wrap(&note, columns);
     }
     text
 }
@@ -73,6 +94,45 @@ pub fn table(report: &Report) -> String {
 fn heading() -> Vec<String> {
     let names = COLUMNS.iter().map(|(name, _)| *name);
     ["subject"].into_iter().chain(names).chain(["missed", "CPU"]).map(str::to_owned).collect()
+}
+
+/// What a figure stands in under a name on a line of its own.
+const INDENT: &str = "  ";
+
+/// Rows under a heading, in the first of three shapes that fits: a line a row; the name above its figures; the name above
+/// a line for each figure. No figure is ever left out for want of room.
+fn layout(rows: &[Vec<String>], columns: usize) -> String {
+    let wide = align(rows);
+    let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    if widest(&wide) <= columns {
+        return wide;
+    }
+    let names = rows.iter().map(|row| chunks(&row[0], columns));
+    let mut figures: Vec<Vec<String>> = rows.iter().map(|row| row[1..].to_vec()).collect();
+    for row in &mut figures {
+        row.insert(0, String::new());
+    }
+    let below = align(&figures);
+    if widest(&below) <= columns {
+        return names.zip(below.lines()).map(|(name, line)| format!("{name}{line}\n")).collect();
+    }
+    let [heading, rows @ ..] = rows else { return String::new() };
+    let label = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        text += &chunks(&row[0], columns);
+        for (name, figure) in heading.iter().zip(row).skip(1) {
+            text += &format!("{INDENT}{name:<label$}{INDENT}{figure}\n");
+        }
+    }
+    text
+}
+
+/// A name in lines of at most `columns` characters.
+fn chunks(name: &str, columns: usize) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    let lines = characters.chunks(columns.max(1));
+    lines.map(|line| line.iter().collect::<String>() + "\n").collect()
 }
 
 /// First column to the left, the others to the right.
@@ -83,7 +143,7 @@ fn align(rows: &[Vec<String>]) -> String {
     for row in rows {
         text += &format!("{:<w$}", row[0], w = widths[0]);
         for (cell, w) in row.iter().zip(&widths).skip(1) {
-            text += &format!("  {cell:>w$}");
+            text += &format!("{INDENT}{cell:>w$}");
         }
         text.push('\n');
     }

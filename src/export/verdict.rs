@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{Comparison, Metric, Mode, Verdict};
+use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Comparison, LimitCheck, Metric, Mode, Side, Verdict};
 
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
@@ -15,7 +15,8 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn why(reason: Reason) -> &'static str {
+/// A reason in words.
+pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::TooNoisy => "the rounds differ too much among themselves",
         Reason::StallDominated => "the machine's own stalls are larger than what is measured",
@@ -60,6 +61,14 @@ pub fn sentence(verdict: &Verdict) -> String {
             );
         }
     }
+    if let Some(against) = verdict.baseline.as_ref().filter(|b| b.reason == Some(Reason::TooNoisy)) {
+        let (sessions, file) = (against.sessions, &against.file);
+        let _ =
+            write!(text, "; more than {sessions} stored sessions would narrow it: osjitter gate baseline add {file}");
+    }
+    if let Some(ticks) = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max() {
+        let _ = write!(text, "; about {ticks} ticks would probably decide the limits: --ticks {ticks}");
+    }
     text
 }
 
@@ -83,6 +92,10 @@ pub fn table(verdict: &Verdict) -> String {
     for comparison in &verdict.comparisons {
         comparison_table(&mut text, comparison);
     }
+    if let Some(against) = &verdict.baseline {
+        baseline_table(&mut text, against);
+    }
+    limits_table(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
         let _ = writeln!(text, "warning: {} {}", warning.message, warning.hint);
     }
@@ -109,7 +122,12 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
     }
     let (pairs, looks, seconds) = (comparison.pairs, comparison.looks_taken, comparison.duration_ns as f64 / 1e9);
     let _ = write!(text, "\n{pairs} pairs of rounds {}, {looks} looks, {seconds:.1}s", how(comparison.mode));
-    for side in &comparison.sides {
+    sides(text, &comparison.sides);
+}
+
+/// What each side met, and the end of the paragraph.
+fn sides(text: &mut String, sides: &[Side]) {
+    for side in sides {
         let name = side.side.to_uppercase();
         let _ = write!(text, "; {name}: {:.1} % of ticks inside a stall", side.same_stall_share * 100.0);
         if let Some(steal) = side.steal_share {
@@ -119,12 +137,124 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
     text.push_str("\n\n");
 }
 
+fn baseline_table(text: &mut String, against: &AgainstBaseline) {
+    let sessions =
+        if against.sessions == 1 { "1 session".to_owned() } else { format!("{} sessions", against.sessions) };
+    let _ = writeln!(
+        text,
+        "{} over its control {}, against {sessions} of {}\n",
+        against.subject, against.control, against.file
+    );
+    text.push_str(&session(&against.metrics, &against.control));
+    let _ = write!(text, "\n{} pairs of rounds in turn, {:.1}s", against.pairs, against.duration_ns as f64 / 1e9);
+    sides(text, &against.sides);
+}
+
+/// The percentiles of a session, beside those that are stored.
+pub fn session(metrics: &[BaselineMetric], control: &str) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:<5} {:>12} {:>12} {:>12} {:>10}  {:<24} {:>9}  verdict",
+        "", control, "stored", "now", "change", "interval", "tolerated"
+    );
+    for m in metrics {
+        let (control, stored, now) =
+            (micros(m.control_ns), m.stored_ns.map_or("none".to_owned(), micros), micros(m.now_ns));
+        let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
+        let _ = writeln!(
+            text,
+            "{:<5} {control:>12} {stored:>12} {now:>12} {found:>10}  {between:<24} {tolerated:>9}  {}",
+            m.name,
+            word(m.verdict)
+        );
+    }
+    text
+}
+
+fn baseline_estimate(metric: &BaselineMetric) -> String {
+    metric.ratio.map_or("none".to_owned(), change)
+}
+
+fn baseline_interval(metric: &BaselineMetric) -> String {
+    metric.ratio_interval.map_or("none".to_owned(), |[low, high]| format!("{} to {}", change(low), change(high)))
+}
+
+fn baseline_markdown(text: &mut String, against: &AgainstBaseline) {
+    let _ = writeln!(
+        text,
+        "{} over its control {}, {} stored sessions\n",
+        code(&against.subject),
+        code(&against.control),
+        against.sessions
+    );
+    text.push_str(
+        "| Percentile | Control | Stored | Now | Change | Interval | Tolerated | Verdict |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for m in &against.metrics {
+        let (control, stored, now) =
+            (micros(m.control_ns), m.stored_ns.map_or("none".to_owned(), micros), micros(m.now_ns));
+        let (found, between, tolerated) = (baseline_estimate(m), baseline_interval(m), change(m.tolerated_ratio));
+        let _ = writeln!(
+            text,
+            "| {} | {control} | {stored} | {now} | {found} | {between} | {tolerated} | {} |",
+            m.name,
+            word(m.verdict)
+        );
+    }
+    text.push('\n');
+}
+
+/// A value of a limit in the unit people use for it.
+fn limited(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => format!("{:.1} us", value / 1e3),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+fn limit_value(limit: &LimitCheck) -> String {
+    limit.value.map_or("none".to_owned(), |v| limited(v, &limit.unit))
+}
+
+fn limit_interval(limit: &LimitCheck) -> String {
+    let between = |[low, high]: [f64; 2]| format!("{} to {}", limited(low, &limit.unit), limited(high, &limit.unit));
+    limit.interval.map_or("none".to_owned(), between)
+}
+
+fn limits_table(text: &mut String, limits: &[LimitCheck]) {
+    let Some(first) = limits.first() else { return };
+    let _ = writeln!(text, "{}, {} ticks in {} rounds\n", first.subject, first.ticks, first.rounds);
+    let width = limits.iter().map(|l| l.path.len()).max().unwrap_or(0);
+    let _ = writeln!(text, "{:<width$} {:>14} {:>14}  {:<30}  verdict", "", "limit", "value", "99 % interval");
+    for l in limits {
+        let (limit, value, between) = (limited(l.limit, &l.unit), limit_value(l), limit_interval(l));
+        let _ = writeln!(text, "{:<width$} {limit:>14} {value:>14}  {between:<30}  {}", l.path, word(l.verdict));
+    }
+    text.push('\n');
+}
+
+fn limits_markdown(text: &mut String, limits: &[LimitCheck]) {
+    let Some(first) = limits.first() else { return };
+    let _ = writeln!(text, "{}, {} ticks in {} rounds\n", code(&first.subject), first.ticks, first.rounds);
+    text.push_str("| Limited | Limit | Value | 99 % interval | Verdict |\n|---|---|---|---|---|\n");
+    for l in limits {
+        let (limit, value, between) = (limited(l.limit, &l.unit), limit_value(l), limit_interval(l));
+        let _ = writeln!(text, "| {} | {limit} | {value} | {between} | {} |", code(&l.path), word(l.verdict));
+    }
+    text.push('\n');
+}
+
 /// For a step summary or a comment.
 pub fn markdown(verdict: &Verdict) -> String {
     let mut text = format!("### Jitter gate: {}\n\n", word(verdict.verdict));
     for comparison in &verdict.comparisons {
         comparison_markdown(&mut text, comparison);
     }
+    if let Some(against) = &verdict.baseline {
+        baseline_markdown(&mut text, against);
+    }
+    limits_markdown(&mut text, &verdict.limits);
     for warning in &verdict.warnings {
         let _ = writeln!(text, "> {} {}\n", warning.message, warning.hint);
     }
@@ -168,7 +298,21 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         verdict: m.verdict,
         detail: format!("{} against {}, interval {}", estimate(m), c.a, interval(m)),
     };
-    verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(move |m| of(c, m))).collect()
+    let of_baseline = |b: &AgainstBaseline, m: &BaselineMetric| Case {
+        class: b.subject.clone(),
+        name: format!("{} against stored sessions", m.name),
+        verdict: m.verdict,
+        detail: format!("{}, interval {}", baseline_estimate(m), baseline_interval(m)),
+    };
+    let of_limit = |l: &LimitCheck| Case {
+        class: l.subject.clone(),
+        name: format!("{} at most {}", l.path, limited(l.limit, &l.unit)),
+        verdict: l.verdict,
+        detail: format!("{}, interval {}", limit_value(l), limit_interval(l)),
+    };
+    let compared = verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(move |m| of(c, m)));
+    let stored = verdict.baseline.iter().flat_map(|b| b.metrics.iter().map(move |m| of_baseline(b, m)));
+    compared.chain(stored).chain(verdict.limits.iter().map(of_limit)).collect()
 }
 
 /// For a CI that collects test results: one test case a question; open ones are skipped, not passed.

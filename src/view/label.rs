@@ -33,12 +33,12 @@ pub fn labels(report: &Report) -> Labels {
         if twins(s) {
             return s.id.clone();
         }
-        let at = if period.is_none() { format!("@{}", short(s.period_ns)) } else { String::new() };
+        let at = if period.is_none() && s.period_ns > 0 { format!("@{}", short(s.period_ns)) } else { String::new() };
         let on = s.runtime.as_ref().filter(|_| runtime.is_none()).map_or(String::new(), |r| format!("/{r}"));
         let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
         format!("{}{many}{at}{on}", s.name)
     });
-    let said = [period.map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
+    let said = [period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
     Labels { names: names.collect(), shared: said.into_iter().flatten().collect::<Vec<_>>().join(", ") }
 }
 

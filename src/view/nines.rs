@@ -31,21 +31,24 @@ const POINTS: usize = 400;
 
 /// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the last sample.
 pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
-    let n = sorted.len();
-    if n == 0 {
-        return Vec::new();
-    }
+    let at = |rank: u64| sorted.get(usize::try_from(rank).ok()?.checked_sub(1)?).copied();
+    curve_of(sorted.len() as u64, at)
+}
+
+/// The same of `n` samples that are asked for by rank, from 1.
+pub fn curve_of(n: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
+    let (Some(least), Some(largest)) = (at_rank(1), at_rank(n)) else { return Vec::new() };
     // The largest of n samples stands for the quantile 1 - 1/(2n): in the middle of its own share.
     let end = position(1.0 - 0.5 / n as f64);
     let mut curve: Vec<(f64, i64)> = (0..=POINTS)
         .map(|i| {
             let x = end * i as f64 / POINTS as f64;
             let q = 1.0 - 10_f64.powf(-x);
-            let rank = ((q * n as f64).ceil() as usize).clamp(1, n);
-            (x, sorted[rank - 1])
+            let rank = ((q * n as f64).ceil() as u64).clamp(1, n);
+            (x, at_rank(rank).unwrap_or(least))
         })
         .collect();
-    curve[POINTS].1 = sorted[n - 1];
+    curve[POINTS].1 = largest;
     curve
 }
 

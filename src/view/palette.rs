@@ -22,11 +22,11 @@ pub enum Shape {
     Circle,
     /// A filled triangle.
     Triangle,
-    /// A cross.
-    Cross,
+    /// A filled square, standing on a corner.
+    Diamond,
 }
 
-const SHAPES: [Shape; 3] = [Shape::Circle, Shape::Triangle, Shape::Cross];
+const SHAPES: [Shape; 3] = [Shape::Circle, Shape::Triangle, Shape::Diamond];
 
 /// Colour and shape of series number `i`.
 pub fn style(i: usize) -> (Rgb, Shape) {

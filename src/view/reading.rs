@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 
-use jitterstat::report::{Report, Subject, Summary};
+use jitterstat::report::{Report, Status, Subject, Summary};
 
 use super::cost::core_percent;
 use super::label::{is_control, labels};
+use super::quantity::is_gaps;
 use super::scale::time;
+use super::tradeoff;
 
 /// One subject as the sentences need it.
 struct Line<'a> {
@@ -34,11 +36,70 @@ pub fn reading(report: &Report) -> String {
     let mut sentences = Vec::new();
     for &period in &periods {
         let group: Vec<&Line<'_>> = lines.iter().filter(|l| l.subject.period_ns == period).collect();
-        sentences.extend(of_one_period(&group));
+        if is_gaps(report) {
+            sentences
+                .extend(group.iter().map(|l| format!("{}: longest gap {}.", l.name, time(l.summary.lateness_ns.max))));
+        } else {
+            sentences.extend(of_one_period(&group));
+        }
     }
     sentences.extend(lines.iter().flat_map(oddities));
     sentences.extend(steal(report));
     sentences.join(" ")
+}
+
+/// What each subject of the report was like, one sentence a subject: the place in the report, and what follows its name.
+/// The most punctual stands first, the controls come after all others, what could not be measured last. *Unbeaten* is
+/// what no other subject of its period beats in both lateness and cost.
+pub fn sentences(report: &Report) -> Vec<(usize, String)> {
+    let front: Vec<usize> = tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
+    let mut all: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
+    all.sort_by_key(|(_, s)| {
+        let late = s.summary.as_ref().map(|m| m.lateness_ns.p99.or(m.lateness_ns.p50).unwrap_or(m.lateness_ns.max));
+        (late.is_none(), is_control(&s.name), late)
+    });
+    all.into_iter().map(|(i, subject)| (i, sentence(report, subject, front.contains(&i)))).collect()
+}
+
+fn sentence(report: &Report, subject: &Subject, front: bool) -> String {
+    let Some(summary) = &subject.summary else {
+        return match &subject.status {
+            Status::Failed { reason } => format!("was not measured: {reason}."),
+            _ => "was not measured: no tick came.".to_owned(),
+        };
+    };
+    let d = &summary.lateness_ns;
+    if is_gaps(report) {
+        return format!("had a longest gap of {}.", time(d.max));
+    }
+    let late = match (d.p50, d.p99) {
+        (Some(p50), Some(p99)) => format!("was {} late at the median and {} at p99", time(p50), time(p99)),
+        (Some(p50), None) => format!("was {} late at the median and at most {}", time(p50), time(d.max)),
+        _ => format!("was at most {} late", time(d.max)),
+    };
+    let cost = core_percent(subject).map_or(String::new(), |c| format!(", for {} % of one core", digits(c)));
+    let missed = match summary.missed {
+        // Without a period there is no next tick to be late for.
+        _ if subject.period_ns == 0 => String::new(),
+        0 => "; it missed no tick".to_owned(),
+        n => format!("; it missed {}", share(n, summary.ticks)),
+    };
+    let unbeaten = if front { "; unbeaten" } else { "" };
+    format!("{late}{cost}{missed}{unbeaten}.")
+}
+
+/// The warnings as sentences, one for each code: the first of its kind, and how many others there are.
+pub fn warnings(report: &Report) -> Vec<String> {
+    let all = &report.warnings;
+    let first = all.iter().enumerate().filter(|(i, w)| !all[..*i].iter().any(|before| before.code == w.code));
+    let ended = |text: &str| if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") };
+    first
+        .map(|(_, w)| {
+            let others = all.iter().filter(|other| other.code == w.code).count() - 1;
+            let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
+            format!("{}: {} {}{more}", w.code, ended(&w.message), ended(&w.hint))
+        })
+        .collect()
 }
 
 fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
@@ -65,6 +126,10 @@ fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
         .filter(|l| l.summary.missed > 0)
         .map(|l| format!("{} {}", l.name, share(l.summary.missed, l.summary.ticks)))
         .collect();
+    if group.iter().any(|l| l.subject.period_ns == 0) {
+        // Without a period there is no next one to be late for.
+        return sentences;
+    }
     sentences.push(if missed.is_empty() {
         "Every tick came before the next one was due.".to_owned()
     } else {
@@ -188,6 +253,22 @@ pub fn wrap(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The fixed report of the tests, read as any other.
+    fn report() -> Report {
+        Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report")
+    }
+
+    #[test]
+    fn each_subject_has_one_sentence() {
+        let report = report();
+        let said = sentences(&report);
+        let mut places: Vec<usize> = said.iter().map(|(i, _)| *i).collect();
+        assert!(report.subjects[places[0]].name != "spin", "a control is no answer");
+        places.sort_unstable();
+        assert!(places.iter().copied().eq(0..report.subjects.len()));
+        assert!(said.iter().all(|(_, s)| s.starts_with("was ") && s.ends_with('.') && s.matches(". ").count() == 0));
+    }
 
     #[test]
     fn text_is_wrapped_at_spaces() {

@@ -3,17 +3,83 @@
 use jitterstat::histogram;
 use jitterstat::report::Subject;
 
-/// All lateness values, sorted: the samples themselves, or, in a report without samples, the values of its histogram.
-pub fn sorted_lateness(subject: &Subject) -> Vec<i64> {
-    let mut all: Vec<i64> = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-    if all.is_empty()
-        && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
-    {
-        for step in stored.iter_recorded() {
-            let value = i64::try_from(step.value_iterated_to()).unwrap_or(i64::MAX);
-            all.extend(std::iter::repeat_n(value, usize::try_from(step.count_at_value()).unwrap_or(0)));
+/// All values of a subject in order, each with how often it was met: a histogram of a thousand million takes no more room
+/// than its bins.
+#[derive(Clone, Debug, Default)]
+pub struct Lateness {
+    /// A value, and how many are at or below it.
+    steps: Vec<(i64, u64)>,
+}
+
+impl Lateness {
+    /// The samples themselves, or, in a report without samples, the values of its histogram.
+    pub fn of(subject: &Subject) -> Self {
+        let all: Vec<i64> = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+        if all.is_empty()
+            && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
+        {
+            let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
+            return Self::from_counts(
+                stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value())),
+            );
         }
+        Self::from_values(all)
     }
-    all.sort_unstable();
-    all
+
+    /// Values in any order.
+    pub fn from_values(mut all: Vec<i64>) -> Self {
+        all.sort_unstable();
+        Self::from_counts(all.into_iter().map(|value| (value, 1)))
+    }
+
+    /// Values that rise, with their counts.
+    fn from_counts(counts: impl Iterator<Item = (i64, u64)>) -> Self {
+        let mut steps: Vec<(i64, u64)> = Vec::new();
+        for (value, count) in counts {
+            match steps.last_mut() {
+                Some(last) if last.0 == value => last.1 = last.1.saturating_add(count),
+                last => {
+                    let below = last.map_or(0, |last| last.1);
+                    steps.push((value, below.saturating_add(count)));
+                }
+            }
+        }
+        Self { steps }
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.1)
+    }
+
+    /// The value of that rank, from 1.
+    pub fn at_rank(&self, rank: u64) -> Option<i64> {
+        let step = self.steps.partition_point(|step| step.1 < rank);
+        self.steps.get(step).map(|step| step.0)
+    }
+
+    /// Each value with its count.
+    pub fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let below = std::iter::once(0).chain(self.steps.iter().map(|step| step.1));
+        self.steps.iter().zip(below).map(|(&(value, to), below)| (value, to - below))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_and_counts_are_those_of_the_values() {
+        let sorted = [-3, -3, 0, 7, 7, 7, 9];
+        let all = Lateness::from_counts(sorted.into_iter().map(|v| (v, 1)));
+        assert_eq!(all.count(), 7);
+        for (rank, value) in (1..).zip(sorted) {
+            assert_eq!(all.at_rank(rank), Some(value));
+        }
+        assert_eq!((all.at_rank(8), Lateness::default().at_rank(1)), (None, None));
+        assert_eq!(all.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 3), (9, 1)]);
+        let many = Lateness::from_counts([(1, u64::MAX), (2, u64::MAX)].into_iter());
+        assert_eq!(many.count(), u64::MAX, "a count that cannot be stays a number");
+    }
 }

@@ -1,14 +1,27 @@
 //! `osjitter gate` from outside.
 
+mod baseline;
+mod duet;
+mod limits;
 mod pairs;
 
 use std::process::{Command, Output};
 
 use jitterstat::gate::verdict::Verdict;
+use tempfile::TempDir;
 
 struct Gate {
     output: Output,
+    out: TempDir,
     verdict: Option<Verdict>,
+}
+
+/// Reads a verdict, which is valid by its published schema whatever it says.
+fn read(text: &str) -> Verdict {
+    let value = serde_json::from_str(text).unwrap();
+    let validator = jsonschema::validator_for(&jitterstat::gate::verdict::json_schema()).unwrap();
+    assert!(validator.is_valid(&value), "{text}");
+    Verdict::from_json(text).unwrap()
 }
 
 impl Gate {
@@ -22,7 +35,12 @@ impl Gate {
             .output()
             .expect("the binary runs");
         let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
-        Self { output, verdict: file.map(|text| Verdict::from_json(&text).unwrap()) }
+        Self { output, verdict: file.map(|text| read(&text)), out }
+    }
+
+    /// A file that it wrote.
+    fn file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.out.path().join(name)).ok()
     }
 
     /// 24 pairs of rounds of 40 ticks at 1 ms: about two seconds.

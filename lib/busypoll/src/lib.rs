@@ -12,6 +12,10 @@
 //!   thread that is preempted is later than one that slept. [`Parking::Park`] is the same runtime for those.
 //! - For work that computes long between two awaits: there is one thread and nothing preempts. A task that never yields
 //!   stops every other one, and every timer.
+//! - For what already is written for tokio. Its sockets and timers need a tokio runtime beside this one (feature
+//!   `tokio-compat`), whose thread then parks: what this crate is for is lost on that way.
+//! - For many connections that each do little. A readiness queue that is looked at from time to time, on one core, is not
+//!   what serves ten thousand clients.
 //!
 //! # What to rely on
 //!
@@ -20,8 +24,37 @@
 //! - **Timers are never early**, are not rounded, and are cancelled when dropped.
 //! - **Sockets cost no system call while idle** beyond one look at the kernel's events every so many turns, and none at
 //!   all while there is no socket: see [`io`].
-//! - **A task that panics** ends alone; its handle gives the panic. A panic of the future given to `block_on` goes to the
-//!   caller of `block_on`.
+//! - **Turns are bounded.** Between two looks at timers, at the wakes of other threads and at the root there are at most
+//!   [`tasks_per_turn`](Builder::tasks_per_turn) polls of tasks, between two looks at events at most
+//!   [`io_every_turns`](Builder::io_every_turns) turns; a turn takes as many wakes of other threads as there were at its
+//!   beginning. Nothing bounds a single poll but its task.
+//!
+//! # When things go wrong
+//!
+//! - **A task panics**: it ends alone; its handle gives the panic. A panic of the future given to `block_on` goes to the
+//!   caller of `block_on`, and the runtime stays usable. With `panic = "abort"`, neither is caught.
+//! - **A task never yields**: everything else on the thread waits until it does.
+//! - **Other threads wake without end**: everything else goes on; a task is queued once, however often it is woken.
+//! - **Too many tasks**: a slab of a fixed size says that it is full; otherwise memory is the limit, and four billion.
+//! - **No file descriptor is free**: an [`io::Error`](std::io::Error) from what needed one; see [`io`].
+//! - **The runtime is dropped**: tasks are dropped on its thread, their handles say that they were cancelled, wakers do
+//!   nothing, sockets that live on fail where they would have to wait.
+//!
+//! # Features
+//!
+//! - `net` (default): TCP and UDP.
+//! - `signal` (default): `ShutdownSignal`. Unix.
+//! - `tokio-compat`: what looks for a tokio runtime can run here; tokio's traits on streams.
+//! - `futures-io`: the traits of that crate on streams.
+//!
+//! # Platforms
+//!
+//! Unix and Windows. While parked, deadlines are kept to the nanosecond asked for on Linux, Android and where there is
+//! kqueue, to the next millisecond on Windows; while spinning, to a turn of the loop everywhere.
+//!
+//! # Examples
+//!
+//! `examples/` has an echo server, a control loop with a cancelled child, and two threads over channels.
 //!
 //! ```
 //! use std::time::Duration;

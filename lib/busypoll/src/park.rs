@@ -1,53 +1,44 @@
 //! Sleeping in the kernel until an event, a wake, or a limit in nanoseconds.
+//!
+//! The limit is kept by a `Timer`, of which there are two kinds, each in a file of its own. It has `new`, which may register
+//! with the event queue; `arm`, which sets it to a limit and gives the time that the wait itself must be limited to, if
+//! any; `is`, which knows its token; and `expired`, which is told when that came.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 
+// Miri knows `epoll`, but not `timerfd`.
+#[cfg_attr(all(any(target_os = "linux", target_os = "android"), not(miri)), path = "park/timerfd.rs")]
+#[cfg_attr(not(all(any(target_os = "linux", target_os = "android"), not(miri))), path = "park/limit.rs")]
+mod timer;
+use timer::Timer;
+
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 const WAKE: Token = Token(usize::MAX);
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const TIMER: Token = Token(usize::MAX - 1);
 
-/// The event queue. On Linux and Android with a timer descriptor in it, since `epoll_wait` knows whole milliseconds
-/// only; elsewhere the queue's own limit serves (nanoseconds with kqueue, whole milliseconds, rounded up, on Windows).
+/// The event queue.
 #[derive(Debug)]
 pub(crate) struct Driver {
     /// Borrowed mutably only for the call into the kernel.
     poll: RefCell<Poll>,
     events: RefCell<Events>,
-    /// What the timer descriptor is set to.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    armed: std::cell::Cell<Option<Instant>>,
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    timer: std::os::fd::OwnedFd,
+    timer: Timer,
+    /// Calls into the kernel for events.
+    looks: Cell<u64>,
 }
 
 impl Driver {
     pub(crate) fn new() -> io::Result<(Self, mio::Waker)> {
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let timer = {
-            use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-            use std::os::fd::AsRawFd;
-            let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            poll.registry().register(&mut mio::unix::SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
-            timer
-        };
-        let driver = Self {
-            poll: RefCell::new(poll),
-            events: RefCell::new(Events::with_capacity(EVENTS)),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            armed: std::cell::Cell::new(None),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            timer,
-        };
-        Ok((driver, waker))
+        let timer = Timer::new(poll.registry())?;
+        let events = RefCell::new(Events::with_capacity(EVENTS));
+        Ok((Self { poll: RefCell::new(poll), events, timer, looks: Cell::new(0) }, waker))
     }
 
     pub(crate) fn register(&self, source: &mut impl Source, index: usize, interest: Interest) -> io::Result<()> {
@@ -65,43 +56,26 @@ impl Driver {
 
     /// Waits for an event, at most until `limit`, which is so far away.
     pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        {
-            self.arm(limit);
-            self.take(None);
-        }
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        self.take(limit.map(|(_, left)| left));
+        let limit = self.timer.arm(limit);
+        self.take(limit);
     }
 
-    /// Sets the timer descriptor; with no limit, stops it. Setting also takes back an expiration nobody read. No system
-    /// call where it is set so already.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn arm(&self, limit: Option<(Instant, Duration)>) {
-        use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-        let until = limit.map(|(until, _)| until);
-        if self.armed.replace(until) == until {
-            return;
-        }
-        let left = limit.map_or(Duration::ZERO, |(_, left)| left.max(Duration::from_nanos(1)));
-        let value =
-            Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: zero, it_value: value })
-            .expect("the kernel refused to set the runtime's timer");
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.get()
     }
 
     fn take(&self, limit: Option<Duration>) {
-        let result = self.poll.borrow_mut().poll(&mut self.events.borrow_mut(), limit);
+        self.looks.set(self.looks.get() + 1);
+        let mut events = self.events.borrow_mut();
+        let result = self.poll.borrow_mut().poll(&mut events, limit);
         match result {
             Ok(()) => {}
             // A signal: the loop looks around and comes back. There are no events then.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.borrow_mut().clear(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
             Err(error) => panic!("the kernel refused to wait for events: {error}"),
         }
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        if self.events.borrow().iter().any(|event| event.token() == TIMER) {
-            self.armed.set(None);
+        if events.iter().any(|event| Timer::is(event.token())) {
+            self.timer.expired();
         }
     }
 
@@ -116,12 +90,9 @@ pub(crate) struct Taken<'a>(Ref<'a, Events>);
 
 impl Taken<'_> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Event)> {
-        self.0.iter().map(|event| (event.token().0, event)).filter(|(index, _)| {
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            if *index == TIMER.0 {
-                return false;
-            }
-            *index != WAKE.0
-        })
+        self.0
+            .iter()
+            .filter(|event| event.token() != WAKE && !Timer::is(event.token()))
+            .map(|event| (event.token().0, event))
     }
 }

@@ -135,7 +135,12 @@ impl Builder {
         let shared = Shared::new(unpark);
         let timer_lead = if self.parking == Parking::Spin { self.timer_lead } else { Duration::ZERO };
         let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
-        Ok(Runtime { core: Core::new(shared, Reactor::new(driver), pool, timer_lead), root, settings: self })
+        Ok(Runtime {
+            core: Core::new(shared, Reactor::new(driver), pool, timer_lead),
+            root,
+            turns_to_io: self.io_every_turns,
+            settings: self,
+        })
     }
 }
 
@@ -147,9 +152,16 @@ impl Builder {
 /// fn send<T: Send>() {}
 /// send::<busypoll::Runtime>();
 /// ```
+///
+/// ```compile_fail,E0277
+/// fn sync<T: Sync>() {}
+/// sync::<busypoll::Runtime>();
+/// ```
 pub struct Runtime {
     core: Rc<Core>,
     root: Arc<Header>,
+    /// Kept from one `block_on` to the next: however short they are, events are looked at.
+    turns_to_io: u32,
     settings: Builder,
 }
 
@@ -230,7 +242,6 @@ impl Runtime {
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
         let core = &*self.core;
-        let mut turns_to_io = self.settings.io_every_turns;
         let mut idle_since: Option<Instant> = None;
         self.root.mark_queued();
         core.root_ready.set(true);
@@ -257,9 +268,9 @@ impl Runtime {
             if core.timers.next().is_some() {
                 core.timers.fire(now());
             }
-            turns_to_io -= 1;
-            if turns_to_io == 0 {
-                turns_to_io = self.settings.io_every_turns;
+            self.turns_to_io -= 1;
+            if self.turns_to_io == 0 {
+                self.turns_to_io = self.settings.io_every_turns;
                 core.reactor.poll_now();
             }
             if core.has_ready() || !core.shared.inbox.is_empty() {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use busypoll::{CancellationToken, spawn_boxed, time, yield_now};
-use common::in_every_mode;
+use common::{in_every_mode, scaled};
 
 #[test]
 fn cancelling_a_parent_cancels_its_descendants_and_nobody_else() {
@@ -42,13 +42,13 @@ fn children_outlive_the_handles_between_them_and_their_ancestor() {
 fn a_long_line_of_tokens_is_cancelled_and_dropped() {
     let root = CancellationToken::new();
     let mut last = root.clone();
-    for _ in 0..200_000 {
+    for _ in 0..scaled(200_000) {
         last = last.child_token();
     }
     root.cancel();
     assert!(last.is_cancelled());
     let mut line = CancellationToken::new();
-    for _ in 0..200_000 {
+    for _ in 0..scaled(200_000) {
         line = line.child_token();
     }
     drop(line);
@@ -174,7 +174,7 @@ fn a_dropped_wait_leaves_nothing_behind() {
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let mut cx = Context::from_waker(&waker);
-    for _ in 0..1_000 {
+    for _ in 0..scaled(1_000) {
         let mut wait = std::pin::pin!(token.cancelled());
         assert!(wait.as_mut().poll(&mut cx).is_pending());
     }
@@ -189,7 +189,7 @@ fn a_dropped_wait_leaves_nothing_behind() {
 
 #[test]
 fn children_made_and_dropped_while_others_cancel() {
-    for _ in 0..200 {
+    for _ in 0..scaled(200) {
         let root = CancellationToken::new();
         let threads: Vec<_> = (0..4)
             .map(|i| {

@@ -3,7 +3,7 @@ mod common;
 
 use busypoll::channel::{TryRecvError, TrySendError, local, mpsc, spsc};
 use busypoll::{spawn_boxed, yield_now};
-use common::in_every_mode;
+use common::{in_every_mode, scaled};
 
 #[test]
 fn local_keeps_order_and_waits_for_room() {
@@ -76,13 +76,13 @@ fn spsc_from_one_runtime_to_another() {
         let thread = std::thread::spawn(move || {
             let mut runtime = busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
             runtime.block_on(async {
-                for i in 0..20_000_u32 {
+                for i in 0..scaled(20_000) {
                     sender.send(i).await.unwrap();
                 }
             });
         });
         runtime.block_on(async {
-            for i in 0..20_000 {
+            for i in 0..scaled(20_000) {
                 assert_eq!(receiver.recv().await, Some(i));
             }
             assert_eq!(receiver.recv().await, None);
@@ -101,7 +101,7 @@ fn mpsc_from_four_threads_each_in_order() {
                 std::thread::spawn(move || {
                     let mut runtime = busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
                     runtime.block_on(async {
-                        for i in 0..3_000_u32 {
+                        for i in 0..scaled(3_000) {
                             sender.send((id, i)).await.unwrap();
                         }
                     });
@@ -115,7 +115,7 @@ fn mpsc_from_four_threads_each_in_order() {
                 assert_eq!(i, next[id]);
                 next[id] += 1;
             }
-            assert_eq!(next, [3_000; 4]);
+            assert_eq!(next, [scaled(3_000); 4]);
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });

@@ -114,3 +114,28 @@ fn our_streams_have_tokio_s_traits() {
         });
     });
 }
+
+#[test]
+fn our_channels_and_tokens_work_on_tokio() {
+    use busypoll::CancellationToken;
+    use busypoll::channel::mpsc;
+    let tokio = beside();
+    let (sender, mut receiver) = mpsc::channel(4);
+    let token = CancellationToken::new();
+    let child = token.child_token();
+    let waits = tokio.spawn(async move { child.run_until_cancelled(std::future::pending::<()>()).await });
+    let sends = tokio.spawn(async move {
+        for i in 0..500 {
+            sender.send(i).await.unwrap();
+        }
+    });
+    tokio.block_on(async {
+        for i in 0..500 {
+            assert_eq!(receiver.recv().await, Some(i));
+        }
+        assert_eq!(receiver.recv().await, None);
+        sends.await.unwrap();
+        token.cancel();
+        assert_eq!(waits.await.unwrap(), None);
+    });
+}

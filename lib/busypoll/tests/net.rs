@@ -4,7 +4,7 @@
 mod common;
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -255,6 +255,33 @@ fn a_dropped_socket_is_registered_no_more() {
 }
 
 #[test]
+fn an_operation_given_up_leaves_no_waker_behind() {
+    struct Nothing;
+    impl std::task::Wake for Nothing {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, _other) = pair().await;
+            let listener = TcpListener::bind(anywhere()).unwrap();
+            let counted = std::sync::Arc::new(Nothing);
+            for _ in 0..1_000 {
+                // A waker of its own each time, as combinators make them.
+                let waker = std::task::Waker::from(std::sync::Arc::clone(&counted));
+                let mut cx = std::task::Context::from_waker(&waker);
+                let mut buf = [0; 1];
+                let (mut read, mut accept) = (std::pin::pin!(one.read(&mut buf)), std::pin::pin!(listener.accept()));
+                let mut readable = std::pin::pin!(one.readable());
+                assert!(read.as_mut().poll(&mut cx).is_pending());
+                assert!(accept.as_mut().poll(&mut cx).is_pending());
+                assert!(readable.as_mut().poll(&mut cx).is_pending());
+            }
+            assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+        });
+    });
+}
+
+#[test]
 fn outside_a_runtime_constructors_panic() {
     let refused = |what: fn()| std::panic::catch_unwind(what).is_err();
     assert!(refused(|| drop(TcpListener::bind(anywhere()))));
@@ -365,6 +392,49 @@ fn events_are_looked_at_every_so_many_turns() {
         assert!(longest > EVERY / 4, "events were looked at after {longest} turns already");
         task.abort();
     });
+}
+
+#[test]
+fn many_short_calls_look_at_events_like_one_long_one() {
+    let mut runtime = Runtime::builder().io_every_turns(50).build().unwrap();
+    let (task, sender, addr) = runtime.block_on(async {
+        let socket = UdpSocket::bind(anywhere()).unwrap();
+        let addr = socket.local_addr().unwrap();
+        let task = spawn_boxed(async move { socket.recv_from(&mut [0; 4]).await.unwrap().0 });
+        yield_now().await;
+        (task, UdpSocket::bind(anywhere()).unwrap(), addr)
+    });
+    assert_eq!(sender.try_send_to(b"four", addr).unwrap(), 4);
+    for _ in 0..60 {
+        runtime.block_on(yield_now());
+    }
+    assert!(task.is_finished());
+    assert_eq!(runtime.block_on(task).unwrap(), 4);
+}
+
+#[test]
+fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
+    let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
+    let spin = |runtime: &mut Runtime| {
+        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().looks() }));
+        runtime.block_on(async {
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            // Idle as well: nothing is ready for a while.
+            time::sleep(Duration::from_micros(500)).await;
+        });
+        let looks = runtime.block_on(async { IoHandle::current().looks() }) - before.1;
+        (runtime.turns() - before.0, looks)
+    };
+    let (turns, looks) = spin(&mut runtime);
+    assert!(turns > 1_000);
+    assert_eq!(looks, 0);
+    let socket = runtime.block_on(async { UdpSocket::bind(anywhere()).unwrap() });
+    let (turns, looks) = spin(&mut runtime);
+    assert!((looks * 10).abs_diff(turns) <= 30, "{looks} looks in {turns} turns");
+    drop(socket);
+    assert_eq!(spin(&mut runtime).1, 0);
 }
 
 #[test]

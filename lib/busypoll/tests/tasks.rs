@@ -6,7 +6,7 @@ use std::future::{Future, pending};
 use std::rc::Rc;
 
 use busypoll::{Runtime, spawn_boxed, spawn_slab, try_claim_slab, yield_now};
-use common::in_every_mode;
+use common::{in_every_mode, scaled};
 
 struct OnDrop(Rc<Cell<u32>>);
 
@@ -134,7 +134,7 @@ fn a_hundred_thousand_tasks() {
     in_every_mode(|runtime| {
         let count = Rc::new(Cell::new(0_u32));
         runtime.block_on(async {
-            let handles: Vec<_> = (0..100_000)
+            let handles: Vec<_> = (0..scaled(100_000))
                 .map(|_| {
                     let count = Rc::clone(&count);
                     spawn_boxed(async move {
@@ -147,7 +147,7 @@ fn a_hundred_thousand_tasks() {
                 handle.await.unwrap();
             }
         });
-        assert_eq!(count.get(), 100_000);
+        assert_eq!(count.get(), scaled(100_000));
         assert_eq!(runtime.live_tasks(), 0);
     });
 }
@@ -225,7 +225,7 @@ fn a_task_that_never_yields_stops_the_others_until_it_does() {
         runtime.block_on(async {
             let (a, b) = (Rc::clone(&log), Rc::clone(&log));
             let hog = spawn_boxed(async move {
-                for _ in 0..1_000_000 {
+                for _ in 0..scaled(1_000_000) {
                     std::hint::black_box(());
                 }
                 a.borrow_mut().push("hog");

@@ -10,6 +10,8 @@
 //!   themselves, and not how one run differs from the next; where both runs measured the control `nanosleep`, each side
 //!   is therefore compared beside it, too, which takes out most of what the machine did in the meantime.
 //!
+//! Where a subject is late by more than a period as a rule, that is no stall: every tick of both sides then counts.
+//!
 //! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs, chosen by the sum of both
 //! sides so that the choice favours neither. Every interval is a 95 % interval by itself: of twenty where nothing
 //! differs, one is expected to exclude 1.
@@ -22,6 +24,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{Difference, EnvironmentKey};
+use crate::model::model;
 use crate::report::{Report, Subject, Tool, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
@@ -31,16 +34,6 @@ use rounds::{QUANTILES, RoundValues, Rounds, ln};
 pub const SCHEMA: &str = "osjitter.comparison/1";
 /// The subject that stands for what the machine could give just then.
 pub const CONTROL: &str = "nanosleep";
-
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
 
 model! {
     /// One comparison of B against A.
@@ -82,6 +75,8 @@ model! {
         pub b: Side,
         /// How.
         pub method: Method,
+        /// Whether a stall counts with its first tick only. It does, unless a side is late by more than a period as a rule.
+        pub stalls_once: bool,
         /// One entry for each percentile that the rounds of both carry.
         pub percentiles: Vec<Percentile>,
         /// The whole range of quantiles, of all ticks together.
@@ -98,7 +93,7 @@ model! {
         pub period_ns: u64,
         /// Rounds with a value.
         pub rounds: u64,
-        /// Share of its ticks that belonged to a stall already counted; null where the report keeps no samples.
+        /// Share of its ticks that fell due while the one before was late; null where the report keeps no samples.
         pub same_stall_share: Option<f64>,
         /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
         pub steal_share: Option<f64>,
@@ -229,21 +224,26 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, String> {
     if same_run && a.subject.id == b.subject.id {
         return Err(format!("{} of one run is compared with itself", a.subject.id));
     }
-    let rounds = |of: Chosen<'_>| {
-        let rounds = Rounds::of(of.report, of.subject);
+    let rounds = |of: Chosen<'_>, stalls_once: bool| {
+        let rounds = Rounds::of(of.report, of.subject, stalls_once);
         if rounds.values.is_empty() { Err(format!("{} has no tick", of.subject.id)) } else { Ok(rounds) }
     };
-    let (of_a, of_b) = (rounds(a)?, rounds(b)?);
+    let (mut of_a, mut of_b) = (rounds(a, true)?, rounds(b, true)?);
+    let stalls_once = !of_a.is_always_behind() && !of_b.is_always_behind();
+    if !stalls_once {
+        (of_a, of_b) = (rounds(a, false)?, rounds(b, false)?);
+    }
     let sides = (side(a, &of_a), side(b, &of_b));
     let percentiles = if same_run {
         paired(&of_a.values, &of_b.values)
     } else {
-        let controls = control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
+        let controls =
+            control(a, stalls_once).zip(control(b, stalls_once)).filter(|_| a.subject.period_ns == b.subject.period_ns);
         two_runs(&of_a.values, &of_b.values, controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])))
     };
     let method = if same_run { Method::PairedByRound } else { Method::TwoRuns };
     let quantiles = quantiles::of(a.subject, b.subject, same_run);
-    Ok(Compared { a: sides.0, b: sides.1, method, percentiles, quantiles })
+    Ok(Compared { a: sides.0, b: sides.1, method, stalls_once, percentiles, quantiles })
 }
 
 fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
@@ -258,11 +258,11 @@ fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
 }
 
 /// The rounds of the control that ran in the same rounds as a subject, which must not be a control itself.
-fn control(of: Chosen<'_>) -> Option<Rounds> {
+fn control(of: Chosen<'_>, stalls_once: bool) -> Option<Rounds> {
     let bare_thread = of.subject.runtime.is_none();
     let mut of_period = of.report.subjects.iter().filter(|s| s.period_ns == of.subject.period_ns);
     let control = of_period.find(|s| s.name == CONTROL && s.summary.is_some())?;
-    (!bare_thread).then(|| Rounds::of(of.report, control)).filter(|rounds| !rounds.values.is_empty())
+    (!bare_thread).then(|| Rounds::of(of.report, control, stalls_once)).filter(|rounds| !rounds.values.is_empty())
 }
 
 /// Values of two sides by round, one percentile of them, in the rounds that carry it on both.
@@ -377,6 +377,20 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
              one run differs from the next."
                 .to_owned(),
             "Measure both subjects in one run, or gate the two programs, before acting on a small difference.",
+        );
+    }
+    let behind: Vec<&str> = subjects
+        .iter()
+        .filter(|s| !s.stalls_once)
+        .flat_map(|s| [&s.a, &s.b])
+        .filter(|side| side.same_stall_share.is_some_and(|share| share > rounds::MOST))
+        .map(|side| side.id.as_str())
+        .collect();
+    if !behind.is_empty() {
+        warn(
+            "always-behind",
+            format!("Most ticks of {} fell due while the one before was late: every tick counts.", behind.join(", ")),
+            "A stall of the machine then counts with each tick that it made late; read the tail with that in mind.",
         );
     }
     if subjects.iter().any(|s| s.a.same_stall_share.is_none() || s.b.same_stall_share.is_none()) {

@@ -2,8 +2,8 @@
 
 use crate::histogram;
 use crate::report::{Report, Round, Status, Subject, Summary, Warning};
-use crate::sample::{Grid, RoundSamples};
-use crate::summary::{Part, RoundCost, summarise};
+use crate::sample::RoundSamples;
+use crate::summary::{Part, RoundCost, stored_samples, summarise};
 
 /// Code of the warning in a report that was merged although the plans differ.
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
@@ -161,19 +161,8 @@ fn summary_of(subject: &Subject) -> Option<Summary> {
         .rounds
         .iter()
         .map(|r| {
-            let booked = r.lateness_ns.len();
-            // The summary of a round is of all instances, and stands with the first of them.
-            let (asked, coalesced) =
-                r.summary.as_ref().map_or((booked as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
-            let samples = RoundSamples {
-                grid: Grid { first_tick: r.first_tick, ticks: asked, period_ns: subject.period_ns },
-                ticks: (0..booked).map(|i| r.tick_of(i)).collect(),
-                lateness_ns: r.lateness_ns.clone(),
-                until_unpark_ns: r.until_unpark_ns.clone().unwrap_or_else(|| vec![None; booked]),
-                coalesced,
-            };
             let wakeups = r.switches_voluntary.zip(r.switches_involuntary).map(|(v, i)| v + i);
-            (r.index, samples, RoundCost { cpu_ns: r.cpu_ns, wakeups })
+            (r.index, stored_samples(subject, r), RoundCost { cpu_ns: r.cpu_ns, wakeups })
         })
         .collect();
     let parts: Vec<Part<'_>> =

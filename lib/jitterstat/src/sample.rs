@@ -123,6 +123,11 @@ impl RoundSamples {
         self.lateness_ns.len() as u64
     }
 
+    /// Index and lateness of each tick that has one.
+    pub fn pairs(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
+        self.ticks.iter().copied().zip(self.lateness_ns.iter().copied())
+    }
+
     /// Ticks with a wake-up of their own.
     #[must_use]
     pub fn delivered(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A stall is one event, however many ticks it makes late.
 
 /// A tick that was due when its predecessor came belongs to the same stall; this much before the deadline counts as due.
-const ALREADY_DUE_NS: i64 = 20_000;
+pub const ALREADY_DUE_NS: i64 = 20_000;
 
 /// The lateness of the ticks that did not fall due while the one before them was still late, in tick order: of a stall
 /// of several periods, only the first tick.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::report::{Distribution, MedianRound, Summary};
-use crate::sample::RoundSamples;
+use crate::report::{self, Distribution, MedianRound, Summary};
+use crate::sample::{Grid, RoundSamples};
 use crate::stats::{bootstrap, quantile, sign_test};
 
 /// The percentiles a report gives, as (name, quantile).
@@ -13,9 +13,6 @@ pub const QUANTILES: [(&str, f64); 5] =
 
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
-
-/// Least ticks of a round for the median of the rounds' p99: fewer do not carry one of their own.
-const MIN_TICKS_FOR_P99: usize = 180;
 
 /// What a round cost, beside its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,17 +140,32 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
             round
         })
         .collect();
-    let carried = |round: &[i64], q: f64| {
-        quantile::is_supported(round.len(), q) || (q <= 0.99 && round.len() >= MIN_TICKS_FOR_P99)
-    };
     let of = |(name, q): (&str, f64)| {
-        let values: Option<Vec<i64>> =
-            sorted.iter().map(|round| quantile::nearest_rank(round, q).filter(|_| carried(round, q))).collect();
+        let values: Option<Vec<i64>> = sorted
+            .iter()
+            .map(|round| quantile::nearest_rank(round, q).filter(|_| quantile::is_carried_by_round(round.len(), q)))
+            .collect();
         let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
         let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
         Some((name.to_owned(), MedianRound { value, ci95 }))
     };
     if rounds.len() < 2 { BTreeMap::new() } else { QUANTILES.into_iter().filter_map(of).collect() }
+}
+
+/// The samples of one round of one instance as they were booked, from the report that keeps them.
+#[must_use]
+pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> RoundSamples {
+    let booked = entry.lateness_ns.len();
+    // The summary of a round is of all instances, and stands with the first of them.
+    let (asked, coalesced) =
+        entry.summary.as_ref().map_or((booked as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
+    RoundSamples {
+        grid: Grid { first_tick: entry.first_tick, ticks: asked, period_ns: subject.period_ns },
+        ticks: (0..booked).map(|i| entry.tick_of(i)).collect(),
+        lateness_ns: entry.lateness_ns.clone(),
+        until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; booked]),
+        coalesced,
+    }
 }
 
 /// Pooled distribution over rounds; `None` where there is no sample.
@@ -172,7 +184,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Grid, Wakeup};
+    use crate::sample::Wakeup;
 
     #[test]
     fn percentiles_are_nearest_rank_and_only_where_the_sample_carries_them() {

@@ -21,6 +21,21 @@ fn the_committed_schema_of_a_comparison_is_the_model() {
     check("osjitter.comparison.1.json", &jitterstat::compare::json_schema());
 }
 
+#[test]
+fn the_committed_schema_of_a_baseline_is_the_model() {
+    check("osjitter.baseline.1.json", &jitterstat::gate::baseline::json_schema());
+}
+
+#[test]
+fn the_committed_schema_of_a_calibration_is_the_model() {
+    check("osjitter.calibration.1.json", &jitterstat::gate::calibration::json_schema());
+}
+
+#[test]
+fn the_committed_schema_of_a_verdict_is_the_model() {
+    check("osjitter.verdict.1.json", &jitterstat::gate::verdict::json_schema());
+}
+
 fn check(name: &str, schema: &serde_json::Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(name);
     let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";

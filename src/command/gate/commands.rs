@@ -28,7 +28,7 @@ pub fn run(programs: [&Program; 2], planned: &Comparison, shared: &Arc<Shared>, 
             match child::round(programs[side], ask, &shared.stop) {
                 Ok(lateness_ns) => {
                     let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
-                    session.add(side, &lateness_ns, steal_ns);
+                    session.add(side, (0..).zip(lateness_ns), steal_ns);
                 }
                 Err(Ended::Interrupted) => return,
                 Err(Ended::Failed(why)) => session.fail(why),

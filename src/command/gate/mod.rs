@@ -1,9 +1,12 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each kind of question has a file: two sides in turn ([`subjects`], [`commands`]). Here they are planned, run one
-//! after the other, and come to one verdict.
+//! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
+//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
+//! one verdict.
 
+mod baseline;
 mod commands;
+mod limits;
 mod plan;
 mod session;
 mod subjects;
@@ -15,38 +18,57 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::round::tail_name;
-use jitterstat::gate::verdict::{self, SCHEMA, Verdict};
-use jitterstat::report::{Host, Warning};
+use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, Mode, SCHEMA, Verdict};
+use jitterstat::report::{Host, Subject, Warning};
 
-use crate::cli::{GateArgs, OnInconclusive, VerdictFormat};
+use crate::cli::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
 use crate::exit::{ExitStatus, Failure};
 use crate::export::directory::Directory;
 use crate::measure::Shared;
-use crate::{export, host, interrupt, os, output};
+use crate::{changes, export, host, interrupt, output};
 
+use baseline::Against;
+use limits::{Limits, Source};
 use plan::{Comparison, Sides};
 use session::Session;
 
 /// Plans, measures until all is decided, writes the verdict.
 pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
+    if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
+        return baseline::add(add);
+    }
     let comparisons = plan::comparisons(args).map_err(Failure::Usage)?;
-    let Some(first) = comparisons.first() else {
-        return Err(Failure::Usage("give --a and --b, or --baseline-cmd and --candidate-cmd".to_owned()));
-    };
+    let against = baseline::plan(args).map_err(Failure::Usage)?;
+    let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Failure::Usage)?;
+    if comparisons.is_empty() && against.is_none() && limits.is_none() {
+        let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let quiet = args.judged.quiet;
-    bind(first.plan.cpu).map_err(Failure::Usage)?;
+    let cpu = comparisons.first().and_then(|c| c.plan.cpu);
+    cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
-    announce(&comparisons, quiet);
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
+    for comparison in comparisons.iter().filter(|c| c.mode == Mode::Duet) {
+        if let Sides::Subjects(scenarios) = &comparison.sides {
+            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Failure::Usage)?;
+        }
+    }
+    announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
-    let mut gate = Gate::new(host::capture(), shared, quiet);
+    let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
     for comparison in &comparisons {
         gate.compare(comparison);
     }
-    let verdict = gate.verdict(started_utc);
-    conclude(&verdict, args, &out)
+    if let Some(against) = &against {
+        gate.judge_by(against).map_err(Failure::Usage)?;
+    }
+    if let Some(limits) = &limits {
+        gate.limit(limits, &out)?;
+    }
+    conclude(&gate.verdict(), args, &out)
 }
 
 /// Writes the verdict, prints it, and turns it into an exit code.
@@ -77,10 +99,13 @@ fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitS
 /// What has been judged so far.
 struct Gate {
     host: Host,
+    started_utc: String,
     shared: Arc<Shared>,
     quiet: bool,
     started: Instant,
     comparisons: Vec<verdict::Comparison>,
+    baseline: Option<AgainstBaseline>,
+    limits: Vec<LimitCheck>,
     failure: Option<String>,
     /// Something that was asked for could not be judged.
     partial: bool,
@@ -88,9 +113,20 @@ struct Gate {
 }
 
 impl Gate {
-    fn new(host: Host, shared: Arc<Shared>, quiet: bool) -> Self {
-        let (comparisons, warnings) = (Vec::new(), Vec::new());
-        Self { host, shared, quiet, started: now(), comparisons, failure: None, partial: false, warnings }
+    fn new(host: Host, started_utc: String, shared: Arc<Shared>, quiet: bool) -> Self {
+        Self {
+            host,
+            started_utc,
+            shared,
+            quiet,
+            started: now(),
+            comparisons: Vec::new(),
+            baseline: None,
+            limits: Vec::new(),
+            failure: None,
+            partial: false,
+            warnings: Vec::new(),
+        }
     }
 
     /// Interrupted, or unable to go on: what is left is not begun.
@@ -109,16 +145,84 @@ impl Gate {
             Sides::Subjects(scenarios) => subjects::run(scenarios, planned, &self.shared, &mut session),
             Sides::Programs(a, b) => commands::run([a, b], planned, &self.shared, &mut session),
         }
-        let cpus = self.host.cpus_online.unwrap_or(1).max(1) as f64;
-        let (comparison, failure) = session.end(started.elapsed(), cpus);
+        let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = failure;
         self.comparisons.push(comparison);
     }
 
-    fn verdict(self, started_utc: String) -> Verdict {
-        let outcomes = || self.comparisons.iter().map(|c| (c.verdict, c.reason));
-        let mut outcome = Outcome::of_all(outcomes().map(|(outcome, _)| outcome));
+    fn judge_by(&mut self, against: &Against) -> Result<(), String> {
+        if !against.forced.is_empty() {
+            let what: Vec<String> = against.forced.iter().map(ToString::to_string).collect();
+            let message = format!("The baseline is of another machine: {}.", what.join(", "));
+            self.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
+        }
+        let (checked, failure) = if self.is_over() {
+            (against.open(self.cpus()), None)
+        } else {
+            against.cpu().map_or(Ok(()), changes::bind)?;
+            against.judge(self.started_utc.clone(), &self.shared, self.quiet, self.cpus())
+        };
+        self.partial |= matches!(checked.reason, Some(Reason::Interrupted | Reason::NotMeasured));
+        self.failure = self.failure.take().or(failure);
+        self.baseline = Some(checked);
+        Ok(())
+    }
+
+    fn cpus(&self) -> f64 {
+        self.host.cpus_online.unwrap_or(1).max(1) as f64
+    }
+
+    fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Failure> {
+        match &limits.source {
+            Source::Report(report, which) => {
+                // Where something is measured here, too, the verdict's machine is this one.
+                if self.comparisons.is_empty() && self.baseline.is_none() {
+                    self.host = report.host.clone();
+                }
+                if report.partial {
+                    self.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
+                }
+                self.hold(limits, &report.subjects[*which]);
+            }
+            Source::Measure(plan) if self.is_over() => {
+                self.limits = limits.open(&plan.scenarios[0].id, Reason::Interrupted);
+                self.partial = true;
+            }
+            Source::Measure(plan) => {
+                let (host, started_utc) = (self.host.clone(), self.started_utc.clone());
+                let report = limits::measure(plan, host, started_utc, &self.shared, self.quiet);
+                let report = report.map_err(Failure::Usage)?;
+                out.write("report.json", &report.to_json())?;
+                self.hold(limits, &report.subjects[0]);
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, limits: &Limits, subject: &Subject) {
+        match limits.hold(subject) {
+            Ok(checks) => {
+                self.partial |= checks.iter().any(|c| c.reason == Some(Reason::Interrupted));
+                self.limits = checks;
+            }
+            Err(why) => {
+                self.limits = limits.open(&subject.id, Reason::NotMeasured);
+                (self.failure, self.partial) = (Some(why), true);
+            }
+        }
+    }
+
+    fn warn(&mut self, code: &str, message: &str, hint: &str) {
+        self.warnings.push(Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() });
+    }
+
+    fn verdict(self) -> Verdict {
+        let of_comparisons = self.comparisons.iter().map(|c| (c.verdict, c.reason));
+        let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
+        let of_limits = self.limits.iter().map(|l| (l.verdict, l.reason));
+        let outcomes: Vec<(Outcome, Option<Reason>)> = of_comparisons.chain(of_baseline).chain(of_limits).collect();
+        let mut outcome = Outcome::of_all(outcomes.iter().map(|(outcome, _)| *outcome));
         if self.partial && matches!(outcome, Outcome::Pass | Outcome::Improved) {
             outcome = Outcome::Inconclusive;
         }
@@ -127,18 +231,18 @@ impl Gate {
             (true, None) => Some(Reason::Interrupted),
             (true, Some(_)) => Some(Reason::NotMeasured),
         };
-        let open = outcomes().find_map(|(o, reason)| reason.filter(|_| o == Outcome::Inconclusive));
+        let open = outcomes.iter().find_map(|(o, reason)| reason.filter(|_| *o == Outcome::Inconclusive));
         Verdict {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
-            started_utc,
+            started_utc: self.started_utc,
             duration_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             partial: self.partial,
             verdict: outcome,
             reason: why_partial.or(open).filter(|_| outcome == Outcome::Inconclusive),
             comparisons: self.comparisons,
-            baseline: None,
-            limits: Vec::new(),
+            baseline: self.baseline,
+            limits: self.limits,
             failure: self.failure,
             host: self.host,
             warnings: self.warnings,
@@ -146,25 +250,30 @@ impl Gate {
     }
 }
 
-fn bind(cpu: Option<usize>) -> Result<(), String> {
-    let Some(cpu) = cpu else { return Ok(()) };
-    if os::affinity().is_some_and(|allowed| !allowed.contains(&cpu)) {
-        return Err(format!("CPU {cpu} is not there or not allowed; nothing was run"));
+/// Says before it starts how long it will take.
+fn announce(comparisons: &[Comparison], against: Option<&Against>, limits: Option<&Limits>, quiet: bool) {
+    let mut parts = Vec::new();
+    if !comparisons.is_empty() {
+        let all = |pairs: fn(&Comparison) -> u64| comparisons.iter().map(|c| c.time_of(pairs(c))).sum::<Duration>();
+        let first = all(|c| c.plan.looks.first().copied().unwrap_or(0)).as_secs_f64();
+        let last = all(Comparison::most_pairs).as_secs_f64();
+        parts.push(format!("{first:.0}s to the first look, at most {last:.0}s to the last"));
     }
-    os::bind(cpu).map_err(|e| format!("cannot bind to CPU {cpu}: {e}; nothing was run"))
-}
-
-fn announce(comparisons: &[Comparison], quiet: bool) {
-    let all = |pairs: fn(&Comparison) -> u64| comparisons.iter().map(|c| c.time_of(pairs(c))).sum::<Duration>();
-    let first = all(|c| c.plan.looks.first().copied().unwrap_or(0)).as_secs_f64();
-    let last = all(Comparison::most_pairs).as_secs_f64();
-    let mut tails: Vec<&str> = comparisons.iter().map(|c| tail_name(c.tail())).filter(|&t| t != "p99").collect();
+    if let Some(against) = against {
+        parts.push(format!("{:.0}s for a session", against.time().as_secs_f64()));
+    }
+    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(baseline::tail));
+    let mut tails: Vec<&str> = tails.filter(|&tail| tail != "p99").collect();
     tails.dedup();
-    let tail = match tails.as_slice() {
-        [] => String::new(),
-        names => format!("; rounds this short are judged by {} instead of p99", names.join(" and ")),
-    };
-    output::note(quiet, &format!("gate: {first:.0}s to the first look, at most {last:.0}s to the last{tail}"));
+    if !tails.is_empty() {
+        parts.push(format!("rounds this short are judged by {} instead of p99", tails.join(" and ")));
+    }
+    if let Some(time) = limits.map(Limits::time).filter(|time| !time.is_zero()) {
+        parts.push(format!("{:.0}s for the limits", time.as_secs_f64()));
+    }
+    if !parts.is_empty() {
+        output::note(quiet, &format!("gate: {}", parts.join("; ")));
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of the gate")]

@@ -16,8 +16,10 @@ use crate::{host, os, units};
 const SET_UP: Duration = Duration::from_millis(4);
 /// A command that takes so many times its length, and this, hangs.
 const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
-/// Pairs after which a comparison ends undecided.
-const DEFAULT_PAIRS: u64 = 400;
+/// Pairs after which a comparison ends undecided, in turn and at once.
+const DEFAULT_PAIRS: [u64; 2] = [400, 200];
+/// Time before a round of two at once.
+const DUET_SET_UP: Duration = Duration::from_millis(14);
 /// Period where none is given.
 const DEFAULT_PERIOD: &str = "500us";
 
@@ -68,7 +70,8 @@ impl Comparison {
 pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
     let judged = &args.judged;
     let seed = judged.seed.unwrap_or_else(plan::draw_seed);
-    let pairs = args.max_rounds.unwrap_or(DEFAULT_PAIRS);
+    let mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
+    let pairs = args.max_rounds.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]);
     let mut planned = Vec::new();
     if args.a.len() != args.b.len() {
         return Err(format!("{} times --a and {} times --b; give as many of each", args.a.len(), args.b.len()));
@@ -101,7 +104,6 @@ pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
     let most_time = most_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
     let round_limit = args.round_time_limit.as_deref().map(units::duration).transpose()?;
     let of = |(like, sides, names, cpu): (Scenario, Sides, [String; 2], Option<usize>)| {
-        let mode = Mode::Interleaved;
         let mut rules = rules(judged, &like)?.one_of(several);
         let period = Duration::from_nanos(like.period_ns);
         let pair_time = pair_time(period, like.round_ticks + like.warmup_ticks, mode);
@@ -126,7 +128,7 @@ pub fn gate_plan(like: &Scenario, rules: &Rules, seed: u64, cpu: Option<usize>) 
     }
 }
 
-fn periods(judged: &JudgedArgs) -> Vec<&str> {
+pub fn periods(judged: &JudgedArgs) -> Vec<&str> {
     if judged.period.is_empty() {
         return vec![DEFAULT_PERIOD];
     }
@@ -134,7 +136,7 @@ fn periods(judged: &JudgedArgs) -> Vec<&str> {
 }
 
 /// The CPU that subjects are bound to: the one asked for, or one that is allowed.
-fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
+pub fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
     judged.cpu.or_else(|| os::affinity()?.last().copied())
 }
 
@@ -185,11 +187,11 @@ pub fn rules(judged: &JudgedArgs, like: &Scenario) -> Result<Rules, String> {
 }
 
 /// How long one round of each side takes.
-fn pair_time(period: Duration, ticks: u64, mode: Mode) -> Duration {
-    let round = period * u32::try_from(ticks).unwrap_or(u32::MAX) + SET_UP;
+pub fn pair_time(period: Duration, ticks: u64, mode: Mode) -> Duration {
+    let ticking = period * u32::try_from(ticks).unwrap_or(u32::MAX);
     match mode {
-        Mode::Interleaved => round * 2,
-        Mode::Duet => round,
+        Mode::Interleaved => (ticking + SET_UP) * 2,
+        Mode::Duet => ticking + DUET_SET_UP,
     }
 }
 

@@ -48,10 +48,10 @@ impl<'a> Session<'a> {
         self.progress.show(name, index);
     }
 
-    /// Takes the round of a side (0 is A); looks if a look is due.
-    pub fn add(&mut self, side: usize, lateness_ns: &[i64], steal_ns: Option<u64>) {
+    /// Takes the round of a side (0 is A) as pairs of tick and lateness; looks if a look is due.
+    pub fn add(&mut self, side: usize, ticks: impl IntoIterator<Item = (u64, i64)>, steal_ns: Option<u64>) {
         let planned = self.planned;
-        let value = RoundValue::of(lateness_ns, planned.plan.period_ns, planned.tail(), planned.resolution_ns);
+        let value = RoundValue::of_ticks(ticks, planned.plan.period_ns, planned.tail(), planned.resolution_ns);
         let Some(value) = value else { return self.fail("a round delivered no tick".to_owned()) };
         self.open[side] = Some(value);
         self.steal_ns[side] = self.steal_ns[side].zip(steal_ns).map(|(sum, more)| sum + more);

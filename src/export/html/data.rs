@@ -3,42 +3,51 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jitterstat::histogram;
-use jitterstat::report::{Report, Subject};
+use jitterstat::report::{Report, Round, Subject};
 use serde_json::{Value, json};
 
-use crate::view::cost::core_percent;
+use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::is_control;
 use crate::view::nines;
 use crate::view::palette;
-use crate::view::samples::sorted_lateness;
+use crate::view::samples::Lateness;
+use crate::view::tradeoff;
 
 /// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
 const KEPT: u32 = 11;
 /// One tick in so many is written exactly: the largest ones.
-const TAIL: usize = 100;
+const TAIL: u64 = 100;
 
-/// The measured subjects of a report, as `page.js` reads them.
+/// The measured subjects of a report, as the page's script reads them.
 pub fn json(report: &Report, names: &[String]) -> String {
+    let (percentile, get) = tradeoff::percentile(report);
     let subjects: Vec<Value> = report
         .subjects
         .iter()
         .zip(names)
         .enumerate()
-        .filter(|(_, (s, _))| s.summary.is_some())
-        .map(|(i, (subject, name))| of_subject(i, subject, name))
+        .filter_map(|(i, (subject, name))| {
+            let d = &subject.summary.as_ref()?.lateness_ns;
+            let mut packed = of_subject(i, subject, name);
+            packed["late_at"] = get(d).into();
+            packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
+            Some(packed)
+        })
         .collect();
-    json!({ "subjects": subjects }).to_string()
+    json!({ "percentile": percentile, "subjects": subjects }).to_string()
 }
 
 fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
-    let sorted = sorted_lateness(subject);
-    let above = sorted.len().checked_sub(sorted.len() / TAIL + 1).map_or(i64::MAX, |at| sorted[at]);
+    let values = Lateness::of(subject);
+    let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
     let mut codes = Vec::new();
     let mut exact = Vec::new();
+    let mut last = 0;
     for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
         codes.extend(code(late).to_le_bytes());
         if late >= above || late < 0 {
-            exact.extend([n as i64, late]);
+            exact.extend([(n - last) as i64, late]);
+            last = n;
         }
     }
     let rounds: Vec<Value> = subject
@@ -47,24 +56,41 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         .map(|r| {
             let d = r.summary.as_ref().map(|s| &s.lateness_ns);
             json!({
-                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(), "tick": r.tick,
+                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
+                "tick": r.tick.as_ref().map(|_| BASE64.encode(indices(r))),
                 "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
             })
         })
         .collect();
-    let ((r, g, b), _) = palette::style(i);
-    let d = subject.summary.as_ref().map(|s| &s.lateness_ns);
-    let interval = |p: &str| d.and_then(|d| d.ci95.get(p)).copied();
+    let ((r, g, b), shape) = palette::style(i);
     json!({
         "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
-        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3,
-        "cpu": core_percent(subject), "p50": d.and_then(|d| d.p50), "p99": d.and_then(|d| d.p99), "p99ci": interval("p99"),
-        "cpuci": cost_interval(subject),
-        "curve": nines::curve(&sorted),
+        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3, "shape": shape as u8,
+        "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
+        "cpu_ci": per_tick_interval(subject),
+        "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
         "bins": bins(subject),
         "split": split(subject),
         "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
     })
+}
+
+/// The indices of a round's ticks as steps from one to the next, seven bits a byte, the lowest first: where ticks are
+/// skipped, most steps still fit one byte.
+fn indices(round: &Round) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = 0;
+    for i in 0..round.lateness_ns.len() {
+        let tick = round.tick_of(i);
+        let mut step = tick.saturating_sub(last);
+        last = tick;
+        while step > 127 {
+            bytes.push((step & 127) as u8 | 128);
+            step >>= 7;
+        }
+        bytes.push(step as u8);
+    }
+    bytes
 }
 
 /// A value as exponent and leading bits: itself below 2048, within one part in 2048 above.
@@ -85,6 +111,13 @@ fn bins(subject: &Subject) -> Vec<(i32, u64)> {
     bins.into_iter().collect()
 }
 
+/// A curve without the points in the middle of its level parts, its positions as fine as any screen.
+fn thin(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
+    let level = |i: usize| i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1;
+    let kept = curve.iter().enumerate().filter(|(i, _)| !level(*i));
+    kept.map(|(_, &(x, value))| ((x * 1e4).round() / 1e4, value)).collect()
+}
+
 /// The quantile curves until and after the runtime came back, where that was observed.
 fn split(subject: &Subject) -> Value {
     let (mut until, mut after) = (Vec::new(), Vec::new());
@@ -101,33 +134,14 @@ fn split(subject: &Subject) -> Value {
     }
     until.sort_unstable();
     after.sort_unstable();
-    json!({ "until": nines::curve(&until), "after": nines::curve(&after) })
-}
-
-/// 95 % interval of the mean cost over rounds, in per cent of a core; none below ten rounds.
-fn cost_interval(subject: &Subject) -> Option<[f64; 2]> {
-    let costs: Vec<f64> = subject
-        .rounds
-        .iter()
-        .filter_map(|r| {
-            Some(r.summary.as_ref()?.cpu_ns_per_tick? * subject.instances as f64 / subject.period_ns as f64 * 100.0)
-        })
-        .collect();
-    if costs.len() < 10 {
-        return None;
-    }
-    let n = costs.len() as f64;
-    let mean = costs.iter().sum::<f64>() / n;
-    let variance = costs.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = 1.96 * (variance / n).sqrt();
-    Some([(mean - half).max(0.0), mean + half])
+    json!({ "until": thin(&nines::curve(&until)), "after": thin(&nines::curve(&after)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As `page.js` does it.
+    /// As the page's script does it.
     fn decoded(code: u16) -> f64 {
         let code = u32::from(code);
         if code < 2048 {
@@ -135,6 +149,12 @@ mod tests {
         }
         let shift = (code >> 10) - 1;
         (f64::from(code - (shift << 10)) + 0.5) * 2_f64.powi(shift as i32)
+    }
+
+    #[test]
+    fn a_level_part_keeps_its_ends() {
+        let curve = [(0.0, 1), (0.1, 1), (0.2, 1), (0.300_01, 2), (0.4, 2)];
+        assert_eq!(thin(&curve), [(0.0, 1), (0.2, 1), (0.3, 2), (0.4, 2)]);
     }
 
     #[test]

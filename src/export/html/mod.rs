@@ -1,21 +1,33 @@
 //! `report.html`: one file, no network, drawn in the browser by a script of our own from packed samples.
 //!
-//! What is text (the answer, the table, the host, changes, warnings) is in the document itself, readable without a
-//! script; pictures are drawn by `page.js` from the data that [`data`] packs.
+//! What is text (the answers, the table, the host, changes, warnings) is in the document itself, readable without a
+//! script; pictures are drawn by the files below `script/` from the data that [`data`] packs.
 
 mod data;
 
 use std::fmt::Write as _;
 
-use jitterstat::report::{Distribution, Report, Status};
+use jitterstat::report::{Report, Status, Subject, Summary};
 
-use crate::view::cost::core_percent;
+use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::labels;
 use crate::view::reading;
 use crate::view::scale::time;
+use crate::view::tradeoff;
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// One function, so that the parts share a scope and leave none behind.
+const SCRIPT: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("script/draw.js"),
+    include_str!("script/unpack.js"),
+    include_str!("script/tradeoff.js"),
+    include_str!("script/curves.js"),
+    include_str!("script/strips.js"),
+    include_str!("script/rounds.js"),
+    include_str!("script/page.js"),
+    "})();\n",
+);
 
 /// Nothing may be loaded: the browser itself enforces that the file is self-contained.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
@@ -57,14 +69,17 @@ fn section(page: &mut String, report: &Report) {
     if report.partial {
         page.push_str("<p class=\"warning\">Interrupted: this is what was measured until then.</p>\n");
     }
-    let _ = writeln!(page, "<p class=\"reading\">{}</p>", escaped(&reading::reading(report)));
+    page.push_str("<ul class=\"answers\">\n");
+    for (i, sentence) in reading::sentences(report) {
+        let (id, name) = (escaped(&report.subjects[i].id), escaped(&labels.names[i]));
+        let _ = writeln!(page, "<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>", escaped(&sentence));
+    }
+    page.push_str("</ul>\n");
     for warning in &report.warnings {
         let (code, message, hint) = (escaped(&warning.code), escaped(&warning.message), escaped(&warning.hint));
         let _ = writeln!(page, "<p class=\"warning\"><b>{code}</b> {message} {hint}</p>");
     }
-    page.push_str(
-        "<div class=\"pictures\"><noscript><p>The pictures need the script of this page.</p></noscript></div>\n",
-    );
+    pictures(page, report);
     table(page, report, &labels.names);
     facts(page, report);
     let _ = writeln!(
@@ -74,25 +89,63 @@ fn section(page: &mut String, report: &Report) {
     );
 }
 
-fn table(page: &mut String, report: &Report, names: &[String]) {
-    page.push_str(
-        "<h2>Numbers</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th>subject</th><th>p50</th><th>p90</th><th>p99</th>\
-         <th>p99.9</th><th>p99.99</th><th>max</th><th>missed</th><th>ticks</th><th>CPU per tick</th><th>of a core</th></tr>\
-         </thead>\n<tbody>\n",
+/// Where the script draws: heading, what it shows, and the place.
+fn pictures(page: &mut String, report: &Report) {
+    if report.subjects.iter().all(|s| s.summary.is_none()) {
+        return;
+    }
+    let (percentile, _) = tradeoff::percentile(report);
+    let any = |what: fn(&Subject) -> bool| report.subjects.iter().any(what);
+    page.push_str("<div class=\"switches\"></div>\n");
+    let mut picture = |class: &str, title: &str, note: &str| {
+        let _ = writeln!(page, "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n<div class=\"chart {class}\"></div>");
+    };
+    let cost = format!(
+        "Lower left is better: {percentile} of the lateness against the CPU time of the process per tick; bars are 95 % \
+         intervals over rounds. Ringed and joined: unbeaten, as nothing was both less late and cheaper. Hollow: the controls, \
+         what the machine could give in the same rounds."
     );
+    picture("tradeoff", "Lateness against cost", &cost);
+    picture("percentiles", "Percentiles", "Each step to the right leaves a tenth of the ticks.");
+    if any(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())) {
+        let note = "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag \
+                    to look closer, double-click for the whole run.";
+        picture("over-time", "Over time", note);
+    }
+    let note =
+        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.";
+    picture("histogram", "Histogram", note);
+    if any(|s| s.summary.as_ref().is_some_and(|m| m.until_unpark_ns.is_some()) && has_samples(s)) {
+        let note = "Solid: from the deadline until the runtime came back from its park, the kernel and what the runtime asked \
+                    of it. Dashed: from there until the task ran.";
+        picture("split", "Until and after the runtime came back", note);
+    }
+    if any(|s| s.rounds.len() > 1) {
+        let note = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same \
+                    rounds.";
+        picture("rounds", "Round by round", note);
+    }
+    page.push_str("<noscript><p>The pictures need the script of this page.</p></noscript>\n");
+}
+
+fn has_samples(subject: &Subject) -> bool {
+    subject.rounds.iter().any(|r| r.until_unpark_ns.is_some())
+}
+
+fn table(page: &mut String, report: &Report, names: &[String]) {
+    let _ = write!(page, "<h2>Numbers</h2>\n<p class=\"reading\">{}</p>\n", escaped(&reading::reading(report)));
+    page.push_str("<table>\n<thead><tr><th>subject</th>");
+    for heading in COLUMNS {
+        let _ = write!(page, "<th>{heading}</th>");
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
     for (subject, name) in report.subjects.iter().zip(names) {
         let _ = write!(page, "<tr><th>{}</th>", escaped(name));
         match (&subject.summary, &subject.status) {
             (Some(summary), _) => {
-                let d = &summary.lateness_ns;
-                let all = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9), ("p99_99", d.p99_99)];
-                for (percentile, value) in all {
-                    let _ = write!(page, "<td>{}</td>", with_interval(d, percentile, value));
+                for (heading, cell) in COLUMNS.iter().zip(row(subject, summary)) {
+                    let _ = write!(page, "<td data-of=\"{heading}\">{cell}</td>");
                 }
-                let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| time(ns as i64));
-                let core = core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %"));
-                let (max, missed, ticks) = (time(d.max), summary.missed, summary.ticks);
-                let _ = write!(page, "<td>{max}</td><td>{missed}</td><td>{ticks}</td><td>{cpu}</td><td>{core}</td>");
             }
             (None, Status::Failed { reason }) => {
                 let _ = write!(page, "<td colspan=\"10\" class=\"left\">not measured: {}</td>", escaped(reason));
@@ -102,18 +155,46 @@ fn table(page: &mut String, report: &Report, names: &[String]) {
         page.push_str("</tr>\n");
     }
     page.push_str(
-        "</tbody>\n</table></div>\n<p class=\"note\">Lateness is wake time minus deadline. Small: the 95 % confidence \
-         interval over rounds. A dash: fewer than five ticks lie above.</p>\n",
+        "</tbody>\n</table>\n<p class=\"note\">Lateness is wake time minus deadline. Small: the 95 % confidence interval \
+         over rounds. A dash: fewer than five ticks lie above.</p>\n",
     );
 }
 
-fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
-    let Some(value) = value else { return "-".to_owned() };
-    let interval = d
-        .ci95
-        .get(name)
-        .map_or(String::new(), |[low, high]| format!("<small>{} &#8211; {}</small>", time(*low), time(*high)));
-    format!("{}{interval}", time(value))
+/// What the table has of each subject, beside its name.
+const COLUMNS: [&str; 10] =
+    ["p50", "p90", "p99", "p99.9", "p99.99", "max", "missed", "ticks", "CPU per tick", "of a core"];
+
+fn row(subject: &Subject, summary: &Summary) -> [String; 10] {
+    let d = &summary.lateness_ns;
+    let late = |name: &str, value: Option<i64>| {
+        value.map_or("-".into(), |v| with_interval(time(v), d.ci95.get(name).map(|ci| ci.map(time))))
+    };
+    let cost = |ns: f64| time(ns as i64);
+    [
+        late("p50", d.p50),
+        late("p90", d.p90),
+        late("p99", d.p99),
+        late("p99_9", d.p99_9),
+        late("p99_99", d.p99_99),
+        time(d.max),
+        summary.missed.to_string(),
+        summary.ticks.to_string(),
+        summary
+            .cpu_ns_per_tick
+            .map_or("-".into(), |ns| with_interval(cost(ns), per_tick_interval(subject).map(|ci| ci.map(cost)))),
+        core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
+    ]
+}
+
+/// A value and, small, its interval; the unit is said once where both ends share it.
+fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
+    let Some([low, high]) = interval else { return value };
+    let bare = |text: &str| text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()));
+    let low = match (bare(&low), bare(&high)) {
+        (Some((number, unit)), Some((_, other))) if unit == other => number,
+        _ => low,
+    };
+    format!("{value}<small>{low} &#8211; {high}</small>")
 }
 
 fn facts(page: &mut String, report: &Report) {

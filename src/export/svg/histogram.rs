@@ -4,25 +4,26 @@
 use plotters::prelude::*;
 
 use super::{Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, time_label};
-use crate::view::samples;
+use crate::view::samples::Lateness;
 
 /// Classes in each decade of lateness.
 const CLASSES: f64 = 20.0;
 
 pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let (i, subject) = (drawable.i, drawable.subject);
-    let values = samples::sorted_lateness(subject);
-    let range = decades(values.iter().copied());
+    let values = Lateness::of(subject);
+    let range = decades(values.counts().map(|(value, _)| value));
     let start = range.start.log10();
     let classes = ((range.end.log10() - start) * CLASSES).round() as usize;
     let mut counts = vec![0_u64; classes + 1];
-    for value in values {
-        counts[((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize] += 1;
+    for (value, n) in values.counts() {
+        counts[((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize] += n;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(format!("Histogram of lateness: {}", subject.id), (FONT, TITLE_PX))
         .margin(12)
+        .margin_right(36)
         .x_label_area_size(44)
         .y_label_area_size(76)
         .build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;

@@ -5,6 +5,7 @@ pub mod dispatch;
 mod histogram;
 mod over_time;
 mod percentiles;
+mod shift;
 pub mod timeout;
 mod tradeoff;
 
@@ -19,8 +20,8 @@ use crate::view::palette::{self, Dash, Shape};
 const SIZE: (u32, u32) = (960, 540);
 /// Generic family: the reader's own font.
 const FONT: &str = "sans-serif";
-const TITLE_PX: u32 = 20;
-const LABEL_PX: u32 = 14;
+const TITLE_PX: u32 = 22;
+const LABEL_PX: u32 = 16;
 /// Column of the names, to the right of a chart with several subjects: names never cover the curves.
 const LEGEND_WIDTH: i32 = 240;
 const LEGEND_LINE: i32 = 24;
@@ -60,10 +61,12 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     if measured.is_empty() {
         return Vec::new();
     }
-    let mut pictures = vec![
-        draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared)),
-        draw("tradeoff", |area| tradeoff::draw(area, &measured, &labels.shared)),
-    ];
+    let mut pictures = vec![draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared))];
+    let points = crate::view::tradeoff::points(report);
+    if !points.is_empty() {
+        let (percentile, _) = crate::view::tradeoff::percentile(report);
+        pictures.push(draw("tradeoff", |area| tradeoff::draw(area, percentile, &points, &labels.shared)));
+    }
     for drawable in &measured {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.rounds.iter().any(|r| !r.lateness_ns.is_empty()) {
@@ -79,6 +82,17 @@ pub fn of_clocks(bench: &crate::view::clock::Bench) -> Picture {
     draw("clock", |area| clock::draw(area, bench))
 }
 
+/// B against A, over the whole range of quantiles.
+///
+/// # Errors
+/// A sentence, where no pair of subjects has ticks to draw.
+pub fn shift(comparison: &jitterstat::compare::Comparison) -> Result<Picture, String> {
+    if comparison.subjects.iter().all(|s| s.quantiles.is_none()) {
+        return Err("there is nothing to draw: the reports hold neither samples nor histograms".to_owned());
+    }
+    Ok(draw("shift", |area| shift::draw(area, comparison)))
+}
+
 fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {
     let mut svg = String::new();
     {
@@ -88,7 +102,20 @@ fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {
             .and_then(|()| area.present())
             .expect("a string takes any picture");
     }
-    Picture { name: format!("{name}.svg"), svg }
+    Picture { name: format!("{name}.svg"), svg: with_dark_theme(&svg) }
+}
+
+/// What the painter wrote in black and white follows the reader's theme, as far as the program that shows it has one;
+/// the background is the picture's own, so that it can be read on any page.
+const DARK: &str = "<style>@media (prefers-color-scheme: dark) {\
+[fill=\"#FFFFFF\"] {fill: #14171a} [fill=\"#000000\"] {fill: #e8e8e8} [stroke=\"#000000\"] {stroke: #e8e8e8}\
+[stroke=\"#0072B2\"] {stroke: #3a9bdc} [fill=\"#0072B2\"] {fill: #3a9bdc}}</style>";
+
+fn with_dark_theme(svg: &str) -> String {
+    match svg.split_once('>') {
+        Some((head, body)) => format!("{head}>\n{DARK}{body}"),
+        None => svg.to_owned(),
+    }
 }
 
 /// An id with nothing in it that a file system or a shell minds.
@@ -107,7 +134,10 @@ fn mark<'a>(i: usize, at: (i32, i32)) -> DynElement<'static, SVGBackend<'a>, (i3
     match shape {
         Shape::Circle => Circle::new(at, 5, style).into_dyn(),
         Shape::Triangle => TriangleMarker::new(at, 6, style).into_dyn(),
-        Shape::Cross => plotters::element::Cross::new(at, 5, colour(i).stroke_width(3)).into_dyn(),
+        Shape::Diamond => {
+            let (x, y) = at;
+            Polygon::new(vec![(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)], style).into_dyn()
+        }
     }
 }
 
@@ -160,9 +190,19 @@ fn round(value: f64) -> String {
     format!("{:.1}", value).trim_end_matches(".0").to_owned()
 }
 
+/// Where a logarithmic axis has its lines: at the decades, and at 2 and 5 of each where there are few of those.
+fn marks(range: &std::ops::Range<f64>) -> Vec<f64> {
+    let within: &[f64] = if range.end / range.start < 1e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let decades = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
+    let all = decades.flat_map(|decade| within.iter().map(move |m| m * 10_f64.powi(decade)));
+    all.filter(|v| range.contains(v)).collect()
+}
+
 /// Whole decades around the values, so that the axis begins and ends on a line.
 fn decades(values: impl Iterator<Item = i64>) -> std::ops::Range<f64> {
     let (low, high) = values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    // Without a value any decade will do, but one that ends.
+    let low = low.min(high);
     let floor = 10_f64.powf(low.log10().floor());
     let ceiling = 10_f64.powf(high.log10().ceil());
     floor..ceiling.max(floor * 10.0)

@@ -6,8 +6,9 @@ use plotters::prelude::*;
 use super::{
     Area, Drawable, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, line, logarithmic, time_label, title, with_legend,
 };
+use crate::view::nines;
 use crate::view::palette::{self, Dash};
-use crate::view::{nines, samples};
+use crate::view::samples::Lateness;
 
 /// One subject's line: which one, and its points in nines and nanoseconds.
 struct Curve<'a> {
@@ -18,7 +19,10 @@ struct Curve<'a> {
 pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> Drawn {
     let curves: Vec<Curve<'_>> = subjects
         .iter()
-        .map(|of| Curve { of, points: nines::curve(&samples::sorted_lateness(of.subject)) })
+        .map(|of| {
+            let values = Lateness::of(of.subject);
+            Curve { of, points: nines::curve_of(values.count(), |rank| values.at_rank(rank)) }
+        })
         .filter(|curve| !curve.points.is_empty())
         .collect();
     let entries: Vec<(usize, &str)> = curves.iter().map(|c| (c.of.i, c.of.name.as_str())).collect();
@@ -40,7 +44,10 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
         .label_style((FONT, LABEL_PX))
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
-    for curve in &curves {
+    // What has gaps lies over what has none: curves that coincide are all seen.
+    let mut by_dash: Vec<&Curve<'_>> = curves.iter().collect();
+    by_dash.sort_by_key(|curve| palette::dash(curve.of.i) != Dash::Solid);
+    for curve in by_dash {
         let points = curve.points.iter().map(|&(x, y)| (x, logarithmic(y)));
         let style = colour(curve.of.i).stroke_width(2);
         match palette::dash(curve.of.i) {
@@ -52,8 +59,8 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
 }
 
 /// The axis of percentiles, from the least sample to the largest.
-struct Nines {
-    end: f64,
+pub(super) struct Nines {
+    pub(super) end: f64,
 }
 
 impl Ranged for Nines {

@@ -4,7 +4,7 @@ use jitterstat::bench::cost::Verdict;
 use jitterstat::bench::timeout::{Report, Workload};
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name};
+use super::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round};
 
 /// One lane of the picture.
 struct Lane<'a> {
@@ -63,8 +63,12 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
     let room = (high - low) * 0.05;
     let baseline = workload.results.first().and_then(|r| r.ns_per_message.as_ref()).map_or(f64::NAN, |c| c.p50);
     let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
-    let title =
-        format!("Price of a timeout that does not fire: {} ({} runtime, tokio {tokio})", workload.id, workload.runtime);
+    let fires = if workload.results.iter().any(|r| r.lateness_ns.is_some()) { "may fire" } else { "does not fire" };
+    let title = format!("Price of a timeout that {fires}: {}", workload.id);
+    let below = format!(
+        "ns a message over the baseline of {baseline:.1} ns: median, 95 % interval ({} runtime, tokio {tokio})",
+        workload.runtime
+    );
     // Room on the right for what each lane says in words.
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, TITLE_PX))
@@ -76,7 +80,8 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
         .configure_mesh()
         .disable_y_mesh()
         .disable_y_axis()
-        .x_desc(format!("ns a message over the baseline of {baseline:.1} ns: median over rounds, 95 % interval"))
+        .x_desc(below)
+        .x_label_formatter(&|ns| round(*ns))
         .max_light_lines(1)
         .light_line_style(BLACK.mix(0.06))
         .label_style((FONT, LABEL_PX))

@@ -185,6 +185,10 @@ impl Reactor {
         self.registered.get()
     }
 
+    pub(crate) fn looks(&self) -> u64 {
+        self.driver.looks()
+    }
+
     pub(crate) fn event_time(&self) -> Option<Instant> {
         self.event_time.get()
     }

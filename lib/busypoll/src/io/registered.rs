@@ -50,6 +50,12 @@ impl IoHandle {
         self.0.registered()
     }
 
+    /// How many times the kernel was asked for events so far, with or without waiting for one.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.0.looks()
+    }
+
     /// When the last events came from the kernel: one reading of the clock for all the tasks they wake. None before the
     /// first event of a source.
     #[must_use]

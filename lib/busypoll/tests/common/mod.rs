@@ -10,6 +10,18 @@ use busypoll::{Parking, Runtime};
 pub(crate) const MODES: [Parking; 3] =
     [Parking::Spin, Parking::SpinThenPark(Duration::from_micros(100)), Parking::Park];
 
+/// So many, or, for an interpreter that takes a thousand times as long, a hundredth: at least 2, at most 100.
+pub(crate) const fn scaled(count: u32) -> u32 {
+    if !cfg!(miri) {
+        return count;
+    }
+    match count / 100 {
+        0 | 1 => 2,
+        hundredth if hundredth > 100 => 100,
+        hundredth => hundredth,
+    }
+}
+
 /// Runs `test` on a thread of its own, with a runtime of each policy, and fails if one takes a minute.
 pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
     for mode in MODES {

@@ -10,6 +10,8 @@ use crate::stats::quantile::{is_supported, nearest_rank};
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
 /// The 99th percentile of so many ticks is that of a round, although fewer than five lie above it.
 const MIN_TICKS_FOR_P99: usize = 180;
+/// From this share on, ticks that fall due while the one before is late are the rule.
+pub(super) const MOST: f64 = 0.5;
 /// Lateness below this is the clock's grain, and has no meaningful logarithm.
 const RESOLUTION_NS: i64 = 10;
 
@@ -22,7 +24,7 @@ pub(super) struct RoundValues {
     pub(super) ns: [Option<i64>; QUANTILES.len()],
     /// Ticks that have a lateness.
     pub(super) ticks: u64,
-    /// Of those, the ones that belong to a stall already counted.
+    /// Of those, the ones that fell due while the one before was late.
     pub(super) same_stall: u64,
     /// Time that the hypervisor took from all CPUs.
     steal_ns: Option<u64>,
@@ -42,7 +44,7 @@ pub(super) struct Rounds {
 impl Rounds {
     /// Takes every round but those with less than half of the ticks of a full one: remainders, and what an interrupt cut
     /// short.
-    pub(super) fn of(report: &Report, subject: &Subject) -> Self {
+    pub(super) fn of(report: &Report, subject: &Subject, stalls_once: bool) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
         let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
@@ -50,13 +52,19 @@ impl Rounds {
             parts.entry(round.index).or_default().push(round);
         }
         let mut values: Vec<RoundValues> =
-            parts.values().map(|parts| values(parts, subject, scenario, samples)).collect();
+            parts.values().map(|parts| values(parts, subject, scenario, (samples, stalls_once))).collect();
         let full = values.iter().map(|v| v.ticks).max().unwrap_or(0);
         values.retain(|v| v.ticks > 0 && v.ticks >= full / 2);
         Self { values, samples }
     }
 
-    /// Share of the ticks that belong to a stall already counted; `None` where the samples do not tell.
+    /// Whether most ticks fell due while the one before was late: the subject is behind by more than a period as a rule,
+    /// and that is no stall of the machine.
+    pub(super) fn is_always_behind(&self) -> bool {
+        self.same_stall_share().is_some_and(|share| share > MOST)
+    }
+
+    /// Share of the ticks that fell due while the one before was late; `None` where the samples do not tell.
     pub(super) fn same_stall_share(&self) -> Option<f64> {
         let sum = |of: fn(&RoundValues) -> u64| self.values.iter().map(of).sum::<u64>() as f64;
         self.samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
@@ -70,7 +78,12 @@ impl Rounds {
     }
 }
 
-fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samples: bool) -> RoundValues {
+fn values(
+    parts: &[&Round],
+    subject: &Subject,
+    scenario: Option<&Scenario>,
+    (samples, stalls_once): (bool, bool),
+) -> RoundValues {
     let first = parts[0];
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
     let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
@@ -83,16 +96,20 @@ fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samp
         let ticks = summary.ticks.saturating_sub(summary.skipped);
         return RoundValues { ns: [d.p50, d.p90, d.p99, d.p99_9], ticks, ..common };
     }
+    let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
     let mut kept: Vec<i64> = Vec::new();
     for part in parts {
         let ticks = part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
         kept.extend(stall::counted_once(ticks, subject.period_ns));
     }
+    let same_stall = ticks - kept.len() as u64;
+    if !stalls_once {
+        kept = parts.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+    }
     kept.sort_unstable();
-    let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
     let carries = |q: f64| is_supported(kept.len(), q) || (q <= 0.99 && kept.len() >= MIN_TICKS_FOR_P99);
     let ns = QUANTILES.map(|(_, q)| nearest_rank(&kept, q).filter(|_| carries(q)));
-    RoundValues { ns, ticks, same_stall: ticks - kept.len() as u64, ..common }
+    RoundValues { ns, ticks, same_stall, ..common }
 }
 
 /// The logarithm that ratios are made of.

@@ -138,7 +138,7 @@ fn the_same_subject_twice_shows_no_difference_in_nineteen_of_twenty() {
     let shown = (0..200)
         .filter(|&seed| {
             let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
-            let rounds = |name| Rounds::of(&report, chosen(&report, name).subject).values;
+            let rounds = |name| Rounds::of(&report, chosen(&report, name).subject, true).values;
             paired(&rounds("old"), &rounds("new"))[0].all.finding != Finding::NoDifferenceShown
         })
         .count();
@@ -188,6 +188,20 @@ fn a_stall_is_counted_once_and_told() {
     let close = |x: f64, y: f64| (x - y).abs() < 1e-12;
     assert!(close(p99.ratio, 2.0) && p99.ratio_ci95.is_some_and(|[l, h]| close(l, 2.0) && close(h, 2.0)), "{p99:?}");
     assert_eq!((p99.a_ns, p99.b_ns, p99.difference_ns_ci95), (10_000, 20_000, Some([10_000, 10_000])));
+}
+
+#[test]
+fn a_subject_that_is_always_behind_is_compared_by_all_of_its_ticks() {
+    let of = |name, lateness: i64| subject(name, None, &vec![vec![lateness; TICKS]; 12]);
+    let report = report("then", &[of("punctual", 14_000), of("behind", 980_000)]);
+    let compared = compare(chosen(&report, "punctual"), chosen(&report, "behind")).unwrap();
+    assert!(!compared.stalls_once && compared.b.same_stall_share.is_some_and(|s| s > 0.9));
+    assert_eq!(compared.percentiles.iter().map(|p| p.all.rounds_b).collect::<Vec<_>>(), [12; 3]);
+    let warnings = warnings(&report, &report, &[compared]);
+    assert!(
+        warnings[0].code == "always-behind" && warnings[0].message.contains("of behind@500us fell"),
+        "{warnings:?}"
+    );
 }
 
 #[test]

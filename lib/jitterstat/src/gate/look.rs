@@ -207,6 +207,9 @@ fn judge_tail(values: &[[f64; 2]], rules: &Rules, last: bool) -> Judged {
     }
 }
 
+/// Share of the pairs that [`quiet_half`] keeps.
+pub(super) const QUIET_SHARE: f64 = 0.5;
+
 /// The half with the smallest sums. The sum does not know which side is which, so that choosing by it favours neither.
 pub(super) fn quiet_half(values: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let mut sorted = values.to_vec();

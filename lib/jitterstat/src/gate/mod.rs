@@ -5,8 +5,17 @@
 //! test at a few planned looks ([`look`]). Under no change, each look of each percentile raises a false alarm with at
 //! most the share of alpha given to it, and the shares add up to alpha: looking early costs nothing in honesty.
 //!
+//! Where the old side cannot be run any more, sessions of it that were stored beside a control stand for it
+//! ([`baseline`], [`against`]).
+//!
+//! A limit on a number of one run is another question, and has a rule of its own ([`limit`]).
+//!
 //! The verdict is written as `osjitter.verdict/1` ([`verdict`]).
 
+pub mod against;
+pub mod baseline;
+pub mod calibration;
+pub mod limit;
 pub mod look;
 pub mod round;
 pub mod verdict;

@@ -1,9 +1,8 @@
 //! From the ticks of one round to the values the gate compares.
 
+use crate::stall;
 use crate::stats::quantile;
 
-/// A tick that was due when its predecessor came belongs to the same stall; this much before the deadline counts as due.
-pub const ALREADY_DUE_NS: i64 = 20_000;
 /// Ticks that a round must keep to carry a 99th percentile of its own.
 pub const MIN_TICKS_FOR_P99: u64 = 180;
 /// Ticks that a round must keep to carry a 95th percentile: five of them lie above it.
@@ -36,21 +35,6 @@ pub fn tail_name(tail_quantile: f64) -> &'static str {
     }
 }
 
-/// The ticks of a round that belong to no stall already counted, in tick order.
-#[must_use]
-pub fn stalls_once(lateness_ns: &[i64], period_ns: u64) -> Vec<i64> {
-    let due_ns = i64::try_from(period_ns).unwrap_or(i64::MAX).saturating_sub(ALREADY_DUE_NS).max(1);
-    let mut kept: Vec<i64> = Vec::with_capacity(lateness_ns.len());
-    let mut previous = None;
-    for &lateness in lateness_ns {
-        if previous.is_none_or(|before| before < due_ns) {
-            kept.push(lateness);
-        }
-        previous = Some(lateness);
-    }
-    kept
-}
-
 /// What one round of one side comes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundValue {
@@ -65,23 +49,31 @@ pub struct RoundValue {
 }
 
 impl RoundValue {
-    /// Takes the lateness of a round's ticks in tick order; `None` without a tick.
+    /// Takes the lateness of a round's ticks, from the first in order; see [`RoundValue::of_ticks`].
+    #[must_use]
+    pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64, resolution_ns: i64) -> Option<Self> {
+        Self::of_ticks((0..).zip(lateness_ns.iter().copied()), period_ns, tail_quantile, resolution_ns)
+    }
+
+    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick.
     ///
     /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first
     /// tick. Lateness below `resolution_ns`, the step of the clock that stamped the ticks, is that step: less has no
     /// meaningful logarithm.
     #[must_use]
-    pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64, resolution_ns: i64) -> Option<Self> {
-        let mut kept = stalls_once(lateness_ns, period_ns);
+    pub fn of_ticks(
+        ticks: impl IntoIterator<Item = (u64, i64)>,
+        period_ns: u64,
+        tail_quantile: f64,
+        resolution_ns: i64,
+    ) -> Option<Self> {
+        let mut all = 0;
+        let ticks = ticks.into_iter().inspect(|_| all += 1);
+        let mut kept: Vec<i64> = stall::counted_once(ticks, period_ns).collect();
         kept.iter_mut().for_each(|ns| *ns = (*ns).max(resolution_ns.max(1)));
         kept.sort_unstable();
         let ln = |q: f64| quantile::nearest_rank(&kept, q).map(|ns| (ns as f64).ln());
-        Some(Self {
-            ln_median: ln(0.5)?,
-            ln_tail: ln(tail_quantile)?,
-            kept: kept.len(),
-            same_stall: lateness_ns.len() - kept.len(),
-        })
+        Some(Self { ln_median: ln(0.5)?, ln_tail: ln(tail_quantile)?, kept: kept.len(), same_stall: all - kept.len() })
     }
 }
 

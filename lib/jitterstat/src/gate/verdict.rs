@@ -111,8 +111,8 @@ model! {
         pub ratio_interval: Option<[f64; 2]>,
         /// The ratio up to which it is tolerated.
         pub tolerated_ratio: f64,
-        /// Median round of the subject in the stored sessions.
-        pub stored_ns: i64,
+        /// Median round of the subject in the stored sessions; null where there are none.
+        pub stored_ns: Option<i64>,
         /// Median round of the subject now.
         pub now_ns: i64,
         /// Median round of the control now.
@@ -143,6 +143,8 @@ model! {
         pub rounds: u64,
         /// Ticks it is of.
         pub ticks: u64,
+        /// Ticks that would probably decide it.
+        pub ticks_to_decide: Option<u64>,
     }
 
     /// How a gate was measured.
@@ -239,6 +241,16 @@ impl Verdict {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
     }
+}
+
+/// JSON Schema of the verdict.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Verdict).to_value();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["title"] = SCHEMA.into();
+    schema
 }
 
 /// The metrics of a look.

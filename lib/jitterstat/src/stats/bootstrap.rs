@@ -65,6 +65,28 @@ pub fn percentile_intervals(rounds: &[&[i64]], quantiles: &[f64], confidence: f6
     quantiles.iter().map(|q| found.next_if(|(of, _)| of == q).and_then(|(_, interval)| interval)).collect()
 }
 
+/// The interval of a quotient of two sums over rounds, each round given as its share of both; `None` below
+/// [`MIN_ROUNDS`] rounds, or where the lower sum can be zero.
+#[must_use]
+pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]> {
+    if rounds.len() < MIN_ROUNDS {
+        return None;
+    }
+    let mut random = SplitMix64::new(SEED);
+    let mut drawn = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        let sums = (0..rounds.len()).map(|_| rounds[random.below(rounds.len())]);
+        let (over, under) = sums.fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
+        if under <= 0.0 {
+            return None;
+        }
+        drawn.push(over / under);
+    }
+    drawn.sort_unstable_by(f64::total_cmp);
+    let tail = ((1.0 - confidence) / 2.0 * drawn.len() as f64).floor() as usize;
+    Some([*drawn.get(tail)?, *drawn.get(drawn.len().checked_sub(1 + tail)?)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +114,17 @@ mod tests {
         let Some([low, high]) = percentile_intervals(&slices(&shifted), &[0.5], 0.95)[0] else { panic!() };
         // The median of the rounds is 9,550; its standard error from 20 rounds is about 1,700.
         assert!((4_000..9_000).contains(&low) && (10_000..16_000).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn a_quotient_has_an_interval_as_wide_as_its_rounds_differ() {
+        assert_eq!(ratio_interval(&[(1.0, 100.0); 9], 0.99), None);
+        assert_eq!(ratio_interval(&[(0.0, 0.0); 10], 0.99), None);
+        assert_eq!(ratio_interval(&[(1.0, 100.0); 10], 0.99), Some([0.01, 0.01]));
+        let uneven: Vec<(f64, f64)> = (0..40).map(|i| (f64::from(i % 2), 1.0)).collect();
+        // A half, with a standard error of 0.079.
+        let [low, high] = ratio_interval(&uneven, 0.99).unwrap();
+        assert!((0.2..0.4).contains(&low) && (0.6..0.8).contains(&high), "{low} {high}");
     }
 
     proptest! {

@@ -17,6 +17,20 @@ pub fn is_supported(n: usize, q: f64) -> bool {
     n as f64 * (1.0 - q) + MARGIN >= MIN_SAMPLES_ABOVE
 }
 
+/// Least ticks of a round that carries a p99 of its own, where only the median of many such values is of interest.
+const MIN_TICKS_FOR_P99_OF_A_ROUND: usize = 180;
+
+/// Whether a round of `n` ticks carries the quantile `q` well enough for the median over many rounds.
+///
+/// ```
+/// use jitterstat::stats::quantile::is_carried_by_round;
+/// assert!(is_carried_by_round(180, 0.99) && !is_carried_by_round(179, 0.99) && !is_carried_by_round(250, 0.999));
+/// ```
+#[must_use]
+pub fn is_carried_by_round(n: usize, q: f64) -> bool {
+    is_supported(n, q) || (q <= 0.99 && n >= MIN_TICKS_FOR_P99_OF_A_ROUND)
+}
+
 /// The rank of quantile `q` among `n` samples, from 1 to `n`: the least rank that at least the share `q` lies at or below.
 #[must_use]
 pub fn rank(n: usize, q: f64) -> usize {

@@ -2,6 +2,12 @@
 //! inverts the test (Hollander and Wolfe, "Nonparametric Statistical Methods", chapter 3; Lehmann, "Nonparametrics",
 //! chapter 4). Of the differences only that they are symmetric about their centre is assumed; ties widen the interval.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::pairwise::nth_average;
+
 /// W⁺ of n differences without a shift: each rank from 1 to n counts with probability 1/2.
 #[derive(Clone, Debug)]
 pub struct SignedRank {
@@ -17,10 +23,14 @@ impl SignedRank {
         let mut p = vec![0.0_f64; half + 1];
         p[0] = 1.0;
         for rank in 1..=n {
-            let top = (rank * (rank + 1) / 2).min(half);
-            // Downwards, so that what is added is still the value before this rank.
-            for sum in (rank..=top).rev() {
-                p[sum] = (p[sum] + p[sum - rank]) / 2.0;
+            let mut top = (rank * (rank + 1) / 2).min(half) + 1;
+            // Downwards, so that what is added is still the value before this rank; in pieces that are no longer than
+            // the rank, which do not overlap with what they add.
+            while top > rank {
+                let from = top.saturating_sub(rank).max(rank);
+                let (below, piece) = p[from - rank..top].split_at_mut(rank);
+                piece.iter_mut().zip(below).for_each(|(value, less)| *value = (*value + *less) / 2.0);
+                top = from;
             }
             for low in &mut p[..rank.min(half + 1)] {
                 *low /= 2.0;
@@ -47,6 +57,23 @@ impl SignedRank {
     }
 }
 
+/// Distributions that one thread keeps, for it looks at the same numbers of pairs again and again.
+const KEPT: usize = 8;
+
+thread_local! {
+    static DISTRIBUTIONS: RefCell<BTreeMap<usize, Arc<SignedRank>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The distribution for `n` differences, made once and kept for a while.
+fn distribution(n: usize) -> Arc<SignedRank> {
+    DISTRIBUTIONS.with_borrow_mut(|kept| {
+        if kept.len() >= KEPT && !kept.contains_key(&n) {
+            kept.clear();
+        }
+        Arc::clone(kept.entry(n).or_insert_with(|| Arc::new(SignedRank::new(n))))
+    })
+}
+
 /// A shift and its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
@@ -61,34 +88,31 @@ pub struct Shift {
 /// Differences made ready for intervals at any alpha.
 #[derive(Clone, Debug)]
 pub struct HodgesLehmann {
-    averages: Vec<f64>,
-    distribution: SignedRank,
+    sorted: Vec<f64>,
+    distribution: Arc<SignedRank>,
 }
 
 impl HodgesLehmann {
-    /// Sorts the averages of all pairs, each difference with itself included; `None` without differences, or where one
-    /// is not finite.
+    /// Takes the differences in any order; `None` without any, or where one is not finite.
     #[must_use]
     pub fn new(differences: &[f64]) -> Option<Self> {
         if differences.is_empty() || differences.iter().any(|d| !d.is_finite()) {
             return None;
         }
-        let n = differences.len();
-        let mut averages = Vec::with_capacity(n * (n + 1) / 2);
-        for (i, a) in differences.iter().enumerate() {
-            averages.extend(differences[i..].iter().map(|b| (a + b) / 2.0));
-        }
-        averages.sort_unstable_by(f64::total_cmp);
-        Some(Self { averages, distribution: SignedRank::new(n) })
+        let mut sorted = differences.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let distribution = distribution(sorted.len());
+        Some(Self { sorted, distribution })
     }
 
     /// The estimate, with bounds each of which errs with a probability of at most `alpha`.
     #[must_use]
     pub fn shift(&self, alpha: f64) -> Shift {
-        let w = &self.averages;
-        let estimate = f64::midpoint(w[(w.len() - 1) / 2], w[w.len() / 2]);
+        let all = self.sorted.len() * (self.sorted.len() + 1) / 2;
+        let nth = |k: usize| nth_average(&self.sorted, k);
+        let estimate = f64::midpoint(nth((all - 1) / 2), nth(all / 2));
         let (lower, upper) = match self.distribution.critical(alpha) {
-            Some(c) => (w[c], w[w.len() - 1 - c]),
+            Some(c) => (nth(c), nth(all - 1 - c)),
             None => (f64::NEG_INFINITY, f64::INFINITY),
         };
         Shift { estimate, lower, upper }

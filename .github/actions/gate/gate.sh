@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The gate of action.yml: builds the merge base and the candidate where it is asked to, runs `osjitter gate`, and writes
+# the step summary. Exits as osjitter does: 0 pass or inconclusive, 1 regressed, 2 bad usage, 3 inconclusive where that is
+# to fail, 4 could not measure. Everything it is told comes in GATE_* variables.
+set -euo pipefail
+
+: "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASE:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
+: "${GATE_PERIOD:=500us}" "${GATE_ARGS:=}" "${GATE_ON_INCONCLUSIVE:=pass}" "${GATE_OSJITTER:=}"
+: "${GITHUB_STEP_SUMMARY:=/dev/null}" "${GITHUB_OUTPUT:=/dev/null}"
+root=$PWD
+work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
+base_tree=
+
+clean() {
+  # The worktree is registered in the user's repository: it must not outlive the job. The verdict stays.
+  if [ -n "$base_tree" ]; then git worktree remove --force "$base_tree" || true; fi
+}
+trap clean EXIT
+
+# Ends without a verdict, and says so where people look: refuse CODE MESSAGE
+refuse() {
+  printf '### Jitter gate: no verdict\n\n%s\n' "$2" >>"$GITHUB_STEP_SUMMARY"
+  printf '::error title=Jitter gate::%s\n' "$2"
+  exit "$1"
+}
+
+# Builds a tree in its own target directory: one that both shared would hold the same program twice.
+build() {
+  echo "::group::build $1"
+  (cd "$2" && CARGO_TARGET_DIR="$2/target" bash -euo pipefail -c "$GATE_BUILD") || refuse 4 "The $1 does not build."
+  echo "::endgroup::"
+}
+
+if [ -n "$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ]; then
+  [ -n "$GATE_BASELINE_CMD" ] && [ -n "$GATE_CANDIDATE_CMD" ] || refuse 2 "Give both baseline-cmd and candidate-cmd."
+  [ -z "$GATE_COMMAND$GATE_BUILD" ] || refuse 2 "Give baseline-cmd and candidate-cmd, or command and build, not both."
+else
+  [ -n "$GATE_COMMAND" ] && [ -n "$GATE_BUILD" ] || refuse 2 "Give command and build, or baseline-cmd and candidate-cmd."
+  case $GATE_COMMAND in
+    *'{tree}'*) ;;
+    *) refuse 2 "The command has no {tree}: both sides would be the same program." ;;
+  esac
+  [ -n "$GATE_BASE" ] || refuse 2 "There is no commit to compare with; give base."
+  base=$(git merge-base "$GATE_BASE" HEAD) ||
+    refuse 2 "There is no merge base of $GATE_BASE and HEAD; check out with fetch-depth: 0."
+  build candidate "$root"
+  base_tree=$work/base
+  git worktree add --quiet --detach "$base_tree" "$base"
+  build "merge base" "$base_tree"
+  # Quoted for osjitter, which splits as a shell does: a path may have spaces in it.
+  quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
+  GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$base_tree")"}
+  GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
+fi
+
+osjitter=$GATE_OSJITTER
+if [ -z "$osjitter" ]; then
+  echo "::group::build osjitter"
+  here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+  cargo install --quiet --locked --path "$here" --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
+    refuse 4 "osjitter does not build."
+  osjitter=$work/osjitter/bin/osjitter
+  echo "::endgroup::"
+fi
+
+more=()
+while IFS= read -r line; do
+  [ -z "$line" ] || more+=("$line")
+done <<<"$GATE_ARGS"
+
+out=$work/verdict
+code=0
+"$osjitter" gate --baseline-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD" --period "$GATE_PERIOD" \
+  --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" ${more[@]+"${more[@]}"} \
+  >"$work/summary.md" 2>"$work/talk" || code=$?
+cat "$work/talk" >&2
+cat "$work/summary.md"
+
+if [ ! -s "$out/verdict.json" ]; then
+  [ "$code" -ne 0 ] || code=4
+  refuse "$code" "$(tail -n 1 "$work/talk")"
+fi
+cat "$work/summary.md" >>"$GITHUB_STEP_SUMMARY"
+# The verdict of the whole, which stands at the top level of the file: two spaces deep.
+verdict=$(sed -n 's/^  "verdict": "\([a-z-]*\)",\{0,1\}$/\1/p' "$out/verdict.json")
+{
+  echo "verdict=$verdict"
+  echo "file=$out/verdict.json"
+  echo "directory=$out"
+} >>"$GITHUB_OUTPUT"
+said=$(tail -n 1 "$work/summary.md")
+case $code:$verdict in
+  0:inconclusive) printf '::warning title=Jitter gate::not a pass: %s\n' "$said" ;;
+  0:*) printf '::notice title=Jitter gate::%s\n' "$said" ;;
+  *) printf '::error title=Jitter gate::%s\n' "$said" ;;
+esac
+exit "$code"

@@ -1,0 +1,40 @@
+//! What one look of the gate costs: the statistics of all pairs so far, both percentiles.
+//!
+//! `cargo bench --bench look`. A gate takes at most one look at 400 pairs, between two rounds.
+
+use divan::{Bencher, black_box};
+use jitterstat::gate::look::{Rules, look};
+use jitterstat::gate::round::{Pair, RoundValue};
+use jitterstat::stats::signed_rank::SignedRank;
+
+fn main() {
+    divan::main();
+}
+
+/// Values without a generator: the golden ratio's multiples, from -1 to 1.
+fn wobble(i: usize) -> f64 {
+    (i as f64 * 0.618_033_988_749_895).fract() * 2.0 - 1.0
+}
+
+fn pairs(n: usize) -> Vec<Pair> {
+    let side = |noise: f64| RoundValue {
+        ln_median: 14e3_f64.ln() + 0.3 * noise,
+        ln_tail: 48e3_f64.ln() + noise,
+        kept: 250,
+        same_stall: 0,
+    };
+    (0..n).map(|i| Pair { a: side(wobble(i)), b: side(wobble(i + 77)) }).collect()
+}
+
+/// Everything between the values of the rounds and the outcome.
+#[divan::bench(args = [50, 100, 200, 400])]
+fn look_at_pairs(bencher: Bencher<'_, '_>, n: usize) {
+    let (pairs, rules) = (pairs(n), Rules::new(500_000));
+    bencher.bench_local(|| look(black_box(&pairs), &rules, false));
+}
+
+/// Of that, the exact distribution of the signed-rank statistic for one number of pairs.
+#[divan::bench(args = [50, 100, 200, 400])]
+fn distribution(n: usize) -> SignedRank {
+    SignedRank::new(black_box(n))
+}

@@ -1,0 +1,479 @@
+//! What a gate can see on a machine: one subject against itself, many pairs of rounds, and the gate's own rules held
+//! against them. Written as `osjitter.calibration/1`.
+//!
+//! In a pair of a subject with itself nothing tells the sides apart, and the order within each pair was drawn at random:
+//! with the labels of every pair drawn anew, the same rounds make as many gates as one likes, each of which a real gate
+//! could have been. A gate of n pairs takes n neighbouring pairs from a random place of the recording on, from its end
+//! back to its start, so that slow changes of the machine are in it; one that is longer than the recording takes pairs
+//! again, with labels of their own. What such gates show are their widths, and how often they end undecided. Their
+//! false alarms would only show that the labels were drawn fairly: a rate of those is claimed from real gates alone.
+
+#[cfg(test)]
+mod tests;
+
+use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
+use super::round::{Pair, RoundValue, tail_name};
+use super::verdict::PairRecord;
+use crate::environment::{Difference, EnvironmentKey};
+use crate::model::model;
+use crate::report::{Tool, Warning};
+use crate::stats::quantile::rank;
+use crate::stats::random::SplitMix64;
+
+/// Value of [`Calibration::schema`] that this version writes and reads.
+pub const SCHEMA: &str = "osjitter.calibration/1";
+/// Fewer pairs calibrate nothing: the tail is judged on half of them.
+pub const LEAST_PAIRS: usize = 2 * MIN_PAIRS;
+/// Real gates that a rate of false alarms is claimed from.
+pub const LEAST_REAL_GATES: u64 = 100;
+/// Times for which the chance of an undecided gate is told, in seconds.
+pub const TIMES_S: [u64; 3] = [30, 60, 120];
+/// A change is one that a gate can see if it sees it so often.
+const POWER: f64 = 0.95;
+/// Relabelled gates behind each figure: a share of 5 % is known to 1.5 %.
+const RELABELLED: u32 = 200;
+/// Fixed: the same rounds give the same figures.
+const SEED: u64 = 0x6361_6c69_6272_6174;
+/// A normal distribution's standard deviation in median absolute deviations.
+const SD_OF_MAD: f64 = 1.482_602_218_505_602;
+
+model! {
+    /// What a gate can see on one machine, with one subject.
+    pub struct Calibration {
+        /// Always [`SCHEMA`].
+        pub schema: String,
+        /// The program that wrote it.
+        pub tool: Tool,
+        /// Start, RFC 3339, UTC.
+        pub started_utc: String,
+        /// Wall time of the measurement.
+        pub duration_ns: u64,
+        /// It was interrupted: the figures are of the pairs there were.
+        pub partial: bool,
+        /// Why it could not go on, if it could not.
+        pub failure: Option<String>,
+        /// The machine that it holds for.
+        pub environment: EnvironmentKey,
+        /// The subject, on both sides.
+        pub subject: String,
+        /// How it was measured.
+        pub plan: CalibrationPlan,
+        /// Pairs measured.
+        pub pairs: u64,
+        /// Wall time of one pair.
+        pub pair_ns: u64,
+        /// One entry for each percentile that a gate judges; empty with too few pairs.
+        pub metrics: Vec<CalibratedMetric>,
+        /// How often a gate with the tolerances of the plan ends undecided, by the time it is given.
+        pub inconclusive: Vec<InconclusiveChance>,
+        /// Gates that were really measured here, one after the other.
+        pub real_gates: RealGates,
+        /// Share of the ticks that belonged to a stall already counted.
+        pub same_stall_share: f64,
+        /// Share of the time of all CPUs that the hypervisor took during the rounds, where the platform tells.
+        pub steal_share: Option<f64>,
+        /// What a reader should know before trusting it.
+        pub warnings: Vec<Warning>,
+        /// The values behind it, in the order they were measured.
+        pub rounds: Vec<PairRecord>,
+    }
+
+    /// How a calibration was measured, and the rules that it holds for.
+    pub struct CalibrationPlan {
+        /// Nominal period.
+        pub period_ns: u64,
+        /// Recorded ticks of a round.
+        pub round_ticks: u64,
+        /// Leading ticks of a round that are dropped.
+        pub warmup_ticks: u64,
+        /// Seed of the order.
+        pub seed: u64,
+        /// The CPU that both sides were bound to.
+        pub cpu: Option<usize>,
+        /// Share of false alarms of a gate, by design.
+        pub alpha: f64,
+        /// The numbers of pairs at which a gate may look.
+        pub looks: Vec<u64>,
+        /// Tolerated relative rise of the median.
+        pub tolerance_median: f64,
+        /// Tolerated relative rise of the tail percentile.
+        pub tolerance_tail: f64,
+        /// A rise by less than this is tolerated however large it is relatively.
+        pub floor_ns: f64,
+    }
+
+    /// One percentile.
+    pub struct CalibratedMetric {
+        /// `p50`, and `p99`, `p95` or `p90`.
+        pub name: String,
+        /// Median over the rounds of both sides.
+        pub median_ns: i64,
+        /// How far the two rounds of a pair are apart: robust standard deviation of the difference of their natural
+        /// logarithms, so that 0.2 is about 20 %.
+        pub spread: f64,
+        /// The same of the quieter half of the pairs; only for the tail, which is judged there.
+        pub spread_quiet_half: Option<f64>,
+        /// The percentile lies inside the machine's stalls: a gate says so instead of judging it.
+        pub stall_dominated: bool,
+        /// At each look, the smallest change that a gate sees with 95 % probability, and the smallest tolerance at which it
+        /// passes with 95 % probability where nothing has changed: the two are one number.
+        pub smallest_change: Vec<SmallestChange>,
+    }
+
+    /// The smallest change at one look.
+    pub struct SmallestChange {
+        /// Pairs that the look is at.
+        pub pairs: u64,
+        /// The time that they take.
+        pub after_ns: u64,
+        /// B as a multiple of A.
+        pub ratio: f64,
+        /// B minus A.
+        pub difference_ns: i64,
+    }
+
+    /// How often a gate ends undecided although nothing has changed.
+    pub struct InconclusiveChance {
+        /// The time it is given.
+        pub seconds: u64,
+        /// Pairs at the last look within that time; 0 if none is.
+        pub pairs: u64,
+        /// Share of the relabelled gates; null where the time holds no look.
+        pub share: Option<f64>,
+        /// Relabelled gates behind the share.
+        pub gates: u64,
+    }
+
+    /// Gates that were really measured: the pairs in their order, under their own labels, each gate after the last.
+    pub struct RealGates {
+        /// Gates that came to an end.
+        pub gates: u64,
+        /// Of those, passed.
+        pub passed: u64,
+        /// False alarms.
+        pub regressed: u64,
+        /// Undecided.
+        pub inconclusive: u64,
+        /// Share of false alarms; null with fewer than 100 gates, which are too few to claim one.
+        pub false_alarm_rate: Option<f64>,
+        /// 95 % upper bound of that rate; null where that is.
+        pub false_alarm_rate_upper95: Option<f64>,
+    }
+}
+
+/// A tolerance that the machine is too noisy for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BelowFloor {
+    /// The percentile.
+    pub name: String,
+    /// The rise that is tolerated, as a ratio.
+    pub tolerated: f64,
+    /// The smallest that a gate can see at its last look, as a ratio.
+    pub smallest: f64,
+    /// Pairs at that look.
+    pub pairs: u64,
+}
+
+/// How a calibration was measured, as its file tells.
+#[must_use]
+pub fn plan(
+    period_ns: u64,
+    round_ticks: u64,
+    warmup_ticks: u64,
+    rules: &Rules,
+    seed: u64,
+    cpu: Option<usize>,
+) -> CalibrationPlan {
+    CalibrationPlan {
+        period_ns,
+        round_ticks,
+        warmup_ticks,
+        seed,
+        cpu,
+        alpha: rules.alpha,
+        looks: rules.looks.iter().map(|&n| n as u64).collect(),
+        tolerance_median: rules.tolerance_median,
+        tolerance_tail: rules.tolerance_tail,
+        floor_ns: rules.floor_ns,
+    }
+}
+
+/// Share of the ticks of the pairs that belonged to a stall already counted.
+#[must_use]
+pub fn same_stall_share(pairs: &[Pair]) -> f64 {
+    let sum = |of: fn(&RoundValue) -> usize| pairs.iter().map(|p| of(&p.a) + of(&p.b)).sum::<usize>() as f64;
+    tidy(sum(|v| v.same_stall) / sum(|v| v.same_stall + v.kept).max(1.0))
+}
+
+/// What a reader should know of these figures, which are of so many pairs.
+#[must_use]
+pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
+    let warning =
+        |code: &str, message: String, hint: &str| Warning { code: code.to_owned(), message, hint: hint.to_owned() };
+    let mut warnings = Vec::new();
+    if pairs < look::LOOKS[0] {
+        let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
+        warnings.push(warning("few-pairs", message, "Calibrate for longer, with --time."));
+    }
+    let stalled: Vec<&str> = metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
+    if !stalled.is_empty() {
+        let message =
+            format!("{} lies inside the machine's own stalls: a gate will not judge it.", stalled.join(" and "));
+        warnings.push(warning("stall-dominated", message, "Use a quieter machine, or a CPU with less on it."));
+    }
+    warnings
+}
+
+/// Each percentile that a gate of these rules judges; nothing with fewer than [`LEAST_PAIRS`] pairs.
+#[must_use]
+pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) -> Vec<CalibratedMetric> {
+    if pairs.len() < LEAST_PAIRS {
+        return Vec::new();
+    }
+    let medians: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_median, p.b.ln_median]).collect();
+    let tails: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect();
+    let smallest = smallest_changes(pairs, rules);
+    let at_all = look::look(pairs, rules, true);
+    let metric = |name: &str, values: &[[f64; 2]], reason: Option<Reason>, which: usize| {
+        let median_ns = look::median(values.iter().flatten().copied()).exp();
+        let change = |&(n, upper): &(usize, [f64; 2])| {
+            let ratio = tidy(upper[which].exp());
+            SmallestChange {
+                pairs: n as u64,
+                after_ns: pair_ns.saturating_mul(n as u64),
+                ratio,
+                difference_ns: (median_ns * (ratio - 1.0)).round() as i64,
+            }
+        };
+        CalibratedMetric {
+            name: name.to_owned(),
+            median_ns: median_ns.round() as i64,
+            spread: tidy(spread(values)),
+            spread_quiet_half: (which == TAIL).then(|| tidy(spread(&look::quiet_half(values)))),
+            stall_dominated: reason == Some(Reason::StallDominated),
+            smallest_change: smallest.iter().map(change).collect(),
+        }
+    };
+    vec![
+        metric("p50", &medians, at_all.median.reason, MEDIAN),
+        metric(tail_name(tail_quantile), &tails, at_all.tail.reason, TAIL),
+    ]
+}
+
+const MEDIAN: usize = 0;
+const TAIL: usize = 1;
+
+/// Robust standard deviation of the differences.
+fn spread(values: &[[f64; 2]]) -> f64 {
+    let differences = || values.iter().map(|v| v[1] - v[0]);
+    let centre = look::median(differences());
+    SD_OF_MAD * look::median(differences().map(|d| (d - centre).abs()))
+}
+
+/// For each look, the bound of the interval that [`POWER`] of the relabelled gates stay below, for the median and for
+/// the tail.
+///
+/// Without a change the upper bound must lie below the tolerance for a pass; a change moves the interval along with it,
+/// and is seen if the lower bound then lies above zero. As the interval is as likely to lie so far above as below, both
+/// are the same distance.
+fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
+    // With nothing to judge, a look only measures.
+    let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
+    let mut relabelled = Relabelled::new(pairs);
+    let at = |n: usize| {
+        let mut bounds: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+        for _ in 0..RELABELLED {
+            let look = look::look(&relabelled.gate(n), &rules, true);
+            for (bounds, judged) in bounds.iter_mut().zip([look.median, look.tail]) {
+                bounds.extend(judged.shift.iter().flat_map(|s| [s.upper, -s.lower]));
+            }
+        }
+        let bound = |mut bounds: Vec<f64>| {
+            bounds.sort_unstable_by(f64::total_cmp);
+            bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|b| b.is_finite())
+        };
+        let [median, tail] = bounds.map(bound);
+        Some((n, [median?, tail?]))
+    };
+    rules.looks.clone().into_iter().filter_map(at).collect()
+}
+
+/// Gates made of recorded pairs under labels drawn anew.
+struct Relabelled<'a> {
+    pairs: &'a [Pair],
+    random: SplitMix64,
+}
+
+impl<'a> Relabelled<'a> {
+    fn new(pairs: &'a [Pair]) -> Self {
+        Self { pairs, random: SplitMix64::new(SEED) }
+    }
+
+    /// So many neighbouring pairs from a random place on.
+    fn gate(&mut self, n: usize) -> Vec<Pair> {
+        let start = self.random.below(self.pairs.len());
+        (0..n)
+            .map(|i| {
+                let pair = self.pairs[(start + i) % self.pairs.len()];
+                if self.random.below(2) == 0 { pair } else { pair.swapped() }
+            })
+            .collect()
+    }
+}
+
+/// The chance that a gate ends undecided although nothing has changed, for each of the times.
+#[must_use]
+pub fn inconclusive(pairs: &[Pair], rules: &Rules, pair_ns: u64) -> Vec<InconclusiveChance> {
+    let chance = |seconds: u64| {
+        let within = |n: &&usize| u128::from(pair_ns) * **n as u128 <= u128::from(seconds) * 1_000_000_000;
+        let looks: Vec<usize> = rules.looks.iter().take_while(within).copied().collect();
+        let (Some(&last), true) = (looks.last(), pairs.len() >= LEAST_PAIRS) else {
+            return InconclusiveChance { seconds, pairs: looks.last().map_or(0, |&n| n as u64), share: None, gates: 0 };
+        };
+        // A gate that knows how long it may take plans its looks by that.
+        let rules = Rules { looks, ..rules.clone() };
+        let mut relabelled = Relabelled::new(pairs);
+        let open = (0..RELABELLED).filter(|_| decide(&relabelled.gate(last), &rules).0 == Outcome::Inconclusive);
+        let share = tidy(open.count() as f64 / f64::from(RELABELLED));
+        InconclusiveChance { seconds, pairs: last as u64, share: Some(share), gates: RELABELLED.into() }
+    };
+    TIMES_S.into_iter().map(chance).collect()
+}
+
+/// A gate over the pairs in their order: its outcome, and the pairs it took.
+fn decide(pairs: &[Pair], rules: &Rules) -> (Outcome, usize) {
+    for (i, &n) in rules.looks.iter().enumerate() {
+        let Some(so_far) = pairs.get(..n) else { break };
+        let outcome = look::look(so_far, rules, i + 1 == rules.looks.len()).outcome;
+        if outcome != Outcome::Inconclusive {
+            return (outcome, n);
+        }
+    }
+    (Outcome::Inconclusive, rules.looks.last().copied().unwrap_or(0))
+}
+
+/// The gates that the pairs really were, one after the other; what is left at the end is none.
+#[must_use]
+pub fn real_gates(pairs: &[Pair], rules: &Rules) -> RealGates {
+    let (mut passed, mut regressed, mut inconclusive) = (0, 0, 0);
+    let mut rest = pairs;
+    while !rest.is_empty() {
+        let (outcome, taken) = decide(rest, rules);
+        if taken == 0 || taken > rest.len() {
+            break;
+        }
+        match outcome {
+            Outcome::Pass | Outcome::Improved => passed += 1,
+            Outcome::Regressed | Outcome::LimitBroken => regressed += 1,
+            Outcome::Inconclusive => inconclusive += 1,
+        }
+        rest = &rest[taken..];
+    }
+    let gates = passed + regressed + inconclusive;
+    let claimed = gates >= LEAST_REAL_GATES;
+    RealGates {
+        gates,
+        passed,
+        regressed,
+        inconclusive,
+        false_alarm_rate: claimed.then(|| tidy(regressed as f64 / gates as f64)),
+        false_alarm_rate_upper95: claimed.then(|| tidy(upper95(regressed, gates))),
+    }
+}
+
+/// The exact 95 % upper bound of a probability of which `k` of `n` trials came true (Clopper and Pearson, "The Use of
+/// Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika, 1934).
+fn upper95(k: u64, n: u64) -> f64 {
+    let at_most = |p: f64| {
+        let mut term = (n as f64 * (-p).ln_1p()).exp();
+        let mut sum = term;
+        for i in 0..k {
+            term *= (n - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
+            sum += term;
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if at_most(middle) > 0.05 { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// Six digits: more are noise, and these a reader of JSON keeps exactly.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+impl Calibration {
+    /// Reads a calibration.
+    ///
+    /// # Errors
+    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let read: Self = serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}"))?;
+        if read.schema == SCHEMA {
+            Ok(read)
+        } else {
+            Err(format!("schema {:?} is not known; this version reads {SCHEMA:?}", read.schema))
+        }
+    }
+
+    /// Writes a calibration; ends with a newline.
+    ///
+    /// # Panics
+    /// Never: the model holds nothing that JSON cannot.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
+    }
+
+    /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration as side A.
+    #[must_use]
+    pub fn differences(&self, environment: &EnvironmentKey, period_ns: u64, round_ticks: u64) -> Vec<Difference> {
+        let mut differences = self.environment.differences(environment);
+        let numbers = [
+            ("period", self.plan.period_ns, period_ns, " ns"),
+            ("ticks of a round", self.plan.round_ticks, round_ticks, ""),
+        ];
+        for (field, a, b, unit) in numbers.into_iter().filter(|(_, a, b, _)| a != b) {
+            differences.push(Difference { field: field.to_owned(), a: format!("{a}{unit}"), b: format!("{b}{unit}") });
+        }
+        differences
+    }
+
+    /// The percentiles on which a gate of these rules tolerates less than it can see at its last look: it will often end
+    /// undecided.
+    #[must_use]
+    pub fn below_floor(&self, rules: &Rules) -> Vec<BelowFloor> {
+        let last = rules.looks.last().copied().unwrap_or(0) as u64;
+        let below = |(metric, relative): (&CalibratedMetric, f64)| {
+            let smallest = metric.smallest_at(last)?;
+            let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
+            let name = metric.name.clone();
+            (tolerated < smallest).then_some(BelowFloor { name, tolerated, smallest, pairs: last })
+        };
+        self.metrics.iter().zip([rules.tolerance_median, rules.tolerance_tail]).filter_map(below).collect()
+    }
+}
+
+impl CalibratedMetric {
+    /// The smallest change at a look that may lie between those calibrated: the interval narrows with the root of the
+    /// pairs.
+    fn smallest_at(&self, pairs: u64) -> Option<f64> {
+        let before = self.smallest_change.iter().rev().find(|c| c.pairs <= pairs);
+        let from = before.or(self.smallest_change.first())?;
+        Some((from.ratio.ln() * (from.pairs as f64 / pairs.max(1) as f64).sqrt()).exp())
+    }
+}
+
+/// JSON Schema of the calibration.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Calibration).to_value();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["title"] = SCHEMA.into();
+    schema
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Runs the script of the gate's action as a runner would, on a repository made for it: what it writes to the step summary
+# and the outputs, how it exits, and what it leaves behind. Needs git. Argument: the osjitter to use [default: built].
+set -euo pipefail
+cd "$(dirname "$0")/.."
+script=$PWD/.github/actions/gate/gate.sh
+osjitter=${1:-}
+if [ -z "$osjitter" ]; then
+  cargo build --quiet --locked
+  osjitter=$PWD/target/debug/osjitter
+fi
+osjitter=$(realpath "$osjitter")
+# A place with a space, a quote and an ampersand in its name: paths are quoted, or this fails.
+work=$(mktemp -d)/"it's here & there"
+mkdir -p "$work/runner" "$work/repository"
+trap 'rm -rf "$(dirname "$work")"' EXIT
+
+die() {
+  printf 'gate-action-test: %s\n' "$*" >&2
+  cat "$work/log" "$work/summary" >&2 || true
+  exit 1
+}
+
+# A program that keeps the contract without waiting for any tick; its build writes how late it is.
+cd "$work/repository"
+git init --quiet --initial-branch main
+git config user.name test
+git config user.email test@localhost
+cat >program.in <<'PROGRAM'
+#!/bin/sh
+{ echo "osjitter.series/1 period_ns=1000000"; yes LATE | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"
+PROGRAM
+cat >build.sh <<'BUILD'
+set -e
+mkdir -p "$CARGO_TARGET_DIR"
+sed "s/LATE/$(cat late)/" program.in >"$CARGO_TARGET_DIR/program"
+chmod +x "$CARGO_TARGET_DIR/program"
+BUILD
+commit() { # message, lateness
+  echo "$2" >late
+  git add -A
+  git commit --quiet -m "$1"
+}
+echo /target >.gitignore
+commit "the base" 20000
+git branch base
+commit "a slower one" 90000
+git branch slower
+git checkout --quiet -b same base
+git commit --quiet --allow-empty -m "as late as before"
+git checkout --quiet -b stalled base
+commit "inside the stalls" 700000
+git checkout --quiet -b broken base
+commit "does not build" "20000/"
+
+# gate NAME=VALUE ...: runs the script; leaves $code, and the files summary, output, log.
+gate() {
+  : >"$work/summary"
+  : >"$work/output"
+  code=0
+  env GATE_OSJITTER="$osjitter" GATE_PERIOD=1ms GATE_ARGS=$'--max-rounds=24\n\n--round-ticks=40\n--warmup=3' \
+    GITHUB_STEP_SUMMARY="$work/summary" GITHUB_OUTPUT="$work/output" RUNNER_TEMP="$work/runner" \
+    CARGO_TARGET_DIR="$work/shared-target" "$@" bash "$script" >"$work/log" 2>&1 || code=$?
+}
+tree=(GATE_BUILD='bash build.sh' GATE_COMMAND='{tree}/target/program' GATE_BASE=base)
+expect() { # code, verdict, words of the summary
+  [ "$code" = "$1" ] || die "exit code $code instead of $1"
+  [ "$(sed -n 's/^verdict=//p' "$work/output")" = "$2" ] || die "verdict is not '$2': $(cat "$work/output")"
+  grep -q -- "$3" "$work/summary" || die "the summary does not say '$3'"
+  [ -z "$2" ] || [ -s "$(sed -n 's/^file=//p' "$work/output")" ] || die "no verdict file"
+  [ "$(git worktree list | wc -l)" = 1 ] || die "the base's worktree was left behind"
+}
+
+git checkout --quiet slower
+gate "${tree[@]}"
+expect 1 regressed 'Jitter gate: regressed'
+grep -q '::error title=Jitter gate::verdict: regressed' "$work/log" || die "no annotation"
+grep -q "| p50 | 20.0 us | 90.0 us |" "$work/summary" || die "the two trees were not built each by itself"
+
+git checkout --quiet same
+gate "${tree[@]}"
+expect 0 pass 'Jitter gate: pass'
+
+git checkout --quiet stalled
+gate "${tree[@]}" GATE_BASE=stalled
+expect 0 inconclusive 'Jitter gate: inconclusive'
+grep -q '::warning title=Jitter gate::not a pass' "$work/log" || die "an inconclusive gate must not look like a pass"
+gate "${tree[@]}" GATE_BASE=stalled GATE_ON_INCONCLUSIVE=fail
+expect 3 inconclusive 'Jitter gate: inconclusive'
+
+# Two programs that are there.
+git checkout --quiet same
+CARGO_TARGET_DIR=$work/one bash build.sh
+gate GATE_BASELINE_CMD="\"$work/one/program\"" GATE_CANDIDATE_CMD="\"$work/one/program\" again"
+expect 0 pass 'again'
+
+# What cannot be gated is named, and is no pass.
+gate "${tree[@]}" GATE_BASE=0123456789012345678901234567890123456789
+expect 2 '' 'fetch-depth: 0'
+gate "${tree[@]}" GATE_COMMAND=target/program
+expect 2 '' '{tree}'
+gate "${tree[@]}" GATE_BUILD=
+expect 2 '' 'command and build'
+gate "${tree[@]}" GATE_BASELINE_CMD=true
+expect 2 '' 'both baseline-cmd and candidate-cmd'
+gate "${tree[@]}" GATE_BASELINE_CMD=true GATE_CANDIDATE_CMD=true
+expect 2 '' 'not both'
+gate "${tree[@]}" GATE_ARGS=--no-such-flag
+expect 2 '' 'no verdict'
+gate "${tree[@]}" GATE_COMMAND='{tree}/no/such/program'
+expect 4 inconclusive 'cannot be started'
+git checkout --quiet broken
+gate "${tree[@]}"
+expect 4 '' 'candidate does not build'
+git checkout --quiet -b on-broken broken
+commit "builds again" 20000
+gate "${tree[@]}" GATE_BASE=broken
+expect 4 '' 'merge base does not build'
+echo "gate-action-test: every way the action can end, ends so"

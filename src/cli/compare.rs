@@ -1,0 +1,50 @@
+//! Arguments of `osjitter compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    Table,
+    /// The comparison itself, osjitter.comparison/1
+    Json,
+    /// For a pull request or a step summary
+    Markdown,
+    /// A picture of the whole range of quantiles, B against A
+    Svg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A side is a report.json, the directory of a run, or either with #ID of a subject. Without ids, every subject that both
+have is compared with its namesake.
+
+Two subjects of one run are paired by round, which is the sharper comparison; two runs are compared by their rounds, and
+beside the control nanosleep where both measured it. Runs of different machines, kernels or settings, and different
+periods, are refused.
+
+Examples:
+  osjitter compare results/mine#tokio-interval@500us/current-thread results/mine#os-interval@500us/current-thread
+  osjitter compare before/report.json after/report.json --format markdown
+  osjitter compare before after --format svg --out shift.svg
+
+Exit codes: 0 compared, whatever the outcome; 2 bad usage, or sides that cannot be compared.")]
+pub struct CompareArgs {
+    /// Side A, compared against
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// Side B, by how much it is later
+    #[arg(value_name = "B")]
+    pub b: String,
+    /// Compare what cannot be compared, and say so in the result
+    #[arg(long)]
+    pub force: bool,
+    /// What to make
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: CompareFormat,
+    /// Write here instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}

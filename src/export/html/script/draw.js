@@ -1,0 +1,167 @@
+// Elements, scales and axes: what every picture is made of.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const el = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [k, v] of Object.entries(attributes)) k in node ? (node[k] = v) : node.setAttribute(k, v);
+  node.append(...children);
+  return node;
+};
+
+const draw = (parent, tag, attributes, text) => {
+  const node = document.createElementNS(SVG, tag);
+  for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+};
+
+const time = (ns) => {
+  const size = Math.abs(ns);
+  const [d, u] = size < 1e3 ? [1, "ns"] : size < 1e6 ? [1e3, "us"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+  return `${+(ns / d).toPrecision(size / d >= 100 ? 4 : 3)} ${u}`;
+};
+
+const log = (v) => Math.log10(Math.max(v, 1));
+
+// Black is for light paper: elsewhere it is the colour of the text, whatever the theme makes of that.
+const paint = (s) => (s.colour === "#000000" ? "var(--ink)" : s.colour);
+const dashes = ["", "12 8", "4 6"];
+const line = (s, width = 2, dash = dashes[s.dash]) => ({
+  fill: "none",
+  style: `stroke:${paint(s)}`,
+  "stroke-width": width,
+  "stroke-dasharray": dash,
+});
+const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+// The marks of a subject: its colour and one of three shapes; hollow for the controls.
+const mark = (parent, s, x, y) => {
+  const look = { style: `stroke:${paint(s)};fill:${s.control ? "var(--paper)" : paint(s)}`, "stroke-width": 2 };
+  if (s.shape === 0) return draw(parent, "circle", { ...look, cx: x, cy: y, r: 5 });
+  if (s.shape === 1) return draw(parent, "path", { ...look, d: `M${x - 5.5} ${y + 4.5}h11l-5.5-10z` });
+  return draw(parent, "path", { ...look, d: `M${x - 5} ${y}l5-5.5 5 5.5-5 5.5z` });
+};
+
+// How a subject looks in the pictures, beside its name.
+const sign = (s) => {
+  const svg = draw(el("span"), "svg", { class: "sign", viewBox: "0 0 34 14", width: 34, height: 14, "aria-hidden": "true" });
+  draw(svg, "line", { ...line(s), x1: 0, x2: 34, y1: 7, y2: 7 });
+  mark(svg, s, 17, 7);
+  return svg;
+};
+
+const extent = (values) => values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+
+// Whole decades around the values, as logarithms.
+const decades = (values) => {
+  const [low, high] = extent(values.filter((v) => v !== null && v !== undefined).map(log));
+  return Number.isFinite(low) ? [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)] : [0, 1];
+};
+
+// Marks of a logarithmic axis: decades, and 2 and 5 of each where there are few of those.
+const powers = ([a, b], text = (v) => time(10 ** v)) => {
+  const marks = [];
+  const within = b - a < 3 ? [1, 2, 5] : [1];
+  for (let d = Math.floor(a); d <= b; d++) {
+    for (const m of within) {
+      const v = d + Math.log10(m);
+      if (v >= a - 1e-9 && v <= b + 1e-9) marks.push([v, text(v)]);
+    }
+  }
+  return marks;
+};
+
+// Marks of a linear axis.
+const steps = ([a, b], most, text) => {
+  const raw = (b - a) / Math.max(1, most);
+  const unit = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= raw);
+  const marks = [];
+  for (let i = Math.ceil(a / step); i * step <= b; i++) marks.push([i * step, text(i * step, step)]);
+  return marks;
+};
+
+const LEFT = 62;
+const RIGHT = 16;
+
+// An empty picture with axes; `label` is what it is called, and what its axes are.
+const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2] ? 22 : 8 }) => {
+  const width = Math.max(200, place.clientWidth || 300);
+  place.replaceChildren();
+  const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label[0] });
+  const px = (v) => LEFT + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - LEFT - RIGHT);
+  const py = (v) => height - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom);
+  let last = -Infinity;
+  for (const [v, text] of xs) {
+    draw(svg, "line", { class: "grid", x1: px(v), x2: px(v), y1: top, y2: height - bottom });
+    const half = text.length * 3.4;
+    if (px(v) - half < last || !bottom) continue;
+    const anchor = px(v) + half > width ? "end" : "middle";
+    last = px(v) + half + 8;
+    draw(svg, "text", { x: anchor === "end" ? width : px(v), y: height - bottom + 15, "text-anchor": anchor }, text);
+  }
+  let above = Infinity;
+  for (const [v, text] of ys) {
+    draw(svg, "line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: py(v), y2: py(v) });
+    if (above - py(v) < 13) continue;
+    above = py(v);
+    draw(svg, "text", { x: LEFT - 6, y: py(v) + 4, "text-anchor": "end" }, text);
+  }
+  if (label[1]) draw(svg, "text", { x: (LEFT + width - RIGHT) / 2, y: height - 4, "text-anchor": "middle" }, label[1]);
+  if (label[2]) draw(svg, "text", { x: 0, y: 12 }, label[2]);
+  // Where the pointer is, in the picture's own coordinates.
+  const at = (e) => {
+    const box = svg.getBoundingClientRect();
+    return [((e.clientX - box.left) / box.width) * width, ((e.clientY - box.top) / box.height) * height];
+  };
+  return { svg, px, py, at, width, height, top, bottom };
+};
+
+// Puts each name beside its mark where it covers neither a mark nor another name; a thin line leads to one that had to
+// go further. `names`: {node, x, y, bar}, the node being its text, the bar how far its interval goes sideways.
+const spread = (svg, names, [left, top, right, bottom]) => {
+  const taken = names.map(({ x, y, bar }) => [x - bar, y - 7, x + bar, y + 7]);
+  const hits = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  for (const { node, x, y, bar } of [...names].sort((a, b) => a.y - b.y)) {
+    const w = node.getComputedTextLength();
+    const candidates = [];
+    for (let step = 0; step < 12; step++) {
+      for (const up of step ? [-1, 1] : [1]) {
+        const dy = up * step * 8;
+        const reach = bar + 4 + step * 2;
+        candidates.push([x + reach, y + dy, "start"], [x - reach, y + dy, "end"]);
+      }
+    }
+    const box = ([cx, cy, anchor]) => (anchor === "start" ? [cx, cy - 7, cx + w, cy + 7] : [cx - w, cy - 7, cx, cy + 7]);
+    const fits = (b) => b[0] >= left && b[2] <= right && b[1] >= top && b[3] <= bottom;
+    const best = candidates.find((c) => fits(box(c)) && !taken.some((t) => hits(t, box(c)))) ?? candidates[0];
+    taken.push(box(best));
+    const [cx, cy, anchor] = best;
+    node.setAttribute("x", cx);
+    node.setAttribute("y", cy + 4);
+    node.setAttribute("text-anchor", anchor);
+    if (Math.abs(cy - y) > 8) {
+      const to = anchor === "start" ? cx - 2 : cx + 2;
+      svg.insertBefore(draw(svg, "line", { class: "lead", x1: x, y1: y, x2: to, y2: cy }), svg.firstChild);
+    }
+  }
+};
+
+// One box that follows the pointer; a finger has lifted when its box is still wanted.
+const tip = el("div", { id: "tip", hidden: true });
+document.body.append(tip);
+const say = (event, text) => {
+  if (!text && event.type === "pointerleave" && event.pointerType === "touch") return;
+  tip.hidden = !text;
+  if (!text) return;
+  tip.textContent = text;
+  const room = document.documentElement.clientWidth;
+  tip.style.left = `${Math.max(0, Math.min(event.pageX + 12, room - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${event.pageY + 14}px`;
+};
+const hover = (node, text) => {
+  for (const type of ["pointermove", "pointerdown"]) node.addEventListener(type, (e) => say(e, text(e)));
+  node.addEventListener("pointerleave", (e) => say(e));
+};

@@ -1,0 +1,63 @@
+// The samples as the report packs them, one array a subject: how late each tick was, and when it was due.
+
+const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+// Tick indices are steps from one tick to the next, seven bits a byte, the lowest first.
+const indices = (text, n) => {
+  const bytes = bytesOf(text);
+  const ticks = new Float64Array(n);
+  let [at, tick] = [0, 0];
+  for (let i = 0; i < n; i++) {
+    let scale = 1;
+    do {
+      tick += (bytes[at] & 127) * scale;
+      scale *= 128;
+    } while (bytes[at++] & 128);
+    ticks[i] = tick;
+  }
+  return ticks;
+};
+
+const unpack = (s) => {
+  const bytes = bytesOf(s.codes);
+  const n = bytes.length / 2;
+  s.late = new Float64Array(n);
+  s.at = new Float64Array(n);
+  s.place = new Float64Array(n);
+  for (let i = 0; i < n; i++) {
+    const c = bytes[2 * i] | (bytes[2 * i + 1] << 8);
+    const shift = (c >> 10) - 1;
+    s.late[i] = c < 2048 ? c : (c - shift * 1024 + 0.5) * 2 ** shift;
+  }
+  s.tail = [];
+  let last = 0;
+  for (let i = 0; i < s.exact.length; i += 2) {
+    last += s.exact[i];
+    s.late[last] = s.exact[i + 1];
+    s.tail.push(last);
+  }
+  let i = 0;
+  // Instances of one round overlap in time: a round begins with the first of them and ends with the last.
+  const spans = new Map();
+  for (const r of s.rounds) {
+    r.from = i;
+    if (r.tick) r.tick = indices(r.tick, r.n);
+    const span = spans.get(r.index) ?? [Infinity, -Infinity];
+    spans.set(r.index, span);
+    for (let k = 0; k < r.n; k++, i++) s.at[i] = r.start + (r.tick ? r.tick[k] : r.first + k) * s.period;
+    if (r.n) span[0] = Math.min(span[0], s.at[r.from]);
+    if (r.n) span[1] = Math.max(span[1], s.at[i - 1] + s.period);
+  }
+  // The same with the pauses between its rounds left out: round 3 is from 3 to 4, whatever ran before it.
+  for (const r of s.rounds) {
+    const [from, to] = spans.get(r.index);
+    for (let k = r.from; k < r.from + r.n; k++) s.place[k] = r.index + (s.at[k] - from) / (to - from);
+  }
+  s.codes = s.exact = null;
+};
+
+const roundOf = (s, i) => s.rounds.find((r) => i >= r.from && i < r.from + r.n);
+const tickOf = (s, i) => {
+  const r = roundOf(s, i);
+  return { round: r.index, tick: r.tick ? r.tick[i - r.from] : r.first + i - r.from };
+};

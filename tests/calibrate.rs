@@ -1,0 +1,97 @@
+//! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way it can end.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use jitterstat::gate::calibration::Calibration;
+
+/// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
+const SHORT: [&str; 6] = ["--period", "1ms", "--round-ticks", "20", "--warmup", "3"];
+
+fn calibrate(args: &[&str], directory: &std::path::Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .arg("calibrate")
+        .args(args)
+        .current_dir(directory)
+        .output()
+        .expect("the binary runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
+    let home = tempfile::tempdir().unwrap();
+    let args = [&SHORT[..], &["--time", "4s", "--subject", "nanosleep", "--seed", "7", "--format", "json"]].concat();
+    let output = calibrate(&args, home.path());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json = String::from_utf8(output.stdout).unwrap();
+    let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).expect("the documented place");
+    assert_eq!(json, file);
+    let schema = jitterstat::gate::calibration::json_schema();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
+
+    let found = Calibration::from_json(&json).unwrap();
+    assert!(!found.partial && found.failure.is_none() && found.pairs >= 24, "{} pairs", found.pairs);
+    assert_eq!((found.subject.as_str(), found.plan.seed, found.plan.round_ticks), ("nanosleep@1ms", 7, 20));
+    assert_eq!((found.rounds.len() as u64, found.environment.arch.as_str()), (found.pairs, std::env::consts::ARCH));
+    assert!(found.duration_ns >= 4_000_000_000, "it measures for as long as it was asked");
+    let names: Vec<&str> = found.metrics.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["p50", "p90"], "20 ticks carry no p99");
+    for metric in &found.metrics {
+        assert!(metric.median_ns > 0 && metric.spread > 0.0, "{metric:?}");
+        let looks: Vec<u64> = metric.smallest_change.iter().map(|c| c.pairs).collect();
+        assert_eq!(looks, found.plan.looks);
+        assert!(metric.smallest_change.iter().all(|c| c.ratio > 1.0 && c.difference_ns > 0), "{metric:?}");
+    }
+    assert_eq!(found.inconclusive.iter().map(|c| c.seconds).collect::<Vec<_>>(), [30, 60, 120]);
+    assert!(found.inconclusive[2].share.is_some_and(|s| (0.0..=1.0).contains(&s)));
+    assert!(found.real_gates.gates < 100 && found.real_gates.false_alarm_rate.is_none(), "{:?}", found.real_gates);
+}
+
+#[test]
+fn bad_usage_is_named_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    for (args, says) in [
+        (&["--time", "5"][..], "no unit"),
+        (&["--time", "1s"], "--time"),
+        (&["--period", "0us"], "no period"),
+        (&["--subject", "no-such"], "no subject"),
+        (&["--subject", "tokio-*"], "several subjects"),
+        (&["--cpu", "99999"], "CPU 99999"),
+        (&["--out", "no/such/place.json"], "nothing was run"),
+        (&["--out", "."], "nothing was run"),
+        (&["--format", "svg"], "svg"),
+    ] {
+        let output = calibrate(args, home.path());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_what_was_measured() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("partial.json");
+    let mut running = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["calibrate", "--subject", "nanosleep", "--time", "10m", "--out"])
+        .arg(&file)
+        .args(SHORT)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
+    std::thread::sleep(Duration::from_secs(3));
+    let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(running.wait().unwrap().code(), Some(4));
+    let found = Calibration::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert!(found.partial && found.failure.is_none() && found.pairs > 0, "{} pairs", found.pairs);
+    assert_eq!(found.rounds.len() as u64, found.pairs);
+}

@@ -1,0 +1,210 @@
+//! `osjitter compare` from outside: what is paired, what is refused, and that every format says the same.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use jitterstat::compare::{Comparison, Method};
+use serde_json::Value;
+
+const OS_INTERVAL: &str = "os-interval@500us/current-thread";
+const NANOSLEEP: &str = "nanosleep@500us";
+
+fn osjitter(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Twenty short rounds of two subjects: enough for an interval although some may be lost to a busy machine.
+fn a_run(directory: &Path) {
+    let out = directory.to_str().unwrap();
+    let subjects =
+        ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "500", "--round-ticks", "25"];
+    let run = osjitter(&[&subjects[..], &["--out", out]].concat());
+    assert!(run.status.success(), "{}", stderr(&run));
+}
+
+/// A directory with a run in `one`, and in `two` what looks like another run of the same machine.
+struct Home {
+    directory: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        let home = Self { directory: tempfile::tempdir().unwrap() };
+        a_run(&home.path("one"));
+        home.changed("two", |report| report["started_utc"] = "2000-01-01T00:00:00Z".into());
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The run again under another name, with a change.
+    fn changed(&self, name: &str, change: impl Fn(&mut Value)) {
+        let mut report = serde_json::from_str(&std::fs::read_to_string(self.path("one/report.json")).unwrap()).unwrap();
+        change(&mut report);
+        std::fs::create_dir_all(self.path(name)).unwrap();
+        std::fs::write(self.path(name).join("report.json"), report.to_string()).unwrap();
+    }
+
+    /// Runs in the directory, so that sides are named as a person would.
+    fn compare(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .current_dir(self.directory.path())
+            .arg("compare")
+            .args(args)
+            .output()
+            .expect("the binary runs")
+    }
+
+    fn made(&self, args: &[&str]) -> String {
+        let output = self.compare(args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn comparison(&self, a: &str, b: &str) -> Comparison {
+        Comparison::from_json(&self.made(&[a, b, "--format", "json"])).unwrap()
+    }
+}
+
+#[test]
+fn every_format_says_the_same() {
+    let home = Home::new();
+    let sides = [&format!("one#{NANOSLEEP}")[..], "one/report.json#os-interval"];
+    let json = home.made(&[&sides[..], &["--format", "json"]].concat());
+    let schema = jitterstat::compare::json_schema();
+    let value: Value = serde_json::from_str(&json).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
+    let comparison = Comparison::from_json(&json).unwrap();
+    let compared = &comparison.subjects[0];
+    assert_eq!((compared.a.id.as_str(), compared.b.id.as_str()), (NANOSLEEP, OS_INTERVAL));
+    assert_eq!((compared.method, compared.a.rounds, compared.b.rounds), (Method::PairedByRound, 20, 20));
+    let p50 = &compared.percentiles[0];
+    let [low, high] = p50.all.ratio_ci95.expect("enough rounds");
+    assert!(p50.name == "p50" && low <= p50.all.ratio && p50.all.ratio <= high, "{p50:?}");
+
+    let table = home.made(&sides);
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.contains("paired by round") && table.contains(OS_INTERVAL), "{table}");
+    let row = table.lines().find(|line| line.starts_with("p50")).unwrap();
+    assert!(row.ends_with(&format!("  {}", p50.all.rounds_a)), "{row}");
+
+    let markdown = home.made(&[&sides[..], &["--format", "markdown"]].concat());
+    assert!(markdown.contains("| p50 |"), "{markdown}");
+
+    let svg = home.made(&[&sides[..], &["--format", "svg"]].concat());
+    assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "the band is drawn");
+
+    let file = home.path("out.json");
+    let quiet = home.made(&[&sides[..], &["--format", "json", "--out", file.to_str().unwrap()]].concat());
+    assert!(quiet.is_empty());
+    assert_eq!(std::fs::read_to_string(file).unwrap(), json, "the same data give the same comparison");
+}
+
+#[test]
+fn two_runs_are_compared_by_namesakes_and_beside_the_control() {
+    let home = Home::new();
+    let comparison = home.comparison("one", "two/report.json");
+    let ids: Vec<&str> = comparison.subjects.iter().map(|s| s.a.id.as_str()).collect();
+    assert_eq!(ids, [OS_INTERVAL, NANOSLEEP]);
+    assert!(comparison.subjects.iter().all(|s| s.method == Method::TwoRuns && s.a.id == s.b.id));
+    let [subject, control] = &comparison.subjects[..] else { panic!() };
+    assert!(subject.percentiles[0].beside_control.is_some() && control.percentiles[0].beside_control.is_none());
+    // The same rounds on both sides: no shift at all.
+    assert_eq!((subject.percentiles[0].all.ratio, subject.percentiles[0].all.difference_ns), (1.0, 0));
+    assert!(home.made(&["one", "two"]).contains("no difference shown"));
+    assert_eq!(comparison.warnings[0].code, "two-runs");
+
+    let named = home.comparison("one#os-interval", "two");
+    assert_eq!(named.subjects[0].b.id, OS_INTERVAL, "its namesake");
+    home.changed("three", |report| {
+        report["started_utc"] = "2001-01-01T00:00:00Z".into();
+        report["subjects"].as_array_mut().unwrap().truncate(1);
+        report["subjects"][0]["id"] = "mine".into();
+    });
+    let named = home.comparison("one#nanosleep", "three");
+    assert_eq!(named.subjects[0].b.id, "mine", "the only one there is");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_or_forced_aloud() {
+    let home = Home::new();
+    home.changed("elsewhere", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        report["host"]["cpu_model"] = "Abacus".into();
+        report["host"]["kernel"] = "0.1".into();
+        report["host"]["clock_source"] = "sundial".into();
+        report["host"]["cpus_online"] = 3.into();
+    });
+    home.changed("slower", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        for list in ["subjects", "scenarios"] {
+            let subjects = if list == "subjects" { &mut report["subjects"] } else { &mut report["plan"]["scenarios"] };
+            subjects.as_array_mut().unwrap().iter_mut().for_each(|s| s["period_ns"] = 700_000.into());
+        }
+    });
+    let refused = home.compare(&["one", "elsewhere"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let says = stderr(&refused);
+    for part in
+        ["CPU model:", "against Abacus", "kernel:", "against 0.1", "clock source:", "CPUs:", "against 3", "--force"]
+    {
+        assert!(says.contains(part), "{part}: {says}");
+    }
+    let refused = home.compare(&["one", "slower"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("500000 ns against 700000 ns"), "{}", stderr(&refused));
+
+    for format in ["table", "markdown", "svg"] {
+        let output = home.compare(&["one", "elsewhere", "--force", "--format", format]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("FORCED"), "{format}");
+        assert!(stderr(&output).contains("FORCED"));
+    }
+    let json = home.made(&["one", "elsewhere", "--force", "--format", "json"]);
+    let fields: Vec<String> = Comparison::from_json(&json).unwrap().forced.into_iter().map(|d| d.field).collect();
+    assert_eq!(fields, ["CPU model", "CPUs", "kernel", "clock source"]);
+}
+
+#[test]
+fn bad_input_is_named() {
+    let home = Home::new();
+    let text = std::fs::read_to_string(home.path("one/report.json")).unwrap();
+    std::fs::write(home.path("half.json"), &text[..text.len() / 2]).unwrap();
+    std::fs::write(home.path("other.json"), r#"{"schema": "osjitter.report/99"}"#).unwrap();
+    home.changed("strangers", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        report["subjects"][0]["id"] = "x@500us".into();
+        report["subjects"][1]["id"] = "y@500us".into();
+    });
+    home.changed("failed", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        report["subjects"][0]["status"] = serde_json::json!({"state": "failed", "reason": "it rained"});
+        report["subjects"][0]["summary"] = Value::Null;
+    });
+    for (args, says) in [
+        (&["one"][..], "<B>"),
+        (&["one", "nowhere"], "cannot read nowhere"),
+        (&["one", "nowhere#x"], "cannot read nowhere"),
+        (&["one", "half.json"], "not a report"),
+        (&["one", "other.json"], "osjitter.report/99"),
+        (&["one", "one"], NANOSLEEP),
+        (&["one#nanosleep", "one"], "of one run"),
+        (&["one#nanosleep", "one#nanosleep"], "of one run"),
+        (&["one#no-such", "two"], OS_INTERVAL),
+        (&["one", "strangers"], "x@500us, y@500us"),
+        (&["one#nanosleep", "strangers"], "x@500us, y@500us"),
+        (&["one#nanosleep", "failed#os-interval"], "it rained"),
+        (&["one", "two", "--format", "gif"], "gif"),
+        (&["one", "two", "--out", "no/such/place"], "cannot write no/such/place"),
+    ] {
+        let output = home.compare(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,292 @@
+//! Bad input from outside: refused with the place and the reason, exit code 2, in bounded memory; and an existing output is
+//! never half overwritten.
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Address space of a child, in KiB: several times what it needs for itself, and a fraction of what it is led on to take.
+const ADDRESS_SPACE_KIB: u64 = 700 << 10;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// `osjitter report FILE …` under limits of the shell.
+fn limited(limits: &str, file: &Path, more: &[&OsStr]) -> Output {
+    Command::new("sh")
+        .arg("-c")
+        .arg(format!("{limits}; exec \"$0\" report \"$@\""))
+        .arg(env!("CARGO_BIN_EXE_osjitter"))
+        .arg(file)
+        .args(more)
+        .output()
+        .expect("a shell")
+}
+
+fn report(file: &Path, more: &[&OsStr]) -> Output {
+    // Not every system has this limit.
+    limited(&format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null"), file, more)
+}
+
+fn refused(file: &Path, says: &[&str]) {
+    let output = report(file, &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{says:?}: {stderr}");
+    for word in says {
+        assert!(stderr.contains(word), "{word:?} in: {stderr}");
+    }
+    assert_eq!(stderr.lines().count(), 1, "one sentence: {stderr}");
+    assert!(output.stdout.is_empty());
+}
+
+fn written(home: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let file = home.join(name);
+    std::fs::write(&file, bytes).unwrap();
+    file
+}
+
+/// A report around one round's samples.
+fn around(rounds: &str) -> String {
+    let d = "{\"min\":0,\"mean\":0,\"p50\":0,\"p90\":0,\"p99\":0,\"p99_9\":null,\"p99_99\":null,\"max\":0,\"ci95\":{}}";
+    let summary = format!(
+        "{{\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0,\"missed\":0,\"early\":0,\"no_park\":null,\
+         \"drift_ppb\":null,\"elapsed_ns\":0,\"ideal_ns\":0,\"cpu_ns_per_tick\":null,\"wakeups_per_tick\":null,\
+         \"lateness_ns\":{d},\"jitter_consecutive_ns\":null,\"jitter_spread_ns\":null,\"until_unpark_ns\":null,\
+         \"after_unpark_ns\":null}}"
+    );
+    let host = "\"os\":\"linux\",\"arch\":\"x86_64\",\"kernel\":null,\"preempt\":null,\"cpu_model\":null,\
+                \"cpus_online\":null,\"affinity\":null,\"clock_source\":null,\"timer_slack_ns\":null,\"governor\":null,\
+                \"idle_driver\":null,\"virtualisation\":null,\"quota_cpus\":null,\"sched\":null,\"versions\":{}";
+    format!(
+        "{{\"schema\":\"osjitter.report/1\",\"tool\":{{\"name\":\"osjitter\",\"version\":\"0\",\"commit\":null}},\
+         \"started_utc\":\"2026-11-21T08:00:00Z\",\"duration_ns\":1,\"partial\":false,\"plan\":{{\"seed\":1,\
+         \"samples\":true,\"cpu\":null,\"sched\":null,\"mlock\":false,\"timer_slack_ns\":null,\"scenarios\":[]}},\
+         \"host\":{{{host}}},\"clock\":{{\"source\":\"c\",\"rate_hz\":1e9,\"rate_known_by\":\"u\",\"error_bound_ns\":1,\
+         \"why_not_counter\":null}},\"changes\":[],\"warnings\":[],\"subjects\":[{{\"id\":\"spin@1ms\",\"name\":\"spin\",\
+         \"period_ns\":1000000,\"runtime\":null,\"backend\":null,\"status\":{{\"state\":\"measured\"}},\
+         \"summary\":{summary},\"histogram\":null,\"rounds\":[{rounds}]}}]}}"
+    )
+}
+
+fn round_of(lateness: &str) -> String {
+    format!(
+        "{{\"index\":0,\"slot\":0,\"start_ns\":0,\"phase_ns\":0,\"cpu_ns\":null,\"steal_ns\":null,\"run_queue_ns\":null,\
+         \"switches_voluntary\":null,\"switches_involuntary\":null,\"summary\":null,\"first_tick\":0,\
+         \"lateness_ns\":{lateness}}}"
+    )
+}
+
+#[test]
+fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let whole = around(&round_of("[1,2,3,4,5,6,7,8,9]"));
+    let good = written(home.path(), "good.json", &whole);
+    assert!(report(&good, &[]).status.success(), "{}", String::from_utf8_lossy(&report(&good, &[]).stderr));
+    let newer = whole.replacen("report/1", "report/2", 1);
+    let unknown = whole.replacen("\"partial\"", "\"new_in_2\":1,\"partial\"", 1);
+    let cases: [(&str, &[u8], &[&str]); 12] = [
+        ("cut.json", &whole.as_bytes()[..whole.len() - 9], &["EOF while parsing", "line 1 column"]),
+        (
+            "newer.json",
+            newer.as_bytes(),
+            &["\"osjitter.report/2\" is not known", "newer osjitter", "osjitter.report/1"],
+        ),
+        ("field.json", unknown.as_bytes(), &["unknown field `new_in_2`", "line 1 column"]),
+        ("text.json", b"hello", &["not a report", "line 1 column 1"]),
+        ("other.json", b"{\"results\": []}", &["no \"schema\" key", "cyclictest"]),
+        ("utf16.json", b"\xff\xfe{\0}\0", &["UTF-16"]),
+        ("bytes.json", b"{\"schema\":\n \"\xc3\x28\"}", &["not text", "line 2 column 3"]),
+        ("nan.json", b"{\"schema\": NaN}", &["line 1 column"]),
+        ("empty.json", b"", &["EOF", "line 1 column 0"]),
+        ("log.hlog", b"#[StartTime: 5.0 (x)]\n1.0,2.0,x\n", &["HdrHistogram log", "line 2"]),
+        ("none.hlog", b"# nothing\n", &["there is no interval"]),
+        ("base64.hlog", b"0.0,1.0,1.0,%%%\n", &["entry 1 (untagged)", "base64"]),
+    ];
+    for (name, bytes, says) in cases {
+        let file = written(home.path(), name, bytes);
+        let says: Vec<&str> = says.iter().copied().chain([name]).collect();
+        refused(&file, &says);
+    }
+    refused(home.path(), &["is a directory; give the file"]);
+    std::fs::copy(&good, home.path().join("report.json")).unwrap();
+    refused(home.path(), &["is a directory; give ", "report.json"]);
+    let marked = written(home.path(), "marked.json", format!("\u{feff}{whole}"));
+    assert!(report(&marked, &[]).status.success(), "a byte order mark is no reason to refuse");
+}
+
+#[test]
+fn what_asks_for_more_memory_than_there_is_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let deep = format!("{{\"schema\": {}", "[".repeat(1_000_000));
+    refused(&written(home.path(), "deep.json", deep), &["line 1 column"]);
+
+    let huge = home.path().join("huge.json");
+    std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    refused(&huge, &["1048576 MiB large", "MiB are read"]);
+
+    // A device has no size to look at first.
+    refused(Path::new("/dev/zero"), &["/dev/zero: "]);
+
+    // Four million ticks in a file of eight megabytes: more than the round says were asked for, found after reading them.
+    let zeros = format!("[{}0]", "0,".repeat(4_000_000));
+    let file =
+        written(home.path(), "zeros.json", around(&round_of(&zeros).replace("\"phase_ns\":0", "\"phase_ns\":-1")));
+    refused(&file, &["subjects[0].rounds[0].phase_ns", "line 1 column"]);
+
+    // The header of a histogram promises four gigabytes.
+    let mut header = 0x1c84_9313_u32.to_be_bytes().to_vec();
+    header.extend(u32::MAX.to_be_bytes());
+    header.extend([0; 64]);
+    use base64::Engine as _;
+    let lie = base64::prelude::BASE64_STANDARD.encode(header);
+    refused(&written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")), &["entry 1", "ends early"]);
+    let stored = format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
+    let text = around(&round_of("[1]")).replace("\"histogram\":null", &stored);
+    refused(&written(home.path(), "lie.json", text), &["subjects[0].histogram: histogram data ends early"]);
+
+    let bins: Vec<String> = (0..2_000_000).map(|i| format!("\"{i}\":1")).collect();
+    let text =
+        format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{\"0\": {{\"histogram\": {{{}}}}}}}}}", bins.join(","));
+    refused(&written(home.path(), "bins.json", text), &["thread.0.histogram", "bins", "line 1 column"]);
+}
+
+#[test]
+fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bins() {
+    let home = tempfile::tempdir().unwrap();
+    let many = 1_u64 << 52;
+    let text = format!(
+        "{{\"file_version\": 1, \"cmdline:\": \"cyclictest -h 9\", \"thread\": {{\"0\": {{\"histogram\": {{\"5\": {many}}}, \
+         \"cycles\": {many}, \"min\": 5, \"max\": 5, \"avg\": 5.0}}}}}}"
+    );
+    let file = written(home.path(), "many.json", text);
+    for format in ["table", "html", "svg", "csv", "hgrm", "hlog", "cyclictest-json", "openmetrics"] {
+        let out = home.path().join(format);
+        let output = report(
+            &file,
+            &["--format", format, "--out"].map(OsStr::new).iter().copied().chain([out.as_os_str()]).collect::<Vec<_>>(),
+        );
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(std::fs::read_to_string(home.path().join("hgrm")).unwrap().contains(&many.to_string()));
+}
+
+#[test]
+fn names_of_files_may_be_anything() {
+    let home = tempfile::tempdir().unwrap();
+    for name in [&b"with a space.json"[..], b"-dash.json", b"not utf-8 \xff\xfe.json", b"new\nline.json"] {
+        let file = home.path().join(OsStr::from_bytes(name));
+        std::fs::copy(fixture("cyclictest.json"), &file).unwrap();
+        let out = home.path().join(OsStr::from_bytes(&[name, b".csv"].concat()));
+        let output = report(&file, &[OsStr::new("--format"), OsStr::new("csv"), OsStr::new("--out"), out.as_os_str()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(std::fs::read_to_string(&out).unwrap().lines().count(), 3);
+    }
+}
+
+#[test]
+fn a_name_in_a_file_cannot_command_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let text = around(&round_of("[1,2,3,4,5,6,7,8,9]"))
+        .replace("spin@1ms", "\\u001b[2J\\u0007")
+        .replace("\"spin\"", "\"\\u001b]0;x\"");
+    let output = report(&written(home.path(), "escape.json", text), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stdout.iter().any(|&b| b < 0x20 && b != b'\n'), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// What is in a directory, and what is in each file.
+fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut all: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), std::fs::read(&path).ok()))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn an_output_is_written_whole_or_left_as_it_was() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let file = written(&out, "page.html", "the page of before");
+    let occupied = out.join("directory.html");
+    std::fs::create_dir(&occupied).unwrap();
+    written(&occupied, "kept", "kept");
+    let before = listing(&out);
+    let to = |out: &Path, limits: &str| {
+        let more =
+            ["--format", "html", "--out"].map(OsStr::new).into_iter().chain([out.as_os_str()]).collect::<Vec<_>>();
+        limited(limits, &fixture("cyclictest.json"), &more)
+    };
+    // A full disk: a file may grow to 512 bytes. Ignored, the signal becomes an error of the call.
+    let full = to(&file, "trap '' XFSZ; ulimit -f 1");
+    assert_eq!(full.status.code(), Some(2), "{}", String::from_utf8_lossy(&full.stderr));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("File too large"));
+    assert_eq!(listing(&out), before, "nothing half written, nothing left behind");
+    // A name that a rename cannot take.
+    let taken = to(&occupied, ":");
+    assert_eq!(taken.status.code(), Some(2));
+    assert_eq!((listing(&out), std::fs::read(occupied.join("kept")).unwrap()), (before, b"kept".to_vec()));
+    let absent = to(&home.path().join("absent/page.html"), ":");
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(!home.path().join("absent").exists());
+
+    assert!(to(&file, ":").status.success());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("</html>"));
+}
+
+#[test]
+fn links_permissions_and_pipes_are_respected() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    let home = tempfile::tempdir().unwrap();
+    let csv = |out: &Path| {
+        let out =
+            report(&fixture("cyclictest.json"), &["--format".as_ref(), "csv".as_ref(), "--out".as_ref(), out.as_ref()]);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let file = written(home.path(), "private.csv", "");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let link = home.path().join("link.csv");
+    symlink(&file, &link).unwrap();
+    csv(&link);
+    assert!(link.symlink_metadata().unwrap().is_symlink(), "a link stays a link");
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 3);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let fresh = home.path().join("fresh.csv");
+    csv(&fresh);
+    assert_eq!(fresh.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    csv(&pipe);
+    let read = String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(read.lines().count(), 3, "what cannot be replaced is written to");
+    assert!(pipe.metadata().unwrap().file_type().is_fifo(), "and is not replaced");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
+    let to = |redirect: &str| {
+        Command::new("sh")
+            .arg("-c")
+            .arg(format!("\"$0\" report --format html \"$1\" {redirect}"))
+            .arg(env!("CARGO_BIN_EXE_osjitter"))
+            .arg(fixture("cyclictest.json"))
+            .output()
+            .unwrap()
+    };
+    let full = to(">/dev/full");
+    assert_eq!(full.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
+    let closed = to("2>&1 | true");
+    assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
+}

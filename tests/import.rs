@@ -1,0 +1,251 @@
+//! Other tools' files from outside. Fixtures are made by `scripts/import-fixtures.sh` with the tools themselves; what is
+//! expected is worked out here from their raw numbers.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const FIXTURES: [&str; 6] = [
+    "cyclictest.json",
+    "cyclictest-ns.json",
+    "cyclictest-no-bins.json",
+    "oslat.json",
+    "jitterdebugger.json",
+    "python.hlog",
+];
+
+fn osjitter(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn made(file: &Path, more: &[&str]) -> String {
+    let mut args = vec!["report", file.to_str().unwrap()];
+    args.extend(more);
+    let output = osjitter(&args);
+    assert!(output.status.success(), "{file:?} {more:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn imported(name: &str) -> Value {
+    serde_json::from_str(&made(&fixture(name), &["--format", "json"])).unwrap()
+}
+
+fn raw(name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(fixture(name)).unwrap()).unwrap()
+}
+
+fn codes(report: &Value) -> Vec<String> {
+    report["warnings"].as_array().unwrap().iter().map(|w| w["code"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Every single value of the bins of one thread, in order.
+fn values(thread: &Value, unit_ns: i64) -> Vec<i64> {
+    let bins = thread["histogram"].as_object().unwrap().iter();
+    let mut all: Vec<i64> = bins
+        .flat_map(|(bin, n)| {
+            let value = bin.parse::<i64>().unwrap() * unit_ns;
+            std::iter::repeat_n(value, usize::try_from(n.as_u64().unwrap()).unwrap())
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// Holds one thread against its subject: values in bins in order, and so many above them.
+fn agrees(subject: &Value, thread: &Value, binned: &[i64], above: usize, unit_ns: i64) {
+    let summary = &subject["summary"];
+    let n = binned.len() + above;
+    assert_eq!(summary["ticks"], n);
+    let d = &summary["lateness_ns"];
+    for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)] {
+        let rank = (q * n as f64 - 1e-6).ceil().max(1.0) as usize;
+        let carried = n as f64 * (1.0 - q) + 1e-6 >= 5.0;
+        let expected = binned.get(rank - 1).filter(|_| carried).copied();
+        assert_eq!(d[name].as_i64(), expected, "{name} of {}", subject["id"]);
+    }
+    assert_eq!(d["min"], thread["min"].as_i64().unwrap() * unit_ns);
+    assert_eq!(d["max"], thread["max"].as_i64().unwrap() * unit_ns);
+    assert_eq!(d["mean"], (thread["avg"].as_f64().unwrap() * unit_ns as f64) as i64);
+    assert!(d["ci95"].as_object().unwrap().is_empty());
+    assert!(subject["rounds"].as_array().unwrap().is_empty());
+    if binned.is_empty() {
+        assert!(subject["histogram"].is_null());
+        return;
+    }
+    assert_eq!(subject["histogram"]["count"], n, "no value is lost, those above the bins included");
+    let stored = read_histogram(subject);
+    assert_eq!(stored.len(), n as u64);
+    for (i, &value) in binned.iter().enumerate() {
+        if i == 0 || binned[i - 1] != value {
+            assert!(stored.count_at(value as u64) > 0, "{value}");
+        }
+    }
+    assert!(stored.equivalent(stored.max(), d["max"].as_u64().unwrap()));
+}
+
+fn read_histogram(subject: &Value) -> hdrhistogram::Histogram<u64> {
+    use base64::Engine as _;
+    let data = subject["histogram"]["data"].as_str().unwrap();
+    let bytes = base64::prelude::BASE64_STANDARD.decode(data).unwrap();
+    hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap()
+}
+
+#[test]
+fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
+    for (name, unit_ns) in [("cyclictest.json", 1_000), ("cyclictest-ns.json", 1), ("cyclictest-no-bins.json", 1_000)] {
+        let (raw, report) = (raw(name), imported(name));
+        let threads = raw["thread"].as_object().unwrap();
+        assert_eq!(report["subjects"].as_array().unwrap().len(), threads.len());
+        let mut overflows = 0;
+        for (subject, thread) in report["subjects"].as_array().unwrap().iter().zip(threads.values()) {
+            let binned = values(thread, unit_ns);
+            let above = usize::try_from(thread["cycles"].as_u64().unwrap()).unwrap() - binned.len();
+            agrees(subject, thread, &binned, above, unit_ns);
+            overflows += usize::from(above > 0 && !binned.is_empty());
+        }
+        let codes = codes(&report);
+        let has = |code: &str| codes.iter().filter(|c| *c == code).count();
+        assert_eq!(has("import-overflow"), overflows, "{name}");
+        assert_eq!(has("import-rounded"), usize::from(unit_ns > 1), "{name}");
+        assert_eq!(has("import-no-histogram"), usize::from(name.contains("no-bins")), "{name}");
+        assert_eq!((has("import-no-rounds"), has("import-missed"), has("import-no-cost")), (1, 1, 1), "{name}");
+        assert_eq!(report["started_utc"].as_str().unwrap().len(), "2026-11-21T08:49:02Z".len());
+        assert_eq!(report["host"]["kernel"], "6.18.0");
+    }
+    let period = |name: &str| imported(name)["subjects"][0]["period_ns"].as_u64();
+    assert_eq!(["cyclictest.json", "cyclictest-ns.json"].map(period), [Some(1_000_000), Some(10_000_000)]);
+}
+
+#[test]
+fn oslat_is_gaps_and_its_last_bin_is_open() {
+    let (raw, report) = (raw("oslat.json"), imported("oslat.json"));
+    for (subject, thread) in
+        report["subjects"].as_array().unwrap().iter().zip(raw["thread"].as_object().unwrap().values())
+    {
+        let mut bins: Vec<(i64, u64)> = thread["histogram"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(b, n)| (b.parse().unwrap(), n.as_u64().unwrap()))
+            .collect();
+        bins.sort_unstable();
+        let (last, open) = *bins.last().unwrap();
+        assert!(last < thread["max"].as_i64().unwrap(), "the fixture has values above its last bin");
+        let n: u64 = bins.iter().map(|b| b.1).sum();
+        assert_eq!(subject["summary"]["ticks"], n);
+        assert_eq!(subject["histogram"]["count"], n);
+        let stored = read_histogram(subject);
+        assert_eq!(stored.count_at(thread["max"].as_u64().unwrap() * 1_000), open);
+        assert_eq!(stored.count_at(1_000), bins[0].1);
+        assert_eq!(subject["period_ns"], 0);
+    }
+    let codes = codes(&report);
+    for code in ["import-gaps", "import-overflow", "import-rounded", "import-no-rounds"] {
+        assert!(codes.iter().any(|c| c == code), "{code}");
+    }
+    let table = made(&fixture("oslat.json"), &[]);
+    assert!(table.starts_with("gaps of a busy loop in us"), "{table}");
+    assert!(!table.contains("next one was due"), "without a period no tick is missed: {table}");
+}
+
+#[test]
+fn jitterdebugger_counts_what_is_in_no_bin() {
+    let (raw, report) = (raw("jitterdebugger.json"), imported("jitterdebugger.json"));
+    let cpus = raw["cpu"].as_object().unwrap();
+    assert_eq!(report["subjects"].as_array().unwrap().len(), cpus.len());
+    for (subject, (number, cpu)) in report["subjects"].as_array().unwrap().iter().zip(cpus) {
+        assert_eq!(subject["id"], format!("jitterdebugger/cpu-{number}"));
+        let binned = values(cpu, 1_000);
+        let above = usize::try_from(cpu["count"].as_u64().unwrap()).unwrap() - binned.len();
+        agrees(subject, cpu, &binned, above, 1_000);
+    }
+    assert!(codes(&report).contains(&"import-no-period".to_owned()));
+}
+
+#[test]
+fn an_interval_log_is_a_round_a_line_and_a_subject_a_tag() {
+    let report = imported("python.hlog");
+    let subjects = report["subjects"].as_array().unwrap();
+    let ids: Vec<&str> = subjects.iter().map(|s| s["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["B", "untagged"]);
+    for subject in subjects {
+        assert_eq!((&subject["summary"]["ticks"], &subject["histogram"]["count"]), (&600.into(), &600.into()));
+        let rounds = subject["rounds"].as_array().unwrap();
+        let starts: Vec<u64> = rounds.iter().map(|r| r["start_ns"].as_u64().unwrap()).collect();
+        assert_eq!(starts, [0, 5_000_000_000, 10_000_000_000]);
+        assert!(rounds.iter().all(|r| r["summary"]["ticks"] == 200 && r["lateness_ns"].as_array().unwrap().is_empty()));
+        let largest = rounds.iter().map(|r| r["summary"]["lateness_ns"]["max"].as_u64().unwrap()).max();
+        assert_eq!(subject["summary"]["lateness_ns"]["max"].as_u64(), largest);
+    }
+    assert_eq!(report["started_utc"], "2023-11-14T22:13:20Z");
+    assert!(codes(&report).contains(&"import-unit".to_owned()));
+}
+
+#[test]
+fn our_own_interval_log_comes_back_within_three_digits() {
+    let home = tempfile::tempdir().unwrap();
+    let run = home.path().join("run");
+    let args =
+        ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "400", "--out", run.to_str().unwrap()];
+    assert!(osjitter(&args).status.success());
+    let report = run.join("report.json");
+    let log = home.path().join("run.hlog");
+    made(&report, &["--format", "hlog", "--out", log.to_str().unwrap()]);
+    let before: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let after: Value = serde_json::from_str(&made(&log, &["--format", "json"])).unwrap();
+    for old in before["subjects"].as_array().unwrap() {
+        let new = after["subjects"].as_array().unwrap().iter().find(|s| s["id"] == old["id"]).expect("the subject");
+        for same in ["name", "period_ns", "runtime"] {
+            assert_eq!(new[same], old[same]);
+        }
+        assert_eq!(new["rounds"].as_array().unwrap().len(), old["rounds"].as_array().unwrap().len());
+        for field in ["ticks", "missed"] {
+            assert_eq!(new["summary"][field], old["summary"][field], "{field}");
+        }
+        for percentile in ["p50", "p90", "max"] {
+            let [was, is] = [old, new].map(|s| s["summary"]["lateness_ns"][percentile].as_f64().unwrap());
+            assert!((is - was).abs() <= (was / 500.0).max(2.0), "{percentile}: {was} and {is}");
+        }
+    }
+}
+
+#[test]
+fn every_format_takes_every_import_and_the_report_is_valid() {
+    let home = tempfile::tempdir().unwrap();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema/osjitter.report.1.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    for name in FIXTURES {
+        let file = fixture(name);
+        let again = home.path().join(name).with_extension("report.json");
+        made(&file, &["--format", "json", "--out", again.to_str().unwrap()]);
+        let report: Value = serde_json::from_str(&std::fs::read_to_string(&again).unwrap()).unwrap();
+        let errors: Vec<String> = schema.iter_errors(&report).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+        for format in ["table", "markdown", "html", "csv", "hlog", "cyclictest-json", "bmf", "gab", "openmetrics"] {
+            let text = made(&file, &["--format", format]);
+            assert_eq!(text, made(&again, &["--format", format]), "{name} as {format}: the report holds all of it");
+        }
+        let pictures = home.path().join(name);
+        made(&file, &["--format", "svg", "--out", pictures.to_str().unwrap()]);
+        assert!(pictures.join("percentiles.svg").is_file());
+        let table = made(&file, &[]);
+        for code in codes(&report) {
+            assert!(table.contains(&format!("{code}: ")), "{name}: the table does not say {code}");
+        }
+    }
+}
+
+#[test]
+fn an_import_cannot_be_merged_without_loss() {
+    let file = fixture("cyclictest.json");
+    let file = file.to_str().unwrap();
+    let output = osjitter(&["merge", file, file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no samples"));
+}

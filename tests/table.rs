@@ -1,0 +1,204 @@
+//! The terminal table and histogram at every width, for every subject and the largest numbers there can be.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// An hour in nanoseconds: the longest period, and as late as a tick of it can be without being missed.
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+fn osjitter(args: &[&str], columns: Option<usize>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+    command.args(args).env_remove("COLUMNS");
+    if let Some(columns) = columns {
+        command.env("COLUMNS", columns.to_string());
+    }
+    let output = command.output().expect("the binary runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn names() -> Vec<String> {
+    let listed: Vec<Value> = serde_json::from_str(&osjitter(&["list", "--format", "json"], None)).unwrap();
+    listed.iter().map(|s| s["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A real report, its subjects replaced by one of each name with these numbers.
+fn report(
+    home: &Path,
+    ids: impl Fn(&str) -> (String, u64, Option<&'static str>),
+    numbers: &[(&str, Value)],
+) -> PathBuf {
+    let out = home.join("run");
+    osjitter(&["run", "--quiet", "--subject", "spin", "--ticks", "30", "--out", out.to_str().unwrap()], None);
+    let file = out.join("report.json");
+    let mut report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let mut template = report["subjects"][0].clone();
+    template["rounds"] = json!([]);
+    template["histogram"] = Value::Null;
+    template["summary"]["lateness_ns"]["ci95"] = json!({});
+    for (name, value) in numbers {
+        let summary = &mut template["summary"];
+        let of_lateness = summary["lateness_ns"].get(name).is_some();
+        let place = if of_lateness { &mut summary["lateness_ns"][*name] } else { &mut summary[*name] };
+        *place = value.clone();
+    }
+    let subjects = names().into_iter().map(|name| {
+        let (id, instances, runtime) = ids(&name);
+        let mut subject = template.clone();
+        subject["id"] = id.into();
+        subject["name"] = name.into();
+        subject["instances"] = instances.into();
+        subject["runtime"] = runtime.into();
+        subject
+    });
+    report["subjects"] = subjects.collect();
+    std::fs::write(&file, report.to_string()).unwrap();
+    file
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
+}
+
+/// The part before the first empty line: without what it says in words.
+fn figures(text: &str) -> &str {
+    text.split("\n\n").next().unwrap()
+}
+
+#[test]
+fn usual_numbers_stand_in_one_line_of_eighty_columns() {
+    let home = tempfile::tempdir().unwrap();
+    let numbers = [
+        ("min", json!(50)),
+        ("mean", json!(1_250_000)),
+        ("p50", json!(1_250_000)),
+        ("p90", json!(2_250_000)),
+        ("p99", json!(12_250_000)),
+        ("p99_9", json!(112_250_000)),
+        ("p99_99", json!(212_250_000)),
+        ("max", json!(312_250_000)),
+        ("missed", json!(10_000)),
+        ("cpu_ns_per_tick", json!(512_345.6)),
+    ];
+    let file =
+        report(home.path(), |name| (format!("{name}@500us/current-thread"), 1, Some("current-thread")), &numbers);
+    let text = osjitter(&["report", file.to_str().unwrap()], None);
+    assert!(widest(&text) <= 80, "{text}");
+    for name in names() {
+        let line =
+            figures(&text).lines().find(|l| l.split_whitespace().next() == Some(&name)).expect("a line of its own");
+        assert_eq!(
+            line.split_whitespace().skip(1).collect::<Vec<_>>(),
+            ["1250", "2250", "12250", "112250", "312250", "10000", "512.3"]
+        );
+    }
+}
+
+#[test]
+fn no_figure_is_lost_at_any_width() {
+    let home = tempfile::tempdir().unwrap();
+    let numbers = [
+        ("min", json!(1)),
+        ("mean", json!(1)),
+        ("p50", json!(1)),
+        ("p90", json!(HOUR_NS - 2)),
+        ("p99", json!(HOUR_NS - 1)),
+        ("p99_9", json!(HOUR_NS)),
+        ("p99_99", json!(HOUR_NS)),
+        ("max", json!(HOUR_NS + 1)),
+        ("ticks", json!(1_000_000)),
+        ("delivered", json!(1_000_000)),
+        ("missed", json!(999_999)),
+        ("cpu_ns_per_tick", json!(3_600_000_000_000.0_f64)),
+    ];
+    let runtime = |name: &str| {
+        // No two of them share what could be said once.
+        let runtime = if name.len().is_multiple_of(2) { "multi-thread:1024" } else { "current-thread" };
+        (format!("{name}*1000@500us/{runtime}"), 1_000, Some(runtime))
+    };
+    let file = report(home.path(), runtime, &numbers);
+    let shown = ["1", "3599999999998", "3599999999999", "3600000000000", "3600000000001", "999999", "3600000000.0"];
+    for columns in [200, 80, 60, 40, 24] {
+        let text = osjitter(&["report", file.to_str().unwrap()], Some(columns));
+        let table = figures(&text);
+        let body = table.split_once("in ns").expect("the title").1;
+        assert!(widest(table) <= columns, "{columns}:\n{table}");
+        let words: Vec<&str> = body.split_whitespace().collect();
+        for figure in shown {
+            assert_eq!(
+                words.iter().filter(|w| **w == figure).count(),
+                names().len(),
+                "{columns}: {figure} in\n{table}"
+            );
+        }
+        let all: String = words.concat();
+        for name in names() {
+            assert!(all.contains(&name), "{columns}: {name}");
+        }
+        if columns >= 60 {
+            assert!(widest(&text) <= columns, "{columns}:\n{text}");
+        }
+    }
+    let default = osjitter(&["report", file.to_str().unwrap()], None);
+    assert_eq!(default, osjitter(&["report", file.to_str().unwrap()], Some(80)), "without a terminal, 80 columns");
+    for no_width in ["0", "wide", ""] {
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(["report", file.to_str().unwrap()])
+            .env("COLUMNS", no_width)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), default, "{no_width:?}");
+    }
+}
+
+#[test]
+fn the_histogram_counts_every_tick_and_fits() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("run");
+    let directory = out.to_str().unwrap();
+    let args = [
+        "run",
+        "--quiet",
+        "--histogram",
+        "--subject",
+        "os-interval",
+        "--subject",
+        "nanosleep",
+        "--ticks",
+        "300",
+        "--out",
+        directory,
+    ];
+    let at_once = osjitter(&args, Some(72));
+    let file = out.join("report.json");
+    let again = osjitter(&["report", file.to_str().unwrap(), "--histogram"], Some(72));
+    assert_eq!(at_once, again, "the report holds all of it");
+    assert!(widest(&again) <= 72, "{again}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for subject in report["subjects"].as_array().unwrap() {
+        let heading = format!("{}: 300 ticks", subject["name"].as_str().unwrap());
+        let part = again.split(&heading).nth(1).expect("its part").split("\n\n").next().unwrap();
+        let (percentiles, histogram) = part.split_once("from").expect("two pictures");
+        let bars: Vec<usize> = percentiles.lines().map(|l| l.matches('\u{2588}').count()).filter(|&n| n > 0).collect();
+        assert_eq!(bars.len(), 4, "min, p50, p90 and max; 300 ticks carry no p99: {part}");
+        assert!(bars.is_sorted(), "{part}");
+        // The count is the last number of a line: before it stand a time and its unit.
+        let counts: Vec<(u64, usize)> = histogram
+            .lines()
+            .skip(1)
+            .map(|l| {
+                let words: Vec<&str> = l.trim_end_matches('\u{2588}').split_whitespace().collect();
+                (words.last().unwrap().parse().unwrap(), l.matches('\u{2588}').count())
+            })
+            .collect();
+        assert_eq!(counts.iter().map(|c| c.0).sum::<u64>(), 300, "{part}");
+        assert!(counts.iter().all(|&(n, cells)| (n == 0) == (cells == 0)), "a single tick is seen: {part}");
+    }
+    let refused = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["report", file.to_str().unwrap(), "--histogram", "--format", "csv"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
