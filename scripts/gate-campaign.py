@@ -91,19 +91,22 @@ def quantile(values, q):
 
 
 def write(state, directory):
-    rows, host, lanes = [], None, set()
+    rows, host, tool, lanes = [], None, None, set()
     for file in sorted(state.glob("*-[0-9][0-9][0-9].json")):
         verdict = json.loads(file.read_text())
-        host = verdict["host"]
-        lanes.add(verdict["plan"]["cpu"])
+        host, tool = verdict["host"], verdict["tool"]
+        [judged] = verdict["comparisons"]
+        sides = judged["sides"]
+        lanes.add(judged["plan"]["cpu"])
         rows.append({
-            "case": file.stem[:-4], "started_utc": verdict["started_utc"], "verdict": verdict["verdict"],
-            "reason": verdict["reason"], "failure": verdict["failure"], "pairs": verdict["pairs"],
-            "duration_ns": verdict["duration_ns"], "cpu": verdict["plan"]["cpu"], "seed": verdict["plan"]["seed"],
-            "steal_share": max((s["steal_share"] or 0.0 for s in verdict["sides"]), default=None),
-            "same_stall_share": max((s["same_stall_share"] for s in verdict["sides"]), default=None),
+            "case": file.stem[:-4], "commit": tool["commit"], "started_utc": verdict["started_utc"],
+            "verdict": verdict["verdict"], "reason": verdict["reason"], "failure": verdict["failure"],
+            "pairs": judged["pairs"], "duration_ns": verdict["duration_ns"], "cpu": judged["plan"]["cpu"],
+            "seed": judged["plan"]["seed"],
+            "steal_share": max((s["steal_share"] or 0.0 for s in sides), default=None),
+            "same_stall_share": max((s["same_stall_share"] for s in sides), default=None),
             "metrics": [{key: m[key] for key in ("name", "verdict", "ratio", "ratio_interval", "a_ns", "b_ns")}
-                        for m in verdict["metrics"]],
+                        for m in judged["metrics"]],
         })
     if not rows:
         sys.exit(f"{state}: no gate has ended there yet")
@@ -116,7 +119,8 @@ def write(state, directory):
         "",
         f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel "
         f"{host['kernel']}; {rows[0]['started_utc'][:16]} to {rows[-1]['started_utc'][:16]} UTC, "
-        f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did. "
+        f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did; osjitter "
+        f"{tool['version']}, commit {', '.join(sorted({row['commit'] or 'unknown' for row in rows}))}. "
         "Period 500 us, rounds of 250 ticks. Written by `scripts/gate-campaign.py` from "
         "[`gate-campaign.json`](gate-campaign.json).",
         "",
