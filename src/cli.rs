@@ -110,6 +110,7 @@ Examples:
   osjitter report results/mine/report.json --format svg --out pictures
   osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
   osjitter report results/mine/report.json --format csv --samples --out ticks.csv
+  osjitter report results/timeout/timeout.json --format markdown
   osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet")]
 pub struct ReportArgs {
     /// Reports that `osjitter run` wrote
@@ -127,6 +128,9 @@ pub struct ReportArgs {
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
+    /// With the file of bench timeout: beside the figures that bench-tokio-timeout published
+    #[arg(long)]
+    pub reference: bool,
     /// Write here instead of standard output
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,

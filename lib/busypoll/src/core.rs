@@ -11,6 +11,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::cell::{Stage, Stored};
 use crate::io::Reactor;
@@ -37,6 +38,8 @@ impl Table {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timers: Timers,
+    /// So long before its deadline the task of a timer is woken, to spin for the rest.
+    pub(crate) timer_lead: Duration,
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) resources: Resources,
     pub(crate) root_ready: Cell<bool>,
@@ -51,10 +54,16 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, reactor: Rc<Reactor>, pool: Option<Rc<Pool>>) -> Rc<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        reactor: Rc<Reactor>,
+        pool: Option<Rc<Pool>>,
+        timer_lead: Duration,
+    ) -> Rc<Self> {
         Rc::new(Self {
             shared,
             timers: Timers::default(),
+            timer_lead,
             reactor,
             resources: Resources::new(),
             spawned: Cell::new(0),

@@ -1,6 +1,8 @@
 //! Timers: never early, in nanoseconds, gone when dropped.
 //!
-//! A deadline is an [`Instant`]; nothing rounds it. A timer is looked at every turn of the loop while it spins. A parked
+//! A deadline is an [`Instant`]; nothing rounds it. A timer is looked at every turn of the loop while it spins, and the
+//! task is woken a [lead](crate::Builder::timer_lead) before its deadline, to spin for the rest by itself: the way from
+//! the loop to the task is behind it then. A parked
 //! thread is woken by the kernel's timer to the nanosecond asked for (to the millisecond above it on Windows), and late
 //! by what the kernel takes.
 
@@ -40,7 +42,13 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { core: context::current(), deadline, key: None }
+    let core = context::current();
+    Sleep { lead: core.timer_lead, core, deadline, key: None }
+}
+
+/// One that leaves even the last stretch to the loop, so that what is raced against it has its turn until the end.
+fn unhurried(deadline: Instant) -> Sleep {
+    Sleep { lead: Duration::ZERO, core: context::current(), deadline, key: None }
 }
 
 /// Waits until `deadline`, and only then polls the future.
@@ -69,6 +77,8 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
 pub struct Sleep {
     core: Rc<Core>,
     deadline: Instant,
+    /// So long before the deadline it is woken, to spin for the rest.
+    lead: Duration,
     key: Option<TimerKey>,
 }
 
@@ -81,7 +91,7 @@ impl Sleep {
 
     /// Sets another deadline. Takes effect at the next poll.
     pub fn reset(&mut self, deadline: Instant) {
-        self.cancel();
+        // What is registered goes with the next registration: nothing that takes time stands between a tick and its task.
         self.deadline = deadline;
     }
 
@@ -96,12 +106,21 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if now() >= self.deadline {
-            self.cancel();
+        if self.core.timers.is_past(self.deadline) {
             return Poll::Ready(());
         }
+        let wake_at = self.deadline.checked_sub(self.lead).unwrap_or(self.deadline);
+        loop {
+            let now = now();
+            if now >= self.deadline {
+                return Poll::Ready(());
+            }
+            if now < wake_at {
+                break;
+            }
+        }
         // Each time, not only the first: a timer that fired is no longer registered.
-        let key = self.core.timers.register(self.key, self.deadline, cx.waker());
+        let key = self.core.timers.register(self.key, wake_at, cx.waker());
         self.key = Some(key);
         Poll::Pending
     }
@@ -149,7 +168,7 @@ pin_project! {
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep(duration) }
+    Timeout { future, sleep: unhurried(from_now(duration)) }
 }
 
 /// Like [`timeout`], until a point in time.
@@ -157,7 +176,7 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep_until(deadline) }
+    Timeout { future, sleep: unhurried(deadline) }
 }
 
 impl<F: Future> Future for Timeout<F> {
@@ -214,7 +233,11 @@ impl Interval {
             return Poll::Pending;
         }
         let due = self.sleep.deadline();
-        let late = now().saturating_duration_since(due);
+        let late = match self.behavior {
+            // It asks for nothing but the deadline; not to read the clock for it lets the task go on sooner.
+            MissedTickBehavior::Burst => Duration::ZERO,
+            _ => now().saturating_duration_since(due),
+        };
         let step = cadence::next(self.behavior, late, self.period, cadence::DEFAULT_TOLERANCE);
         self.sleep.reset(due.checked_add(step.after).unwrap_or_else(|| now() + FAR));
         Poll::Ready(due)

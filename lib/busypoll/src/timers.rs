@@ -18,6 +18,8 @@ pub(crate) struct Timers {
     /// The first deadline, out of the tree: it is looked at on every turn.
     next: Cell<Option<Instant>>,
     numbers: Cell<u64>,
+    /// When timers were last looked at.
+    looked: Cell<Option<Instant>>,
 }
 
 impl Timers {
@@ -26,10 +28,19 @@ impl Timers {
         self.next.get()
     }
 
-    /// Registers a waker, or replaces the one of an earlier registration that still waits.
+    /// Whether a deadline had been reached when timers were last looked at: to know so takes no look at the clock.
+    #[inline]
+    pub(crate) fn is_past(&self, deadline: Instant) -> bool {
+        self.looked.get() >= Some(deadline)
+    }
+
+    /// Registers a waker in place of an earlier registration, if that still waits.
     pub(crate) fn register(&self, key: Option<TimerKey>, deadline: Instant, waker: &Waker) -> TimerKey {
         let replaced;
         let key = {
+            if let Some(other) = key.filter(|key| key.deadline != deadline) {
+                self.cancel(other);
+            }
             let mut waiting = self.waiting.borrow_mut();
             if let Some(key) = key.filter(|key| key.deadline == deadline)
                 && let Some(known) = waiting.get_mut(&key)
@@ -64,7 +75,13 @@ impl Timers {
     }
 
     /// Wakes everything that is due at `now`, in the order of deadlines.
+    #[inline]
     pub(crate) fn fire(&self, now: Instant) -> bool {
+        self.looked.set(Some(now));
+        self.next.get().is_some_and(|next| next <= now) && self.fire_due(now)
+    }
+
+    fn fire_due(&self, now: Instant) -> bool {
         let mut fired = false;
         while self.next.get().is_some_and(|next| next <= now) {
             let due = {

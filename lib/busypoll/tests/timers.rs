@@ -185,3 +185,37 @@ fn millions_of_dropped_timeouts_leave_nothing_behind() {
         assert!(resident() < before + 20 * 1024, "{before} KiB, then {} KiB", resident());
     });
 }
+
+#[test]
+fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
+    for lead in [Duration::ZERO, Duration::from_micros(1), Duration::from_millis(5)] {
+        let mut runtime = busypoll::Runtime::builder().timer_lead(lead).build().unwrap();
+        runtime.block_on(async {
+            for _ in 0..50 {
+                let deadline = Instant::now() + Duration::from_micros(300);
+                time::sleep_until(deadline).await;
+                assert!(Instant::now() >= deadline, "early with a lead of {lead:?}");
+            }
+            let mut interval = time::interval(Duration::from_micros(100));
+            for _ in 0..50 {
+                let due = interval.tick().await;
+                assert!(Instant::now() >= due, "early with a lead of {lead:?}");
+            }
+            // What is ready before the time is up wins, however near the end and however long the lead.
+            let ready = std::rc::Rc::new(std::cell::Cell::new(false));
+            let sets = std::rc::Rc::clone(&ready);
+            let polls = std::future::poll_fn(move |cx| {
+                cx.waker().wake_by_ref();
+                if ready.get() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            });
+            let setter = busypoll::spawn_boxed(async move {
+                for _ in 0..10 {
+                    busypoll::yield_now().await;
+                }
+                sets.set(true);
+            });
+            assert!(time::timeout(Duration::from_secs(10).max(lead), polls).await.is_ok());
+            setter.await.unwrap();
+        });
+    }
+}

@@ -85,6 +85,7 @@ pub struct Step {
 /// # Panics
 /// If `period` is zero.
 #[must_use]
+#[inline]
 pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tolerance: Duration) -> Step {
     assert!(!period.is_zero(), "a period of zero has no next tick");
     if late <= tolerance {

@@ -20,7 +20,7 @@ use jitterstat::histogram;
 use jitterstat::report::{Plan, Scenario};
 
 use super::plan::{gate_plan, one_cpu, pair_time, periods, rules, scenario};
-use super::session::sides;
+use super::session::{self, sides};
 use crate::cli::{BaselineAddArgs, GateArgs, JudgedArgs, OnInconclusive};
 use crate::exit::{ExitStatus, Failure};
 use crate::measure::{self, Cost, MeasuredRound, Observer, Shared};
@@ -180,13 +180,15 @@ impl SessionPlan {
             (None, false) => Some(Reason::Interrupted),
             (None, true) => None,
         };
-        MeasuredSession { session, reason, failure: rounds.failure }
+        MeasuredSession { session, lateness_ns: rounds.all, reason, failure: rounds.failure }
     }
 }
 
 /// A session as it was measured.
 struct MeasuredSession {
     session: Session,
+    /// Lateness of every tick; 0 is the control.
+    lateness_ns: [Vec<i64>; 2],
     /// Why it is not whole, if it is not.
     reason: Option<Reason>,
     failure: Option<String>,
@@ -211,12 +213,13 @@ impl Against {
         quiet: bool,
         cpus: f64,
     ) -> (AgainstBaseline, Option<String>) {
-        let MeasuredSession { session, reason, failure } = self.session.measure(started_utc, shared, quiet);
+        let MeasuredSession { session, lateness_ns, reason, failure } =
+            self.session.measure(started_utc, shared, quiet);
         let metrics = match reason {
             Some(_) => Vec::new(),
             None => against::judge(&session, &self.stored.sessions, &self.session.scenario, &self.session.rules),
         };
-        (self.verdict(&session, metrics, reason, cpus), failure)
+        (self.verdict(&session, lateness_ns, metrics, reason, cpus), failure)
     }
 
     /// What there is to say when nothing was measured.
@@ -232,12 +235,13 @@ impl Against {
             control_histogram: histogram::pack([]),
             pairs: Vec::new(),
         };
-        self.verdict(&session, Vec::new(), Some(Reason::Interrupted), cpus)
+        self.verdict(&session, [Vec::new(), Vec::new()], Vec::new(), Some(Reason::Interrupted), cpus)
     }
 
     fn verdict(
         &self,
         session: &Session,
+        lateness_ns: [Vec<i64>; 2],
         metrics: Vec<BaselineMetric>,
         reason: Option<Reason>,
         cpus: f64,
@@ -249,6 +253,7 @@ impl Against {
             session.pairs.iter().map(|p| Pair { a: value(&p.control), b: value(&p.subject) }).collect();
         let steal = |of: fn(&SessionPair) -> Option<u64>| session.pairs.iter().map(of).sum::<Option<u64>>();
         let steal_ns = [steal(|p| p.control.steal_ns), steal(|p| p.subject.steal_ns)];
+        let met_by_both = session::Met { lateness_ns, steal_ns };
         let outcome =
             if reason.is_some() { Outcome::Inconclusive } else { Outcome::of_all(metrics.iter().map(|m| m.verdict)) };
         let open = metrics.iter().find_map(|m| m.reason).filter(|_| outcome == Outcome::Inconclusive);
@@ -263,7 +268,7 @@ impl Against {
             plan: planned.gate_plan.clone(),
             pairs: pairs.len() as u64,
             metrics,
-            sides: sides(&pairs, steal_ns, &planned.gate_plan, cpus),
+            sides: sides(&pairs, &met_by_both, &planned.gate_plan, cpus),
             rounds: jitterstat::gate::verdict::records(&pairs),
         }
     }
@@ -359,7 +364,7 @@ pub fn add(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
     interrupt::stop_on_interrupt(&shared)?;
 
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let MeasuredSession { session: measured, reason, failure } = session.measure(started_utc, &shared, quiet);
+    let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &shared, quiet);
     if let Some(why) = failure {
         return Err(Failure::Measure(format!("{why}; no session was added to {name}")));
     }

@@ -5,6 +5,7 @@
 //! one verdict.
 
 mod baseline;
+mod calibration;
 mod commands;
 mod limits;
 mod plan;
@@ -44,6 +45,7 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
         let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
         return Err(Failure::Usage(what.to_owned()));
     }
+    let calibration = args.calibration.as_deref().map(calibration::read).transpose().map_err(Failure::Usage)?;
     let quiet = args.judged.quiet;
     let cpu = comparisons.first().and_then(|c| c.plan.cpu);
     cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
@@ -59,6 +61,13 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
     let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
+    if let Some(calibration) = &calibration {
+        gate.warnings = calibration::warnings(calibration, &comparisons, &gate.host);
+        for warning in &gate.warnings {
+            // Now, while there is time to end it.
+            output::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+        }
+    }
     for comparison in &comparisons {
         gate.compare(comparison);
     }
@@ -95,6 +104,9 @@ fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitS
         Outcome::Inconclusive | Outcome::Pass | Outcome::Improved => ExitStatus::Done,
     })
 }
+
+/// From this share of all CPUs on, two sides at once share so many stalls that their difference drowns.
+const MUCH_STEAL: f64 = 0.1;
 
 /// What has been judged so far.
 struct Gate {
@@ -148,6 +160,12 @@ impl Gate {
         let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = failure;
+        let stolen = comparison.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
+        if comparison.mode == Mode::Duet && stolen > MUCH_STEAL {
+            let message =
+                format!("The hypervisor took {:.0} % of the CPUs while both sides ran at once.", stolen * 100.0);
+            self.warn("duet-under-steal", &message, "Run them in turn, without --duet: that decides more surely here.");
+        }
         self.comparisons.push(comparison);
     }
 

@@ -227,7 +227,7 @@ fn what_cannot_be_compared_is_named() {
     assert_eq!(told, ["kernel: 6.1 against 6.2", "period of old@500us and old@500us: 500000 ns against 1000000 ns"]);
     assert!(compare(chosen(&report, "old"), chosen(&report, "old")).unwrap_err().contains("itself"));
     other.subjects[1].rounds.clear();
-    assert!(compare(chosen(&report, "new"), chosen(&other, "new")).unwrap_err().contains("no tick"));
+    assert!(compare(chosen(&report, "new"), chosen(&other, "new")).unwrap_err().contains("no rounds"));
 }
 
 #[test]
