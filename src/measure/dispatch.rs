@@ -17,7 +17,8 @@ use tach::{Anchor, Conversion, ordered_count};
 
 use crate::plan::dispatch::{BATCHES, Operation, Plan, Side, cells};
 use crate::subject::dispatch::{
-    Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio, TokioIdler, TokioMpsc,
+    Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio, TokioIdler,
+    TokioMpsc, bridged,
 };
 
 /// Counts an operation took: the mean of each batch, or each event.
@@ -147,6 +148,7 @@ fn measure(operation: Operation, side: Side, load: Load) -> io::Result<Round> {
         (O::IdleTurn, Side::Busypoll) => idle::<BusypollIdler>(load, false),
         (O::IdleTurn, Side::Tokio) => idle::<TokioIdler>(load, false),
         (O::IdleTurnTimer, _) => idle::<BusypollIdler>(load, true),
+        (O::TokioBridge, _) => bridged(self_wake(load)),
     }
 }
 
@@ -491,7 +493,7 @@ fn idle<I: Idler>(load: Load, timer: bool) -> io::Result<Round> {
                 Poll::Pending
             });
             idler.turns(pin!(end))
-        });
+        })?;
         if batch > 0 {
             round.push(ended.saturating_sub(began) as f64 / turns as f64);
         }

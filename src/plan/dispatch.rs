@@ -33,11 +33,12 @@ pub enum Operation {
     MessageParked,
     IdleTurn,
     IdleTurnTimer,
+    TokioBridge,
 }
 
 impl Operation {
     /// All, in the order of tables.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Dispatch,
         Self::SelfWake,
         Self::LifeBoxed,
@@ -52,6 +53,7 @@ impl Operation {
         Self::MessageParked,
         Self::IdleTurn,
         Self::IdleTurnTimer,
+        Self::TokioBridge,
     ];
 
     /// Its name on the command line and in reports.
@@ -71,6 +73,7 @@ impl Operation {
             Self::MessageParked => "message-parked",
             Self::IdleTurn => "idle-turn",
             Self::IdleTurnTimer => "idle-turn-timer",
+            Self::TokioBridge => "tokio-bridge",
         }
     }
 
@@ -89,8 +92,9 @@ impl Operation {
             Self::WakeBusy => "from wake on another thread to the task's poll, the runtime awake",
             Self::WakeParked => "the same, the runtime asleep",
             Self::MessageParked => "from try_send on another thread to the receiver, the runtime asleep",
-            Self::IdleTurn => "a turn in which nothing is ready",
+            Self::IdleTurn => "a turn in which nothing is ready, with a socket watched",
             Self::IdleTurnTimer => "the same, with a timer that is not due",
+            Self::TokioBridge => "a task that wakes itself, polled inside a tokio runtime of other threads",
         }
     }
 
@@ -135,6 +139,7 @@ impl Side {
             (Self::Tokio, Operation::ChannelLocal) => Some("its channels are for any thread"),
             (Self::Tokio, Operation::ChannelSpsc | Operation::StreamSpsc) => Some("its channel has many senders"),
             (Self::Tokio, Operation::IdleTurnTimer) => Some("its wheel is looked at in every turn as it is"),
+            (Self::Tokio, Operation::TokioBridge) => Some("it needs no bridge to itself"),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::Poll;
 
 use tokio::sync::mpsc as tokio_mpsc;
@@ -41,7 +42,7 @@ pub struct BusypollSlab;
 pub struct Tokio;
 
 /// Size of a slot, in bytes, and number of slots.
-const SLAB: (usize, usize) = (512, 512);
+const SLAB: (usize, usize) = (256, 512);
 
 fn busypoll(idle: Idle) -> io::Result<busypoll::Runtime> {
     let parking = if idle == Idle::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
@@ -99,6 +100,15 @@ impl Executor for Tokio {
         let handle = tokio::spawn(future);
         async { handle.await.expect("the task does not panic") }
     }
+}
+
+/// Runs a task of busypoll's inside a tokio runtime: polled by the one, with the other around it.
+pub fn bridged<F: Future + 'static>(future: F) -> io::Result<F::Output> {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    busypoll(Idle::Never)?.block_on(async {
+        let task = busypoll::spawn_boxed(busypoll::compat::with_tokio(tokio.handle(), future));
+        task.await.map_err(|error| io::Error::other(error.to_string()))
+    })
 }
 
 /// A bounded channel of numbers.
@@ -167,8 +177,8 @@ pub trait Idler {
     fn new(timer: bool) -> io::Result<Self>
     where
         Self: Sized;
-    /// Runs until `end` wakes it; how many turns that were.
-    fn turns<F: Future>(&mut self, end: F) -> u64;
+    /// Runs until `end` wakes it, with a socket watched; how many turns that were.
+    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64>;
 }
 
 /// busypoll, counted by itself.
@@ -183,21 +193,26 @@ impl Idler for BusypollIdler {
         Ok(Self { runtime: busypoll(Idle::Busy)?, timer })
     }
 
-    fn turns<F: Future>(&mut self, end: F) -> u64 {
+    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64> {
         /// No measurement takes as long.
         const FAR: std::time::Duration = std::time::Duration::from_secs(86_400);
         let before = self.runtime.turns();
         let timer = self.timer;
         self.runtime.block_on(async move {
+            let _watched = busypoll::io::UdpSocket::bind(ANY)?;
             if timer {
                 let _ = busypoll::time::timeout(FAR, end).await;
             } else {
                 end.await;
             }
-        });
-        self.runtime.turns() - before
+            Ok::<_, io::Error>(())
+        })?;
+        Ok(self.runtime.turns() - before)
     }
 }
+
+/// A port of this machine that nobody else has.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// tokio, kept awake by a root that yields: each yield is a turn with a look at I/O and timers.
 #[derive(Debug)]
@@ -208,14 +223,15 @@ impl Idler for TokioIdler {
         Ok(Self(tokio::runtime::Builder::new_current_thread().enable_all().build()?))
     }
 
-    fn turns<F: Future>(&mut self, end: F) -> u64 {
+    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64> {
         self.0.block_on(async {
+            let _watched = tokio::net::UdpSocket::bind(ANY).await?;
             let mut end = std::pin::pin!(end);
             let mut turns = 0;
             loop {
                 turns += 1;
                 if poll_fn(|cx| Poll::Ready(end.as_mut().poll(cx).is_ready())).await {
-                    return turns;
+                    return Ok(turns);
                 }
                 tokio::task::yield_now().await;
             }
