@@ -16,6 +16,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -158,6 +159,30 @@ def write(state, directory):
     ]
     (directory / "gate-campaign.md").write_text("\n".join(lines))
     print("\n".join(lines))
+    put_into_readme(directory.name, lines, host, rows)
+
+
+def put_into_readme(name, lines, host, rows):
+    """The sentence of the false alarms, and how often what was changed was found: from the table, never from a keyboard."""
+    found = []
+    for case, (_, changed, right, _) in CASES.items():
+        decided = [r["verdict"] for r in rows if r["case"] == case and r["verdict"] != "inconclusive"]
+        if right == "regressed" and decided:
+            found.append(f"{changed}: {decided.count('regressed')} of {len(decided)} that decided")
+    says = next(line for line in lines if line.startswith("False alarms"))
+    date = rows[0]["started_utc"][:10]
+    block = (f"{says} Found, out of the gates in which the loop was made slower: {'; '.join(found)}. All of it in "
+             f"[`results/{name}`](results/{name}/gate-campaign.md), {host['cpu_model']}, {host['cpus_online']} CPUs, "
+             f"{host['virtualisation'] or 'no hypervisor'}, {date}.")
+    page = (ROOT / "README.md").read_text()
+    begin, end = "<!-- gate campaign -->", "<!-- end of gate campaign -->"
+    before, after = page.split(begin)[0], page.split(end)[1]
+    (ROOT / "README.md").write_text(f"{before}{begin}\n{textwrap.fill(block, 120, break_long_words=False, break_on_hyphens=False)}\n{end}{after}")
+    index = ROOT / "results/README.md"
+    kept = [line for line in index.read_text().splitlines() if not line.startswith(f"| [`{name}`]")]
+    machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
+    kept.append(f"| [`{name}`]({name}/gate-campaign.md) | {machine} | `scripts/gate-campaign.py {name}` |")
+    index.write_text("\n".join(kept) + "\n")
 
 
 def main():
