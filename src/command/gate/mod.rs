@@ -1,9 +1,11 @@
 //! `osjitter gate`: has jitter become worse?
 //!
 //! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
-//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
+//! ([`mod@against`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
 //! one verdict.
 
+mod add;
+mod against;
 mod baseline;
 mod calibration;
 mod commands;
@@ -28,7 +30,7 @@ use crate::export::directory::Directory;
 use crate::measure::Shared;
 use crate::{changes, export, host, interrupt, output};
 
-use baseline::Against;
+use against::Against;
 use limits::{Limits, Source};
 use plan::{Comparison, Sides};
 use session::Session;
@@ -36,10 +38,10 @@ use session::Session;
 /// Plans, measures until all is decided, writes the verdict.
 pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
-        return baseline::add(add);
+        return add::run(add);
     }
     let comparisons = plan::comparisons(args).map_err(Failure::Usage)?;
-    let against = baseline::plan(args).map_err(Failure::Usage)?;
+    let against = against::plan(args).map_err(Failure::Usage)?;
     let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Failure::Usage)?;
     if comparisons.is_empty() && against.is_none() && limits.is_none() {
         let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
@@ -280,7 +282,7 @@ fn announce(comparisons: &[Comparison], against: Option<&Against>, limits: Optio
     if let Some(against) = against {
         parts.push(format!("{:.0}s for a session", against.time().as_secs_f64()));
     }
-    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(baseline::tail));
+    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(against::tail));
     let mut tails: Vec<&str> = tails.filter(|&tail| tail != "p99").collect();
     tails.dedup();
     if !tails.is_empty() {
