@@ -6,7 +6,7 @@ use super::{chosen, within};
 use crate::units;
 
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
-pub const BATCHES: u64 = 10;
+pub const BATCHES: u64 = 20;
 const ROUNDS: u64 = 25;
 const QUICK_ROUNDS: u64 = 5;
 const MAX_ROUNDS: u64 = 10_000;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`TcpListener`], [`TcpStream`] | connections |
 //! | [`UdpSocket`] | datagrams |
-//! | [`Registered`], through [`IoHandle::register`] | any `mio::event::Source` |
+//! | [`Registered`], through [`IoHandle::register`] | any [`Source`] of `mio` |
 //!
 //! Sockets take addresses, not names: looking one up blocks, which would stop every task of the thread. Look it up
 //! before, or on another thread.
@@ -56,6 +56,8 @@ mod tcp;
 #[cfg(feature = "net")]
 mod udp;
 
+pub use mio::Interest;
+pub use mio::event::Source;
 pub(crate) use reactor::Reactor;
 pub use registered::{IoHandle, Readiness, Registered};
 #[cfg(feature = "net")]
