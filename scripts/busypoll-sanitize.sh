@@ -6,10 +6,16 @@
 #
 #   scripts/busypoll-sanitize.sh             everything: about two minutes on two cores
 #   scripts/busypoll-sanitize.sh SEEDS       the threaded suites again under so many schedules each
+#   scripts/busypoll-sanitize.sh loom        not Miri, but loom: every schedule of the protocols between threads, on stable
 #
-# Needs a nightly toolchain, which it installs with rustup.
+# Miri needs a nightly toolchain, which is installed with rustup.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [ "${1-}" = loom ]; then
+  RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --package busypoll --lib --release --locked
+  exit
+fi
 
 rustup run nightly cargo miri --version >/dev/null 2>&1 ||
   rustup toolchain install nightly --profile minimal --component miri --component rust-src

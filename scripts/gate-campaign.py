@@ -16,6 +16,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -91,19 +92,22 @@ def quantile(values, q):
 
 
 def write(state, directory):
-    rows, host, lanes = [], None, set()
+    rows, host, tool, lanes = [], None, None, set()
     for file in sorted(state.glob("*-[0-9][0-9][0-9].json")):
         verdict = json.loads(file.read_text())
-        host = verdict["host"]
-        lanes.add(verdict["plan"]["cpu"])
+        host, tool = verdict["host"], verdict["tool"]
+        [judged] = verdict["comparisons"]
+        sides = judged["sides"]
+        lanes.add(judged["plan"]["cpu"])
         rows.append({
-            "case": file.stem[:-4], "started_utc": verdict["started_utc"], "verdict": verdict["verdict"],
-            "reason": verdict["reason"], "failure": verdict["failure"], "pairs": verdict["pairs"],
-            "duration_ns": verdict["duration_ns"], "cpu": verdict["plan"]["cpu"], "seed": verdict["plan"]["seed"],
-            "steal_share": max((s["steal_share"] or 0.0 for s in verdict["sides"]), default=None),
-            "same_stall_share": max((s["same_stall_share"] for s in verdict["sides"]), default=None),
+            "case": file.stem[:-4], "commit": tool["commit"], "started_utc": verdict["started_utc"],
+            "verdict": verdict["verdict"], "reason": verdict["reason"], "failure": verdict["failure"],
+            "pairs": judged["pairs"], "duration_ns": verdict["duration_ns"], "cpu": judged["plan"]["cpu"],
+            "seed": judged["plan"]["seed"],
+            "steal_share": max((s["steal_share"] or 0.0 for s in sides), default=None),
+            "same_stall_share": max((s["same_stall_share"] for s in sides), default=None),
             "metrics": [{key: m[key] for key in ("name", "verdict", "ratio", "ratio_interval", "a_ns", "b_ns")}
-                        for m in verdict["metrics"]],
+                        for m in judged["metrics"]],
         })
     if not rows:
         sys.exit(f"{state}: no gate has ended there yet")
@@ -116,7 +120,8 @@ def write(state, directory):
         "",
         f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel "
         f"{host['kernel']}; {rows[0]['started_utc'][:16]} to {rows[-1]['started_utc'][:16]} UTC, "
-        f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did. "
+        f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did; osjitter "
+        f"{tool['version']}, commit {', '.join(sorted({row['commit'] or 'unknown' for row in rows}))}. "
         "Period 500 us, rounds of 250 ticks. Written by `scripts/gate-campaign.py` from "
         "[`gate-campaign.json`](gate-campaign.json).",
         "",
@@ -154,6 +159,30 @@ def write(state, directory):
     ]
     (directory / "gate-campaign.md").write_text("\n".join(lines))
     print("\n".join(lines))
+    put_into_readme(directory.name, lines, host, rows)
+
+
+def put_into_readme(name, lines, host, rows):
+    """The sentence of the false alarms, and how often what was changed was found: from the table, never from a keyboard."""
+    found = []
+    for case, (_, changed, right, _) in CASES.items():
+        decided = [r["verdict"] for r in rows if r["case"] == case and r["verdict"] != "inconclusive"]
+        if right == "regressed" and decided:
+            found.append(f"{changed}: {decided.count('regressed')} of {len(decided)} that decided")
+    says = next(line for line in lines if line.startswith("False alarms"))
+    date = rows[0]["started_utc"][:10]
+    block = (f"{says} Found, out of the gates in which the loop was made slower: {'; '.join(found)}. All of it in "
+             f"[`results/{name}`](results/{name}/gate-campaign.md), {host['cpu_model']}, {host['cpus_online']} CPUs, "
+             f"{host['virtualisation'] or 'no hypervisor'}, {date}.")
+    page = (ROOT / "README.md").read_text()
+    begin, end = "<!-- gate campaign -->", "<!-- end of gate campaign -->"
+    before, after = page.split(begin)[0], page.split(end)[1]
+    (ROOT / "README.md").write_text(f"{before}{begin}\n{textwrap.fill(block, 120, break_long_words=False, break_on_hyphens=False)}\n{end}{after}")
+    index = ROOT / "results/README.md"
+    kept = [line for line in index.read_text().splitlines() if not line.startswith(f"| [`{name}`]")]
+    machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
+    kept.append(f"| [`{name}`]({name}/gate-campaign.md) | {machine} | `scripts/gate-campaign.py {name}` |")
+    index.write_text("\n".join(kept) + "\n")
 
 
 def main():

@@ -3,7 +3,7 @@
 # the run, never from a keyboard.
 #
 #   scripts/timeout-run.sh NAME             measure into results/NAME, then as below
-#   scripts/timeout-run.sh --readme NAME    only the README and the index, from what results/NAME holds
+#   scripts/timeout-run.sh --readme NAME    only the table, the pictures, the README and the index, from results/NAME/timeout.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,11 +12,13 @@ if [ "${1:-}" = --readme ]; then measure=false; shift; fi
 name=${1:?"which directory below results/?"}
 directory=results/$name
 
+cargo build --release --locked
 if $measure; then
-  cargo build --release --locked
   mkdir -p "$directory"
-  target/release/osjitter bench timeout --reference --out "$directory" > "$directory/timeout.txt"
+  target/release/osjitter bench timeout --out "$directory" >/dev/null
 fi
+target/release/osjitter report "$directory/timeout.json" --reference --out "$directory/timeout.txt"
+target/release/osjitter report "$directory/timeout.json" --format svg --out "$directory"
 
 python3 - "$directory" <<'PY'
 import json, re, sys
@@ -29,7 +31,7 @@ table = next(block for block in text.split("\n\n") if block.startswith("channel-
 block = f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
 
 ```text
-{text.splitlines()[0]}
+{text.split(chr(10) * 2)[0]}
 
 {table}
 ```
@@ -44,7 +46,7 @@ assert n == 1, "README.md has no block for it"
 open("README.md", "w").write(page)
 name = directory.split("/")[-1]
 index = open("results/README.md").read()
-line = f"| [`{name}`]({name}/timeout.txt) | {machine} | `osjitter bench timeout --reference` |"
+line = f"| [`{name}`]({name}/timeout.txt) | {machine} | `osjitter bench timeout` |"
 if f"[`{name}`]" in index:
     index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
 else:

@@ -110,9 +110,14 @@ Examples:
   osjitter report results/mine/report.json --format svg --out pictures
   osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
   osjitter report results/mine/report.json --format csv --samples --out ticks.csv
-  osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet")]
+  osjitter report results/timeout/timeout.json --format markdown
+  osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet
+  cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
+
+A FILE is told by what is in it: report.json, cyclictest --json, oslat --json, jitterdebugger's results.json, or an
+HdrHistogram interval log (.hlog). What such a file cannot tell is said below the table.")]
 pub struct ReportArgs {
-    /// Reports that `osjitter run` wrote
+    /// Reports of osjitter run, or results of other tools
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// What to make
@@ -127,6 +132,9 @@ pub struct ReportArgs {
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
+    /// With the file of bench timeout: beside the figures that bench-tokio-timeout published
+    #[arg(long)]
+    pub reference: bool,
     /// Write here instead of standard output
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,

@@ -10,13 +10,42 @@ fn bench_clock(arguments: &[&str]) -> Output {
     output.expect("the binary runs")
 }
 
+/// What `osjitter report` makes of the file of a bench.
+fn again(file: &std::path::Path, more: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_osjitter")).arg("report").arg(file).args(more).output().expect("it runs");
+    assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every picture beside the file is made again, to the byte.
+fn same_pictures(file: &std::path::Path) {
+    let directory = file.parent().unwrap();
+    let new = directory.join("again");
+    again(file, &["--format", "svg", "--out", new.to_str().unwrap()]);
+    let mut pictures = 0;
+    for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
+        if entry.extension().is_some_and(|e| e == "svg") {
+            let made = std::fs::read(new.join(entry.file_name().unwrap())).unwrap();
+            assert_eq!(made, std::fs::read(&entry).unwrap(), "{}", entry.display());
+            pictures += 1;
+        }
+    }
+    assert!(pictures > 0 && std::fs::read_dir(&new).unwrap().count() == pictures);
+}
+
 #[test]
 fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
     let out = tempfile::tempdir().unwrap();
     let output = bench_clock(&["--threads", "1", "--threads", "2", "--out", out.path().to_str().unwrap()]);
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
-    let json: Value = serde_json::from_slice(&std::fs::read(out.path().join("clock.json")).unwrap()).unwrap();
+    let file = out.path().join("clock.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!((again(&file, &[]), again(&file, &["--format", "json"])), (table.clone(), text.clone()));
+    assert!(again(&file, &["--format", "markdown"]).contains("| clock |"));
+    same_pictures(&file);
+    let json: Value = serde_json::from_str(&text).unwrap();
     let svg = std::fs::read_to_string(out.path().join("clock.svg")).unwrap();
     assert_eq!((json["schema"].as_str(), json["bench"].as_str()), (Some("osjitter.bench/1"), Some("clock")));
     let costs = json["costs"].as_array().unwrap();

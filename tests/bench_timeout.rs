@@ -17,6 +17,30 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// What `osjitter report` makes of the file of a bench.
+fn again(file: &std::path::Path, more: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_osjitter")).arg("report").arg(file).args(more).output().expect("it runs");
+    assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every picture beside the file is made again, to the byte.
+fn same_pictures(file: &std::path::Path) {
+    let directory = file.parent().unwrap();
+    let new = directory.join("again");
+    again(file, &["--format", "svg", "--out", new.to_str().unwrap()]);
+    let mut pictures = 0;
+    for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
+        if entry.extension().is_some_and(|e| e == "svg") {
+            let made = std::fs::read(new.join(entry.file_name().unwrap())).unwrap();
+            assert_eq!(made, std::fs::read(&entry).unwrap(), "{}", entry.display());
+            pictures += 1;
+        }
+    }
+    assert!(pictures > 0 && std::fs::read_dir(&new).unwrap().count() == pictures);
+}
+
 #[test]
 fn every_variant_is_measured_in_every_workload_and_the_report_is_valid() {
     let out = tempfile::tempdir().unwrap();
@@ -48,6 +72,13 @@ fn every_variant_is_measured_in_every_workload_and_the_report_is_valid() {
     assert!(!report.partial && report.plan.seed == 7);
     assert!(report.clocks.iter().all(|c| c.ns_per_read > 0.0));
     let table = text(&output.stdout);
+    let file = out.path().join("timeout.json");
+    assert_eq!(again(&file, &[]), table);
+    assert_eq!(again(&file, &["--format", "json"]), json);
+    let markdown = again(&file, &["--format", "markdown"]);
+    assert_eq!(markdown.matches("| baseline |").count(), report.workloads.len(), "{markdown}");
+    assert!(again(&file, &["--reference"]).contains("bench-tokio-timeout (AMD"));
+    same_pictures(&file);
     for workload in &report.workloads {
         assert!(table.contains(&workload.name), "{table}");
         assert_eq!(workload.results.len(), 10, "{}", workload.id);

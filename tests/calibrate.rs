@@ -95,3 +95,41 @@ fn an_interrupt_leaves_what_was_measured() {
     assert!(found.partial && found.failure.is_none() && found.pairs > 0, "{} pairs", found.pairs);
     assert_eq!(found.rounds.len() as u64, found.pairs);
 }
+
+#[test]
+fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
+    let home = tempfile::tempdir().unwrap();
+    let made = calibrate(&[&SHORT[..], &["--time", "3s", "--subject", "nanosleep", "--quiet"]].concat(), home.path());
+    assert!(made.status.success(), "{}", stderr(&made));
+    let gate = |more: &[&str], period: &str| {
+        let rounds =
+            ["--period", period, "--round-ticks", "20", "--warmup", "3", "--max-rounds", "24", "--out", "gate"];
+        let sides = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--floor", "1ns"];
+        Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args([&sides[..], &rounds, &["--calibration", "osjitter-calibration.json"], more].concat())
+            .current_dir(home.path())
+            .output()
+            .expect("the binary runs")
+    };
+    let verdict = || {
+        let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
+        jitterstat::gate::verdict::Verdict::from_json(&text).unwrap()
+    };
+    // No machine tells 24 rounds apart by a thousandth, and none needs a factor of a thousand.
+    let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms");
+    assert_eq!(tight.status.code(), Some(0), "{}", stderr(&tight));
+    let codes: Vec<(String, bool)> =
+        verdict().warnings.into_iter().map(|w| (w.code, w.message.starts_with("p50 is tolerated"))).collect();
+    assert_eq!(codes, [("tolerance-below-noise".to_owned(), true)]);
+    assert!(stderr(&tight).contains("warning: p50"), "{}", stderr(&tight));
+
+    let _ = gate(&[], "2ms");
+    let [warning] = &verdict().warnings[..] else { panic!() };
+    assert_eq!(warning.code, "calibration-not-used");
+    assert!(warning.message.contains("period: 1000000 ns against 2000000 ns"), "{}", warning.message);
+
+    std::fs::write(home.path().join("osjitter-calibration.json"), "{").unwrap();
+    let refused = gate(&[], "1ms");
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("osjitter.calibration/1"), "{}", stderr(&refused));
+}

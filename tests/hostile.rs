@@ -147,6 +147,11 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
     let text = around(&round_of("[1]")).replace("\"histogram\":null", &stored);
     refused(&written(home.path(), "lie.json", text), &["subjects[0].histogram: histogram data ends early"]);
 
+    let threads: Vec<String> =
+        (0..20_000).map(|i| format!("\"{i}\":{{\"cycles\":0,\"min\":0,\"max\":0,\"avg\":0}}")).collect();
+    let text = format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{{}}}}}", threads.join(","));
+    refused(&written(home.path(), "threads.json", text), &["thread: 20000 of them"]);
+
     let bins: Vec<String> = (0..2_000_000).map(|i| format!("\"{i}\":1")).collect();
     let text =
         format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{\"0\": {{\"histogram\": {{{}}}}}}}}}", bins.join(","));

@@ -57,3 +57,25 @@ fn what_is_no_report_is_refused_with_the_reason() {
     let output = osjitter(&["report", "no-such-file.json"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("bench.json");
+    for (text, more, says) in [
+        (r#"{"schema":"osjitter.bench/1","bench":"weight"}"#, "table", "the bench weight is not known"),
+        (r#"{"schema":"osjitter.bench/1"}"#, "table", "the bench without a name is not known"),
+        (r#"{"schema":"osjitter.bench/1","bench":"clock"}"#, "table", "not valid: missing field"),
+        (r#"{"schema":"osjitter.bench/1","bench":"timeout""#, "table", "EOF while parsing"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let output = osjitter(&["report", file.to_str().unwrap(), "--format", more]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+        assert!(stderr.contains(says) && stderr.contains("bench.json") && output.stdout.is_empty(), "{text}: {stderr}");
+    }
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
+    let output = osjitter(&["report", fixture, "--reference"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bench timeout"));
+}

@@ -95,6 +95,9 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = crate::units::count)]
     pub ticks: Option<u64>,
+    /// What osjitter calibrate wrote: warns of a tolerance that this machine is too noisy for
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
     #[command(flatten)]
     pub judged: JudgedArgs,
     /// What an inconclusive gate means for the exit code

@@ -1,5 +1,7 @@
 //! `osjitter report`: any picture or table again, from `report.json` alone.
 
+mod bench;
+
 #[cfg(feature = "parquet")]
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -8,11 +10,18 @@ use jitterstat::report::Report;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{ExitStatus, Failure};
+use crate::export::svg::Picture;
 use crate::view::entry::entries;
 use crate::{export, import, output};
 
 /// Reads the reports, writes the format to standard output or to `--out`.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
+    if let Some(status) = bench::run(args)? {
+        return Ok(status);
+    }
+    if args.reference {
+        return Err(Failure::Usage("--reference goes with the file of osjitter bench timeout".into()));
+    }
     let read = args.files.iter().map(|file| import::read(file)).collect::<Result<Vec<_>, _>>();
     let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
     if args.samples && !matches!(args.format, ReportFormat::Csv | ReportFormat::Parquet) {
@@ -94,13 +103,20 @@ fn distribution(reports: &[Report], id: Option<&str>) -> Result<String, Failure>
 }
 
 fn pictures(reports: &[Report], out: Option<&Path>) -> Result<ExitStatus, Failure> {
-    let (Some(directory), [report]) = (out, reports) else {
-        return Err(Failure::Usage("pictures are several files: give one report, and a directory with --out".into()));
-    };
+    let (Some(directory), [report]) = (out, reports) else { return Err(pictures_go_to_a_directory()) };
+    write_pictures(&export::svg::pictures(report), directory)?;
+    Ok(ExitStatus::Done)
+}
+
+fn pictures_go_to_a_directory() -> Failure {
+    Failure::Usage("pictures are several files: give one report, and a directory with --out".into())
+}
+
+fn write_pictures(pictures: &[Picture], directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory).map_err(|e| Failure::place(directory, &e))?;
-    for picture in export::svg::pictures(report) {
+    for picture in pictures {
         let file = directory.join(&picture.name);
         export::write_atomically(&file, picture.svg.as_bytes()).map_err(|e| Failure::place(&file, &e))?;
     }
-    Ok(ExitStatus::Done)
+    Ok(())
 }

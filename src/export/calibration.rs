@@ -14,6 +14,11 @@ fn percent(share: f64) -> String {
     if value.abs() < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
+/// A difference of logarithms as a rise.
+fn apart(ln: f64) -> String {
+    percent(ln.exp_m1())
+}
+
 /// What a gate can see, look by look.
 pub fn table(calibration: &Calibration) -> String {
     let plan = &calibration.plan;
@@ -53,10 +58,10 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
     let mut rows = vec![
         row("", metrics.iter().map(|m| m.name.clone()).collect()),
         row("median round", metrics.iter().map(|m| time(m.median_ns)).collect()),
-        row("the rounds of a pair differ by (sd)", metrics.iter().map(|m| percent(m.spread)).collect()),
+        row("the rounds of a pair differ by (sd)", metrics.iter().map(|m| apart(m.spread)).collect()),
     ];
     if metrics.iter().any(|m| m.spread_quiet_half.is_some()) {
-        let quiet = metrics.iter().map(|m| m.spread_quiet_half.map_or(String::new(), percent));
+        let quiet = metrics.iter().map(|m| m.spread_quiet_half.map_or(String::new(), apart));
         rows.push(row("  in the quieter half of the pairs", quiet.collect()));
     }
     rows.push(row("smallest change that is seen", vec![String::new(); metrics.len()]));

@@ -61,6 +61,14 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
     }
 }
 
+/// A table: the first row is the heading, the first `left` columns stand to the left.
+pub fn table(rows: &[Vec<String>], left: usize) -> String {
+    let line = |row: &Vec<String>| format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "));
+    let Some((heading, body)) = rows.split_first() else { return String::new() };
+    let rule: String = (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
+    format!("{}|{rule}\n{}", line(heading), body.iter().map(line).collect::<String>())
+}
+
 /// Text that cannot break out of its cell, nor become a tag.
 pub(super) fn cell(text: &str) -> String {
     let mut out = String::new();

@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub mod calibration;
+pub mod clock;
 pub mod comparison;
 pub mod csv;
 pub mod cyclictest;
@@ -15,6 +16,7 @@ pub mod openmetrics;
 pub mod parquet;
 pub mod svg;
 pub mod table;
+pub mod timeout;
 pub mod trackers;
 pub mod verdict;
 

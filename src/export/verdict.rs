@@ -62,9 +62,12 @@ pub fn sentence(verdict: &Verdict) -> String {
         }
     }
     if let Some(against) = verdict.baseline.as_ref().filter(|b| b.reason == Some(Reason::TooNoisy)) {
-        let (sessions, file) = (against.sessions, &against.file);
-        let _ =
-            write!(text, "; more than {sessions} stored sessions would narrow it: osjitter gate baseline add {file}");
+        let (pairs, sessions, file) = (against.pairs, against.sessions, &against.file);
+        let _ = write!(
+            text,
+            "; more than {pairs} pairs of rounds (--max-rounds) or more than {sessions} stored sessions (osjitter gate \
+             baseline add {file}) would narrow it"
+        );
     }
     if let Some(ticks) = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max() {
         let _ = write!(text, "; about {ticks} ticks would probably decide the limits: --ticks {ticks}");
@@ -75,6 +78,7 @@ pub fn sentence(verdict: &Verdict) -> String {
 /// Pairs that would probably decide a comparison that is open, and the seconds they take.
 fn to_decide(comparison: &Comparison) -> Option<(u64, f64)> {
     let open = comparison.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
+    let open = open.filter(|_| comparison.verdict == Outcome::Inconclusive);
     let pairs = open.filter_map(|m| m.pairs_to_decide).max().filter(|_| comparison.pairs > 0)?;
     Some((pairs, comparison.duration_ns as f64 / 1e9 / comparison.pairs as f64 * pairs as f64))
 }
@@ -121,20 +125,37 @@ fn comparison_table(text: &mut String, comparison: &Comparison) {
         );
     }
     let (pairs, looks, seconds) = (comparison.pairs, comparison.looks_taken, comparison.duration_ns as f64 / 1e9);
-    let _ = write!(text, "\n{pairs} pairs of rounds {}, {looks} looks, {seconds:.1}s", how(comparison.mode));
+    let looks = if looks == 1 { "1 look".to_owned() } else { format!("{looks} looks") };
+    let _ = write!(text, "\n{pairs} pairs of rounds {}, {looks}, {seconds:.1}s", how(comparison.mode));
     sides(text, &comparison.sides);
 }
 
 /// What each side met, and the end of the paragraph.
 fn sides(text: &mut String, sides: &[Side]) {
+    text.push('\n');
     for side in sides {
-        let name = side.side.to_uppercase();
-        let _ = write!(text, "; {name}: {:.1} % of ticks inside a stall", side.same_stall_share * 100.0);
-        if let Some(steal) = side.steal_share {
-            let _ = write!(text, ", {:.1} % of all CPUs stolen", steal * 100.0);
-        }
+        let _ = writeln!(text, "{}: {}", side.side.to_uppercase(), met(side));
     }
-    text.push_str("\n\n");
+    text.push('\n');
+}
+
+/// Every tick of a side, stalls and all.
+fn met(side: &Side) -> String {
+    let mut text = String::new();
+    if let Some(all) = &side.lateness_ns {
+        text.push_str("all ticks");
+        for (name, ns) in [("p50", all.p50), ("p99", all.p99), ("p99.9", all.p99_9), ("max", Some(all.max))] {
+            if let Some(ns) = ns {
+                let _ = write!(text, " {name} {},", micros(ns));
+            }
+        }
+        text.push(' ');
+    }
+    let _ = write!(text, "{:.1} % inside a stall already counted", side.same_stall_share * 100.0);
+    if let Some(steal) = side.steal_share {
+        let _ = write!(text, ", {:.1} % of all CPUs stolen", steal * 100.0);
+    }
+    text
 }
 
 fn baseline_table(text: &mut String, against: &AgainstBaseline) {
@@ -275,6 +296,10 @@ fn comparison_markdown(text: &mut String, comparison: &Comparison) {
             interval(m),
             word(m.verdict)
         );
+    }
+    text.push('\n');
+    for side in &comparison.sides {
+        let _ = writeln!(text, "- {}: {}", side.side.to_uppercase(), met(side));
     }
     text.push('\n');
 }

@@ -7,6 +7,7 @@ use jitterstat::histogram;
 use jitterstat::report::{Distribution, Report, Round, Subject, Summary};
 
 use super::bins::{LONGEST_NS, MOST_COUNT};
+use super::source::not_too_many;
 
 /// More instances of one subject than any machine has memory for.
 const MOST_INSTANCES: u64 = 1 << 24;
@@ -16,6 +17,8 @@ const MOST_INSTANCES: u64 = 1 << 24;
 /// # Errors
 /// The path of the first that cannot be, and why.
 pub(super) fn check(report: &Report) -> Result<(), String> {
+    not_too_many("subjects", report.subjects.len())?;
+    not_too_many("plan.scenarios", report.plan.scenarios.len())?;
     time("duration_ns", report.duration_ns)?;
     time("clock.error_bound_ns", report.clock.error_bound_ns)?;
     for (i, s) in report.plan.scenarios.iter().enumerate() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::bins::{Binned, RawBins, Stated};
 use super::json;
 use super::rt_tests::Frame;
-use super::source::{Source, clock, no_cost, no_rounds, rounded, subject, warning};
+use super::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
 use crate::units;
 
 const TOOL: &str = "cyclictest";
@@ -35,6 +35,7 @@ struct Thread {
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report, String> {
     let file: File = json(text, "cyclictest result")?;
+    not_too_many("thread", file.thread.len())?;
     let unit_ns = if frame.resolution_in_ns == 1 { 1 } else { 1_000 };
     let mut warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
     if unit_ns > 1 {

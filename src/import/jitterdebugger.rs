@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::bins::{Binned, RawBins, Stated};
 use super::json;
 use super::rt_tests::SysInfo;
-use super::source::{Source, clock, no_cost, no_rounds, rounded, subject, warning};
+use super::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
 
 const TOOL: &str = "jitterdebugger";
 /// The layouts that are known: the CPUs' part has been the same in all of them.
@@ -40,6 +40,7 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
             file.version
         ));
     }
+    not_too_many("cpu", file.cpu.len())?;
     let unit_ns = if file.sysinfo.resolution_in_ns == 1 { 1 } else { 1_000 };
     let mut warnings = vec![
         no_rounds(TOOL),

@@ -28,7 +28,7 @@ use crate::os;
 /// A file larger than this is not read, whatever memory there is: it holds some hundred million ticks, and no view of a
 /// report is of use beyond that.
 const LARGEST_FILE: u64 = 1 << 30;
-/// Memory that a byte of a file can become. The worst is a map of one-letter names, at some 14 times its size; a tick is
+/// Memory that a byte of a file can become. The worst is a map of short names, at some 13 times its size; a tick is
 /// 8 bytes for at least 2. The largest file that is read is this fraction of the memory there is.
 const MEMORY_PER_BYTE: u64 = 16;
 /// Memory there is, where the platform does not tell.

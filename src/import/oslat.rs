@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::bins::{Binned, RawBins, Stated};
 use super::json;
 use super::rt_tests::Frame;
-use super::source::{Source, clock, no_cost, no_rounds, rounded, subject, warning};
+use super::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
 use crate::view::quantity::GAPS;
 
 const TOOL: &str = "oslat";
@@ -34,6 +34,7 @@ struct Thread {
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report, String> {
     let file: File = json(text, "oslat result")?;
+    not_too_many("thread", file.thread.len())?;
     let mut warnings = vec![
         warning(
             GAPS,

@@ -18,6 +18,15 @@ pub(super) struct Source {
     pub subjects: Vec<Subject>,
 }
 
+/// Most threads of a source, and subjects of a report: as many as there are CPUs in the largest machine that Linux runs on.
+/// One of which a file says next to nothing takes a kilobyte, and views look at each beside each other.
+pub(super) const MOST_SUBJECTS: usize = 8_192;
+
+/// Refuses more threads, CPUs or subjects than there can be.
+pub(super) fn not_too_many(at: &str, n: usize) -> Result<(), String> {
+    if n > MOST_SUBJECTS { Err(format!("{at}: {n} of them; at most {MOST_SUBJECTS} are read")) } else { Ok(()) }
+}
+
 impl Source {
     pub fn report(self) -> Report {
         let scenarios = self.subjects.iter().map(|s| {

@@ -3,8 +3,16 @@
 use jitterstat::report::Host;
 use serde::{Deserialize, Serialize};
 
+use super::columns::align;
+
+/// What the table of costs is.
+pub const COSTS: &str = "ns per read, median, by threads that read at once";
+/// What the table of order is.
+pub const ORDER: &str = "out of order across threads, and steps between neighbouring reads in ns";
 /// Name of the format.
 pub const SCHEMA: &str = "osjitter.bench/1";
+/// Which bench it is of.
+pub const BENCH: &str = "clock";
 /// Two costs that differ by less are the same on a machine that does other things too.
 const SAME: f64 = 1.05;
 
@@ -118,6 +126,15 @@ pub struct Drift {
 }
 
 impl Bench {
+    /// Reads what [`Bench::to_json`] wrote.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let bench: Self = serde_json::from_str(text).map_err(|e| format!("not valid: {e}"))?;
+        match (bench.schema.as_str(), bench.bench.as_str()) {
+            (SCHEMA, BENCH) => Ok(bench),
+            (schema, bench) => Err(format!("schema {schema:?}, bench {bench:?} is not {SCHEMA:?}, {BENCH:?}")),
+        }
+    }
+
     /// As a file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data") + "\n"
@@ -147,17 +164,19 @@ impl Bench {
         self.costs.iter().find(|c| c.clock == clock && c.threads == threads).map(|c| c.median_ns)
     }
 
-    /// For a terminal.
-    pub fn table(&self) -> String {
+    /// The cost of each clock by the number of threads that read at once, under a heading.
+    pub fn cost_rows(&self) -> Vec<Vec<String>> {
         let threads = self.threads();
         let mut rows = vec![["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect()];
         for clock in self.clocks() {
             let cells = threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), |ns| format!("{ns:.1}")));
             rows.push([clock.to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
         }
-        let mut text = String::from("ns per read, median, by threads that read at once\n");
-        text += &align(&rows);
-        text += "\nout of order across threads, and steps between neighbouring reads in ns\n";
+        rows
+    }
+
+    /// Order across threads and steps of each clock, under a heading.
+    pub fn order_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![
             ["clock", "violations", "of reads", "worst ns", "smallest step", "median step"].map(str::to_owned).to_vec(),
         ];
@@ -172,32 +191,39 @@ impl Bench {
                 step.map_or("-".into(), |g| format!("{:.1}", g.median_step_ns)),
             ]);
         }
-        text += &align(&rows);
-        text += &format!(
-            "\nfirst reading {} us, first conversion {} us\n",
-            us(self.first.read_ns),
-            us(self.first.conversion_ns)
-        );
-        text += &format!(
-            "elapsed() of instants of other threads: {} absurd of {}\n",
-            self.absurd.absurd, self.absurd.reads
-        );
-        for d in &self.drift {
-            text += &format!(
-                "against the operating system's clock over {:.3} s{}: {:+} ns, {:+.4} ppm (seen to {:.0} ns)\n",
+        rows
+    }
+
+    /// What is no table, a line each.
+    pub fn facts(&self) -> Vec<String> {
+        let (read, conversion) = (us(self.first.read_ns), us(self.first.conversion_ns));
+        let mut lines = vec![
+            format!("first reading {read} us, first conversion {conversion} us"),
+            format!("elapsed() of instants of other threads: {} absurd of {}", self.absurd.absurd, self.absurd.reads),
+        ];
+        lines.extend(self.drift.iter().map(|d| {
+            format!(
+                "against the operating system's clock over {:.3} s{}: {:+} ns, {:+.4} ppm (seen to {:.0} ns)",
                 d.span_ns as f64 / 1e9,
                 if d.loaded { ", all CPUs busy" } else { "" },
                 d.error_ns,
                 d.error_ppb / 1e3,
                 d.resolution_ns
-            );
-        }
-        text.push('\n');
-        for line in self.advice() {
-            text += &line;
-            text.push('\n');
-        }
-        text
+            )
+        }));
+        lines
+    }
+
+    /// For a terminal.
+    pub fn table(&self) -> String {
+        let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+        format!(
+            "{COSTS}\n{}\n{ORDER}\n{}\n{}\n{}",
+            align(&self.cost_rows(), 1),
+            align(&self.order_rows(), 1),
+            lines(self.facts()),
+            lines(self.advice())
+        )
     }
 
     /// Which clock to use here, and why.
@@ -247,21 +273,6 @@ impl Bench {
 
 fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
-}
-
-/// First column to the left, the others to the right.
-fn align(rows: &[Vec<String>]) -> String {
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        text += &format!("{:<w$}", row[0], w = widths[0]);
-        for (cell, w) in row.iter().zip(&widths).skip(1) {
-            text += &format!("  {cell:>w$}");
-        }
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Names for people: what all subjects of a report share is said once, not in every line.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jitterstat::report::{Report, Subject};
@@ -28,7 +29,11 @@ pub fn labels(report: &Report) -> Labels {
     let subjects = &report.subjects;
     let period = shared(subjects.iter().map(|s| s.period_ns));
     let runtime = shared(subjects.iter().filter_map(|s| s.runtime.as_deref()));
-    let twins = |s: &Subject| subjects.iter().filter(|other| same(s, other)).count() > 1;
+    let mut alike: BTreeMap<Key<'_>, u64> = BTreeMap::new();
+    for subject in subjects {
+        *alike.entry(key(subject)).or_default() += 1;
+    }
+    let twins = |s: &Subject| alike.get(&key(s)).is_some_and(|&n| n > 1);
     let names = subjects.iter().map(|s| {
         if twins(s) {
             return s.id.clone();
@@ -42,8 +47,11 @@ pub fn labels(report: &Report) -> Labels {
     Labels { names: names.collect(), shared: said.into_iter().flatten().collect::<Vec<_>>().join(", ") }
 }
 
-fn same(a: &Subject, b: &Subject) -> bool {
-    (&a.name, a.period_ns, &a.runtime, a.instances) == (&b.name, b.period_ns, &b.runtime, b.instances)
+/// What a name can tell of a subject.
+type Key<'a> = (&'a str, u64, Option<&'a str>, u64);
+
+fn key(subject: &Subject) -> Key<'_> {
+    (&subject.name, subject.period_ns, subject.runtime.as_deref(), subject.instances)
 }
 
 fn short(period_ns: u64) -> String {

@@ -58,10 +58,10 @@ pub fn sentences(report: &Report) -> Vec<(usize, String)> {
         let late = s.summary.as_ref().map(|m| m.lateness_ns.p99.or(m.lateness_ns.p50).unwrap_or(m.lateness_ns.max));
         (late.is_none(), is_control(&s.name), late)
     });
-    all.into_iter().map(|(i, subject)| (i, sentence(report, subject, front.contains(&i)))).collect()
+    all.into_iter().map(|(i, subject)| (i, sentence(subject, front.contains(&i), is_gaps(report)))).collect()
 }
 
-fn sentence(report: &Report, subject: &Subject, front: bool) -> String {
+fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
     let Some(summary) = &subject.summary else {
         return match &subject.status {
             Status::Failed { reason } => format!("was not measured: {reason}."),
@@ -69,8 +69,8 @@ fn sentence(report: &Report, subject: &Subject, front: bool) -> String {
         };
     };
     let d = &summary.lateness_ns;
-    if is_gaps(report) {
-        return format!("had a longest gap of {}.", time(d.max));
+    if gaps {
+        return format!("had gaps of {} at most, among {} of its loop.", time(d.max), summary.ticks);
     }
     let late = match (d.p50, d.p99) {
         (Some(p50), Some(p99)) => format!("was {} late at the median and {} at p99", time(p50), time(p99)),
@@ -79,7 +79,7 @@ fn sentence(report: &Report, subject: &Subject, front: bool) -> String {
     };
     let cost = core_percent(subject).map_or(String::new(), |c| format!(", for {} % of one core", digits(c)));
     let missed = match summary.missed {
-        // Without a period there is no next tick to be late for.
+        // Who does not tell the period does not tell either what was missed.
         _ if subject.period_ns == 0 => String::new(),
         0 => "; it missed no tick".to_owned(),
         n => format!("; it missed {}", share(n, summary.ticks)),

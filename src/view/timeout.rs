@@ -6,6 +6,7 @@ use jitterstat::bench::cost::{Overhead, Verdict};
 use jitterstat::bench::timeout::{Measured, Report, Workload};
 
 use super::columns::align;
+use super::reading::wrap;
 use super::scale::{cost as ns, time};
 use crate::units;
 
@@ -17,18 +18,24 @@ pub fn is_like_reference(workload: &str) -> bool {
     workload == LIKE_REFERENCE
 }
 
+/// Width that every line keeps to.
+const WIDTH: usize = 80;
+
 /// One table for each workload, under what all figures have beside them: versions, clocks and their cost.
 pub fn table(report: &Report) -> String {
-    let mut text = heading(report);
+    let mut text: String = heading(report).into_iter().map(|line| line + "\n").collect();
     for workload in &report.workloads {
-        text.push('\n');
-        text += &of_workload(workload);
+        text += &format!("\n{}\n{}", title(workload), align(&rows(workload), 2));
+        if is_fired(workload) {
+            text += &format!("\n{}\n", align(&fired_rows(workload), 2).trim_end());
+        }
+        for stray in strays(workload) {
+            text += &format!("{stray}\n");
+        }
     }
-    text += "\n+/- overhead: median over rounds of the difference to the baseline in the same round, with its 95 % confidence\n\
-             interval; = where that holds zero. reads, timers, regs, allocs: clock readings of the process, timers made, timers\n\
-             registered or reset, and allocations, for each message, counted in a run that is not timed.\n";
+    text += &format!("\n{}", wrap(NOTE, WIDTH));
     for warning in &report.warnings {
-        text += &format!("warning: {}; {}\n", warning.message, warning.hint);
+        text += &wrap(&format!("warning: {}; {}", warning.message, warning.hint), WIDTH);
     }
     if report.partial {
         text += "interrupted: this is what was measured until then\n";
@@ -36,48 +43,74 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-fn heading(report: &Report) -> String {
+/// What the columns mean.
+pub const NOTE: &str = "overhead: median over rounds of the difference to the baseline in the same round, with its 95 % \
+                        confidence interval; = where that holds zero. reads, made, regs, allocs: clock readings of the \
+                        process, timers made, timers registered or reset, and allocations, for each message, counted in \
+                        a run that is not timed; no column where nothing was allocated.";
+
+/// Versions, seed, and the clocks with their cost; a line each.
+pub fn heading(report: &Report) -> Vec<String> {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
-    let clocks: Vec<String> =
-        report.clocks.iter().map(|c| format!("{} {:.1} ns a reading ({})", c.name, c.ns_per_read, c.source)).collect();
-    format!(
-        "tokio {tokio}; clock source {}; {}; {} rounds, seed {}\n",
-        host.clock_source.as_deref().unwrap_or("unknown"),
-        clocks.join(", "),
-        report.plan.rounds,
-        report.plan.seed,
-    )
+    let clock_source = host.clock_source.as_deref().unwrap_or("unknown");
+    let (rounds, seed) = (report.plan.rounds, report.plan.seed);
+    let first = format!("tokio {tokio}; clock source {clock_source}; {rounds} rounds, seed {seed}");
+    let clocks =
+        report.clocks.iter().map(|c| format!("clock {}: {:.1} ns a reading, {}", c.name, c.ns_per_read, c.source));
+    std::iter::once(first).chain(clocks).collect()
 }
 
-const COLUMNS: [&str; 9] =
-    ["variant", "clock", "ns/message", "overhead in ns", "%", "reads", "timers", "regs", "allocs"];
-
-fn of_workload(workload: &Workload) -> String {
+/// What a workload is.
+pub fn title(workload: &Workload) -> String {
     let length = units::short(Duration::from_nanos(workload.length_ns));
-    let fires = workload.results.iter().any(|r| r.lateness_ns.is_some());
+    format!("{}, timeout {length}, {}", workload.name, workload.runtime)
+}
+
+const COLUMNS: [&str; 8] = ["variant", "clock", "ns/msg", "overhead in ns", "%", "reads", "made", "regs"];
+
+/// Least allocations for each message that two digits show.
+const LEAST_SHOWN: f64 = 0.005;
+
+/// Costs and counts of each variant, under a heading; two columns of names, the others numbers.
+pub fn rows(workload: &Workload) -> Vec<Vec<String>> {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
-    if fires {
-        rows[0].extend(["fired", "late p50", "late max", "early"].map(str::to_owned));
+    rows.extend(workload.results.iter().map(row));
+    let allocations = |result: &Measured| result.counts.as_ref().map(|c| c.allocations);
+    if workload.results.iter().filter_map(allocations).any(|n| n >= LEAST_SHOWN) {
+        let cells = workload.results.iter().map(|r| allocations(r).map_or("-".to_owned(), |n| format!("{n:.2}")));
+        rows.iter_mut().zip(std::iter::once("allocs".to_owned()).chain(cells)).for_each(|(row, cell)| row.push(cell));
     }
+    rows
+}
+
+/// Whether messages were left out so that timeouts fire.
+pub fn is_fired(workload: &Workload) -> bool {
+    workload.results.iter().any(|r| r.lateness_ns.is_some())
+}
+
+/// How late the timeouts of each variant fired, under a heading.
+pub fn fired_rows(workload: &Workload) -> Vec<Vec<String>> {
+    let mut rows = vec![["variant", "clock", "fired", "late p50", "late max", "early"].map(str::to_owned).to_vec()];
     for result in &workload.results {
-        let mut row = row(result);
-        if fires {
-            let late = result.lateness_ns.as_ref();
-            row.push(result.fired.to_string());
-            row.push(late.and_then(|d| d.p50).map_or("-".into(), time));
-            row.push(late.map_or("-".into(), |d| time(d.max)));
-            row.push(late.map_or("-".into(), |_| result.early.to_string()));
-        }
-        rows.push(row);
+        let Some(late) = &result.lateness_ns else { continue };
+        rows.push(vec![
+            result.variant.clone(),
+            result.clock.clone(),
+            result.fired.to_string(),
+            late.p50.map_or("-".into(), time),
+            time(late.max),
+            result.early.to_string(),
+        ]);
     }
-    let mut text = format!("{}, timeout {length}, {}\n", workload.name, workload.runtime);
-    text += &align(&rows, 2);
-    let strays = workload.results.iter().filter(|r| !fires && r.fired > 0);
-    for result in strays {
-        text += &format!("{} ({}): {} timeouts fired\n", result.variant, result.clock, result.fired);
-    }
-    text
+    rows
+}
+
+/// Timeouts that fired although every message came.
+pub fn strays(workload: &Workload) -> Vec<String> {
+    let fired = workload.results.iter().filter(|r| !is_fired(workload) && r.fired > 0);
+    let plural = |n: u64| if n == 1 { "timeout" } else { "timeouts" };
+    fired.map(|r| format!("{} ({}): {} {} fired", r.variant, r.clock, r.fired, plural(r.fired))).collect()
 }
 
 fn row(result: &Measured) -> Vec<String> {
@@ -93,14 +126,12 @@ fn row(result: &Measured) -> Vec<String> {
         count(counts.and_then(|c| c.clock_reads)),
         count(counts.map(|c| c.timers_made)),
         count(counts.map(|c| c.timer_registrations)),
-        count(counts.map(|c| c.allocations)),
     ]
 }
 
 fn overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval =
-        overhead.ns_ci95.map_or(String::new(), |[low, high]| format!(" [{}, {}]", signed(low), signed(high)));
+    let interval = overhead.ns_ci95.map_or(String::new(), |[low, high]| format!(" [{}, {}]", ns(low), ns(high)));
     format!("{sign}{}{interval}", signed(overhead.ns))
 }
 
@@ -110,6 +141,7 @@ const MOST_PERCENT: f64 = 1_000.0;
 fn percent(overhead: &Overhead) -> String {
     match overhead.percent {
         p if p.abs() > MOST_PERCENT => "-".to_owned(),
+        p if p.abs() >= 100.0 => format!("{p:+.0}"),
         p => format!("{p:+.1}"),
     }
 }
@@ -190,14 +222,22 @@ pub fn beside_reference(report: &Report) -> String {
     }
     let clock = report.clocks.first();
     let read = clock.map_or("unknown".to_owned(), |c| format!("{:.0} ns", c.ns_per_read));
-    format!(
-        "\nbench-tokio-timeout (AMD Ryzen 7 4800HS), mean ± spread in ns a message; here the median; in brackets the ratio to the\n\
-         baseline of the same column. A row with the clock tach stands beside their quanta: a counter read in place of a system clock.\n{}\n\
-         Why they differ: the first table was taken with a slow clock source, where one reading cost about a microsecond, and a\n\
-         timeout reads the clock once or twice a message; their second, on the same CPU with the counter as clock source, shows what is\n\
-         left. Here a reading costs {read}. Most of every figure, the baseline included, is the hand-off between two tasks.\n",
-        align(&rows, 2)
-    )
+    let above = wrap(
+        "bench-tokio-timeout (AMD Ryzen 7 4800HS), mean ± spread in ns a message; here the median; in brackets the ratio \
+         to the baseline of the same column. A row with the clock tach stands beside their quanta: a counter read in \
+         place of a system clock.",
+        WIDTH,
+    );
+    let why = wrap(
+        &format!(
+            "Why they differ: the first table was taken with a slow clock source, where one reading cost about a \
+             microsecond, and a timeout reads the clock once or twice a message; their second, on the same CPU with the \
+             counter as clock source, shows what is left. Here a reading costs {read}. Most of every figure, the \
+             baseline included, is the hand-off between two tasks."
+        ),
+        WIDTH,
+    );
+    format!("\n{above}{}\n{why}", align(&rows, 2))
 }
 
 #[cfg(test)]
@@ -208,9 +248,9 @@ mod tests {
     fn an_overhead_says_what_its_interval_says() {
         let baseline = vec![100.0; 20];
         let of = |rounds: &[f64]| overhead(&Overhead::of(&baseline, rounds).unwrap());
-        assert_eq!(of(&[104.25; 20]), "+4.25 [+4.25, +4.25]");
+        assert_eq!(of(&[104.25; 20]), "+4.25 [4.25, 4.25]");
         let noise: Vec<f64> = (0..20).map(|r| 99.0 + f64::from(r % 3)).collect();
-        assert_eq!(of(&noise), "= +0.00 [-1.00, +1.00]");
+        assert_eq!(of(&noise), "= +0.00 [-1.00, 1.00]");
         assert_eq!(of(&[99.0; 3]), "-1.00");
     }
 

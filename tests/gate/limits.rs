@@ -136,3 +136,18 @@ fn limits_and_a_comparison_come_to_one_verdict() {
     assert_eq!((verdict.comparisons.len(), verdict.limits.len(), verdict.partial), (1, 1, false));
     assert_eq!((gate.code(), verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.stdout());
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_measurement_decides_nothing_and_is_kept() {
+    let gate =
+        Gate::interrupted(&["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"]);
+    assert_eq!(gate.code(), 4, "{}", gate.stderr());
+    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    assert_eq!(
+        (verdict.partial, verdict.verdict, verdict.reason),
+        (true, Outcome::Inconclusive, Some(Reason::Interrupted))
+    );
+    assert_eq!(verdict.limits[0].reason, Some(Reason::Interrupted));
+    assert!(Report::from_json(&gate.file("report.json").expect("what was measured is kept")).unwrap().partial);
+}

@@ -38,6 +38,22 @@ impl Gate {
         Self { output, verdict: file.map(|text| read(&text)), out }
     }
 
+    /// Starts it, lets it measure for a while, and interrupts it.
+    #[cfg(unix)]
+    fn interrupted(args: &[&str]) -> Self {
+        use std::process::Stdio;
+        let out = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+        command.arg("gate").args(args).arg("--out").arg(out.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let gate = command.spawn().unwrap();
+        #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        assert!(Command::new("kill").args(["-INT", &gate.id().to_string()]).status().unwrap().success());
+        let output = gate.wait_with_output().unwrap();
+        let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
+        Self { output, verdict: file.map(|text| read(&text)), out }
+    }
+
     /// A file that it wrote.
     fn file(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.out.path().join(name)).ok()

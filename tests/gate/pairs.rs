@@ -198,21 +198,25 @@ fn a_program_that_hangs_is_ended() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_a_partial_verdict() {
-    let out = tempfile::tempdir().unwrap();
-    let mut gate = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["gate", "--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--out"])
-        .arg(out.path())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-    std::thread::sleep(Duration::from_secs(3));
-    let killed = Command::new("kill").args(["-INT", &gate.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    assert_eq!(gate.wait().unwrap().code(), Some(4));
-    let text = std::fs::read_to_string(out.path().join("verdict.json")).unwrap();
-    let verdict = Verdict::from_json(&text).unwrap();
+    let gate = Gate::interrupted(&["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "2ms"]);
+    assert_eq!(gate.code(), 4, "{}", gate.stderr());
+    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
     assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive && verdict.failure.is_none());
     assert_eq!((verdict.reason, verdict.comparisons[0].reason), (Some(Reason::Interrupted), Some(Reason::Interrupted)));
+    assert_eq!(verdict.comparisons.len(), 1, "what was not begun is not there");
+    assert!(verdict.comparisons[0].metrics.iter().all(|m| m.verdict == Outcome::Inconclusive));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_takes_the_program_along() {
+    let scratch = tempfile::tempdir().unwrap();
+    let id = scratch.path().join("id");
+    let command = format!("sh -c 'echo $$ > {}; exec sleep 600'", id.display());
+    let gate = Gate::interrupted(&["--baseline-cmd", &command, "--candidate-cmd", &command]);
+    assert_eq!(gate.code(), 4, "{}", gate.stderr());
+    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    assert_eq!((verdict.partial, verdict.reason, verdict.failure.as_ref()), (true, Some(Reason::Interrupted), None));
+    let id = std::fs::read_to_string(id).expect("the program was started");
+    assert!(!Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(), "it is still there");
 }

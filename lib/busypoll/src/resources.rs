@@ -65,6 +65,12 @@ impl Resources {
         removed.is_some()
     }
 
+    /// Takes all values out of the map. A runtime does so with its own when it is dropped, after its tasks.
+    pub fn clear(&self) {
+        let removed = std::mem::take(&mut *self.0.borrow_mut());
+        drop(removed);
+    }
+
     /// Whether there is a value of a type.
     #[must_use]
     pub fn contains<T: 'static>(&self) -> bool {

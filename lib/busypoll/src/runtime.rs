@@ -329,6 +329,8 @@ impl Drop for Runtime {
         self.root.close();
         self.core.clear();
         self.core.shared.close();
+        // A timer or a handle among them would keep the core, and the core them.
+        self.core.resources.clear();
         self.core.reactor.close();
         drop(entered);
     }

@@ -282,6 +282,21 @@ fn an_operation_given_up_leaves_no_waker_behind() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_socket_s_descriptor_is_that_of_the_socket() {
+    use std::os::fd::AsFd;
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (one, _other) = pair().await;
+            let same = std::net::TcpStream::from(one.as_fd().try_clone_to_owned().unwrap());
+            assert_eq!(same.local_addr().unwrap(), one.local_addr().unwrap());
+            same.set_nodelay(true).unwrap();
+            assert!(one.nodelay().unwrap());
+        });
+    });
+}
+
+#[test]
 fn outside_a_runtime_constructors_panic() {
     let refused = |what: fn()| std::panic::catch_unwind(what).is_err();
     assert!(refused(|| drop(TcpListener::bind(anywhere()))));

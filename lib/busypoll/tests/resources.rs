@@ -84,6 +84,21 @@ fn replaced_and_left_values_are_dropped() {
 }
 
 #[test]
+fn a_runtime_takes_its_values_with_it_also_those_that_hold_on_to_it() {
+    in_every_mode(|runtime| {
+        let alive = Rc::new(());
+        let held = Rc::clone(&alive);
+        runtime.block_on(async {
+            let timer = busypoll::time::sleep(std::time::Duration::from_secs(3_600));
+            let task = spawn_boxed(std::future::pending::<()>());
+            Resources::current().insert((timer, task, held));
+        });
+        drop(std::mem::replace(runtime, busypoll::Runtime::new().unwrap()));
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+#[test]
 #[should_panic(expected = "no resource of type `resources::Count`")]
 fn a_missing_value_is_named() {
     Resources::new().with(|count: &Count| count.0);

@@ -226,7 +226,11 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, String> {
     }
     let rounds = |of: Chosen<'_>, stalls_once: bool| {
         let rounds = Rounds::of(of.report, of.subject, stalls_once);
-        if rounds.values.is_empty() { Err(format!("{} has no tick", of.subject.id)) } else { Ok(rounds) }
+        match (of.subject.rounds.is_empty(), rounds.values.is_empty()) {
+            (true, _) => Err(format!("{} has no rounds: what differs from round to round is not known", of.subject.id)),
+            (_, true) => Err(format!("{} has no tick", of.subject.id)),
+            _ => Ok(rounds),
+        }
     };
     let (mut of_a, mut of_b) = (rounds(a, true)?, rounds(b, true)?);
     let stalls_once = !of_a.is_always_behind() && !of_b.is_always_behind();

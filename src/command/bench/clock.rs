@@ -11,7 +11,7 @@ use tach::{Anchor, MonotonicInstant, OrderedInstant};
 
 use crate::cli::{BenchClockArgs, Format};
 use crate::exit::{ExitStatus, Failure};
-use crate::view::clock::{Absurd, Bench, Clock, Cost, Drift, First, Granularity, Order, SCHEMA};
+use crate::view::clock::{Absurd, BENCH, Bench, Clock, Cost, Drift, First, Granularity, Order, SCHEMA};
 use crate::{export, host, output, units};
 
 /// Reads between two looks at the clock that times them: some hundred microseconds.
@@ -60,7 +60,7 @@ pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Failure> {
     let info = tach::info();
     let bench = Bench {
         schema: SCHEMA.to_owned(),
-        bench: "clock".to_owned(),
+        bench: BENCH.to_owned(),
         started_utc,
         duration_ns: started.elapsed().as_nanos() as u64,
         host: host::capture(),

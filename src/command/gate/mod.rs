@@ -1,10 +1,13 @@
 //! `osjitter gate`: has jitter become worse?
 //!
 //! Each kind of question has a file: two sides ([`subjects`], [`commands`]), one against what is stored of it
-//! ([`mod@baseline`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
+//! ([`mod@against`]), limits on one of them ([`limits`]). Here they are planned, run one after the other, and come to
 //! one verdict.
 
+mod add;
+mod against;
 mod baseline;
+mod calibration;
 mod commands;
 mod limits;
 mod plan;
@@ -27,7 +30,7 @@ use crate::export::directory::Directory;
 use crate::measure::Shared;
 use crate::{changes, export, host, interrupt, output};
 
-use baseline::Against;
+use against::Against;
 use limits::{Limits, Source};
 use plan::{Comparison, Sides};
 use session::Session;
@@ -35,15 +38,16 @@ use session::Session;
 /// Plans, measures until all is decided, writes the verdict.
 pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
-        return baseline::add(add);
+        return add::run(add);
     }
     let comparisons = plan::comparisons(args).map_err(Failure::Usage)?;
-    let against = baseline::plan(args).map_err(Failure::Usage)?;
+    let against = against::plan(args).map_err(Failure::Usage)?;
     let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Failure::Usage)?;
     if comparisons.is_empty() && against.is_none() && limits.is_none() {
         let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
         return Err(Failure::Usage(what.to_owned()));
     }
+    let calibration = args.calibration.as_deref().map(calibration::read).transpose().map_err(Failure::Usage)?;
     let quiet = args.judged.quiet;
     let cpu = comparisons.first().and_then(|c| c.plan.cpu);
     cpu.map_or(Ok(()), changes::bind).map_err(Failure::Usage)?;
@@ -59,6 +63,13 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
     announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
     let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
+    if let Some(calibration) = &calibration {
+        gate.warnings = calibration::warnings(calibration, &comparisons, &gate.host);
+        for warning in &gate.warnings {
+            // Now, while there is time to end it.
+            output::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+        }
+    }
     for comparison in &comparisons {
         gate.compare(comparison);
     }
@@ -95,6 +106,9 @@ fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitS
         Outcome::Inconclusive | Outcome::Pass | Outcome::Improved => ExitStatus::Done,
     })
 }
+
+/// From this share of all CPUs on, two sides at once share so many stalls that their difference drowns.
+const MUCH_STEAL: f64 = 0.1;
 
 /// What has been judged so far.
 struct Gate {
@@ -148,6 +162,12 @@ impl Gate {
         let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = failure;
+        let stolen = comparison.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
+        if comparison.mode == Mode::Duet && stolen > MUCH_STEAL {
+            let message =
+                format!("The hypervisor took {:.0} % of the CPUs while both sides ran at once.", stolen * 100.0);
+            self.warn("duet-under-steal", &message, "Run them in turn, without --duet: that decides more surely here.");
+        }
         self.comparisons.push(comparison);
     }
 
@@ -262,7 +282,7 @@ fn announce(comparisons: &[Comparison], against: Option<&Against>, limits: Optio
     if let Some(against) = against {
         parts.push(format!("{:.0}s for a session", against.time().as_secs_f64()));
     }
-    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(baseline::tail));
+    let tails = comparisons.iter().map(|c| tail_name(c.tail())).chain(against.map(against::tail));
     let mut tails: Vec<&str> = tails.filter(|&tail| tail != "p99").collect();
     tails.dedup();
     if !tails.is_empty() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jitterstat::gate::look::{self, Look, Outcome, Reason};
 use jitterstat::gate::round::{Pair, RoundValue};
 use jitterstat::gate::verdict::{self, Side};
+use jitterstat::summary;
 
 use super::plan::Comparison;
 use crate::output;
@@ -16,7 +17,7 @@ pub struct Session<'a> {
     pairs: Vec<Pair>,
     /// The round of a side whose partner is still to come.
     open: [Option<RoundValue>; 2],
-    steal_ns: [Option<u64>; 2],
+    met: Met,
     last: Option<Look>,
     looks_taken: u64,
     decided: bool,
@@ -30,7 +31,7 @@ impl<'a> Session<'a> {
             progress: output::Progress::new(planned.most_pairs(), quiet),
             pairs: Vec::new(),
             open: [None; 2],
-            steal_ns: [Some(0); 2],
+            met: Met::default(),
             last: None,
             looks_taken: 0,
             decided: false,
@@ -51,10 +52,13 @@ impl<'a> Session<'a> {
     /// Takes the round of a side (0 is A) as pairs of tick and lateness; looks if a look is due.
     pub fn add(&mut self, side: usize, ticks: impl IntoIterator<Item = (u64, i64)>, steal_ns: Option<u64>) {
         let planned = self.planned;
+        let all = &mut self.met.lateness_ns[side];
+        let ticks = ticks.into_iter().inspect(|(_, lateness)| all.push(*lateness));
         let value = RoundValue::of_ticks(ticks, planned.plan.period_ns, planned.tail(), planned.resolution_ns);
         let Some(value) = value else { return self.fail("a round delivered no tick".to_owned()) };
         self.open[side] = Some(value);
-        self.steal_ns[side] = self.steal_ns[side].zip(steal_ns).map(|(sum, more)| sum + more);
+        let stolen = &mut self.met.steal_ns[side];
+        *stolen = stolen.zip(steal_ns).map(|(sum, more)| sum + more);
         let [Some(a), Some(b)] = self.open else { return };
         self.open = [None; 2];
         self.pairs.push(Pair { a, b });
@@ -105,24 +109,40 @@ impl<'a> Session<'a> {
             pairs: self.pairs.len() as u64,
             looks_taken: self.looks_taken,
             metrics,
-            sides: sides(&self.pairs, self.steal_ns, &planned.plan, cpus),
+            sides: sides(&self.pairs, &self.met, &planned.plan, cpus),
             rounds: verdict::records(&self.pairs),
         };
         (comparison, self.failure)
     }
 }
 
-/// What each side met: how many ticks belonged to a stall already counted, and what the hypervisor took.
-pub fn sides(pairs: &[Pair], steal_ns: [Option<u64>; 2], plan: &verdict::GatePlan, cpus: f64) -> Vec<Side> {
+/// What each side met in all of its rounds.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// Lateness of every tick.
+    pub lateness_ns: [Vec<i64>; 2],
+    /// What the hypervisor took, where the platform tells.
+    pub steal_ns: [Option<u64>; 2],
+}
+
+impl Default for Met {
+    fn default() -> Self {
+        Self { lateness_ns: [Vec::new(), Vec::new()], steal_ns: [Some(0); 2] }
+    }
+}
+
+/// What each side met, as the verdict tells it.
+pub fn sides(pairs: &[Pair], met: &Met, plan: &verdict::GatePlan, cpus: f64) -> Vec<Side> {
     let round_ns = plan.period_ns as f64 * (plan.round_ticks + plan.warmup_ticks) as f64;
     let side = |which: usize, name: &str| {
         let of = |p: &Pair| if which == 0 { p.a } else { p.b };
         let all: usize = pairs.iter().map(|p| of(p).kept + of(p).same_stall).sum();
         let stalled: usize = pairs.iter().map(|p| of(p).same_stall).sum();
-        let steal = steal_ns[which].filter(|_| !pairs.is_empty());
+        let steal = met.steal_ns[which].filter(|_| !pairs.is_empty());
         Side {
             side: name.to_owned(),
             same_stall_share: stalled as f64 / all.max(1) as f64,
+            lateness_ns: summary::distribution(&[met.lateness_ns[which].as_slice()]),
             steal_share: steal.map(|ns| ns as f64 / (round_ns * pairs.len() as f64 * cpus)),
         }
     };

@@ -11,6 +11,7 @@ use jitterstat::report::{Report, Status, Subject, Summary};
 
 use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::labels;
+use crate::view::quantity::is_gaps;
 use crate::view::reading;
 use crate::view::scale::time;
 use crate::view::tradeoff;
@@ -57,10 +58,11 @@ fn section(page: &mut String, report: &Report) {
     let labels = labels(report);
     let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
     let kernel = report.host.kernel.as_deref().unwrap_or(&report.host.os);
+    let question = if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
     let shared = if labels.shared.is_empty() { String::new() } else { format!("{}; ", labels.shared) };
     let _ = write!(
         page,
-        "<section class=\"report\">\n<h1>How late were the ticks?</h1>\n<p class=\"where\">{}{}, {}, {}</p>\n",
+        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{}{}, {}, {}</p>\n",
         escaped(&shared),
         escaped(&report.started_utc),
         escaped(machine),
@@ -105,7 +107,9 @@ fn pictures(page: &mut String, report: &Report) {
          intervals over rounds. Ringed and joined: unbeaten, as nothing was both less late and cheaper. Hollow: the controls, \
          what the machine could give in the same rounds."
     );
-    picture("tradeoff", "Lateness against cost", &cost);
+    if !tradeoff::points(report).is_empty() {
+        picture("tradeoff", "Lateness against cost", &cost);
+    }
     picture("percentiles", "Percentiles", "Each step to the right leaves a tenth of the ticks.");
     if any(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())) {
         let note = "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag \

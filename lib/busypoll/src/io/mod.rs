@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`TcpListener`], [`TcpStream`] | connections |
 //! | [`UdpSocket`] | datagrams |
-//! | [`Registered`], through [`IoHandle::register`] | any `mio::event::Source` |
+//! | [`Registered`], through [`IoHandle::register`] | any [`Source`] of `mio` |
 //!
 //! Sockets take addresses, not names: looking one up blocks, which would stop every task of the thread. Look it up
 //! before, or on another thread.
@@ -35,6 +35,10 @@
 //! A socket may outlive its runtime. It keeps working as far as no waiting is needed; an operation that would have to
 //! wait fails with [`ErrorKind::NotConnected`](std::io::ErrorKind::NotConnected) instead.
 //!
+//! # Options of a socket
+//! What has no method here can be set through the descriptor (`AsFd`, on Windows `AsRawSocket`), or on a socket of the
+//! standard library before `from_std`.
+//!
 //! # Cancel safety
 //! A future of a single operation (`read`, `write`, `accept`, `send`, `recv`, …) that is dropped before it is ready has
 //! done nothing, and no longer waits. Those made of several (`read_exact`, `write_all`) may have done a part.
@@ -43,6 +47,8 @@
 mod attempt;
 #[cfg(all(feature = "futures-io", feature = "net"))]
 mod futures;
+#[cfg(feature = "net")]
+mod raw;
 mod reactor;
 mod registered;
 #[cfg(feature = "net")]
@@ -50,6 +56,8 @@ mod tcp;
 #[cfg(feature = "net")]
 mod udp;
 
+pub use mio::Interest;
+pub use mio::event::Source;
 pub(crate) use reactor::Reactor;
 pub use registered::{IoHandle, Readiness, Registered};
 #[cfg(feature = "net")]

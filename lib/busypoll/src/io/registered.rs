@@ -16,6 +16,26 @@ use crate::context;
 
 /// The event queue of a runtime. The sockets of this crate find it by themselves; other sources are registered with it.
 ///
+/// ```
+/// # #[cfg(any(target_os = "linux", target_os = "android"))] {
+/// use busypoll::io::{Interest, IoHandle};
+/// use std::io::Read;
+/// use std::os::fd::AsRawFd;
+///
+/// busypoll::Runtime::new()?.block_on(async {
+///     // A pipe of the standard library, watched by its descriptor.
+///     let (mut reader, writer) = std::io::pipe()?;
+///     let descriptor = reader.as_raw_fd();
+///     let watched = IoHandle::current().register(mio::unix::SourceFd(&descriptor), Interest::READABLE)?;
+///     drop(writer);
+///     watched.readable().await?;
+///     assert_eq!(reader.read(&mut [0; 1])?, 0);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// It belongs to the runtime's thread:
 ///
 /// ```compile_fail,E0277

@@ -34,7 +34,7 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 /// })?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct TcpListener(Registered<mio::net::TcpListener>);
+pub struct TcpListener(pub(super) Registered<mio::net::TcpListener>);
 
 impl TcpListener {
     /// Listens on an address. Port 0 lets the system choose one. On Unix the address may be taken again at once after an
@@ -107,7 +107,7 @@ impl fmt::Debug for TcpListener {
 }
 
 /// A connection.
-pub struct TcpStream(Registered<mio::net::TcpStream>);
+pub struct TcpStream(pub(super) Registered<mio::net::TcpStream>);
 
 impl TcpStream {
     /// Connects to an address.

@@ -14,7 +14,7 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer it is received into is cut
 /// (on Windows an error).
-pub struct UdpSocket(Registered<mio::net::UdpSocket>);
+pub struct UdpSocket(pub(super) Registered<mio::net::UdpSocket>);
 
 impl UdpSocket {
     /// A socket on an address. Port 0 lets the system choose one.

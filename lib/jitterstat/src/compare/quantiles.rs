@@ -32,6 +32,8 @@ const RESOLUTION_NS: i64 = 10;
 /// All ticks of one side in ascending order, each with its round.
 struct Pool {
     lateness_ns: Vec<i64>,
+    /// Of a histogram, how many ticks are at or below each value; empty where each value is a tick.
+    up_to: Vec<u64>,
     /// Place of each tick's round in `rounds`; empty without samples.
     round_of: Vec<u32>,
     /// Index and size of each round.
@@ -53,25 +55,32 @@ impl Pool {
         }
         all.sort_unstable();
         let (lateness_ns, round_of) = all.into_iter().unzip();
-        let pool = Self { lateness_ns, round_of, rounds };
+        let pool = Self { lateness_ns, up_to: Vec::new(), round_of, rounds };
         if pool.lateness_ns.is_empty() { Self::of_histogram(subject) } else { pool }
     }
 
     /// Without samples, the values of the histogram stand for them, and their rounds are not known.
     fn of_histogram(subject: &Subject) -> Self {
-        let mut lateness_ns = Vec::new();
+        let (mut lateness_ns, mut up_to) = (Vec::new(), Vec::new());
+        let mut total = 0_u64;
         if let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok()) {
             for step in stored.iter_recorded() {
-                let value = i64::try_from(step.value_iterated_to()).unwrap_or(i64::MAX);
-                let count = usize::try_from(step.count_at_value()).unwrap_or(0);
-                lateness_ns.extend(std::iter::repeat_n(value, count));
+                total = total.saturating_add(step.count_at_value());
+                lateness_ns.push(i64::try_from(step.value_iterated_to()).unwrap_or(i64::MAX));
+                up_to.push(total);
             }
         }
-        Self { lateness_ns, round_of: Vec::new(), rounds: Vec::new() }
+        Self { lateness_ns, up_to, round_of: Vec::new(), rounds: Vec::new() }
+    }
+
+    fn ticks(&self) -> usize {
+        self.up_to.last().map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
     fn at(&self, q: f64) -> i64 {
-        self.lateness_ns[rank(self.lateness_ns.len(), q) - 1]
+        let rank = rank(self.ticks(), q);
+        let place = if self.up_to.is_empty() { rank - 1 } else { self.up_to.partition_point(|&n| n < rank as u64) };
+        self.lateness_ns[place.min(self.lateness_ns.len() - 1)]
     }
 
     /// The values at the quantiles, which ascend, where round i counts `weights[i]` times.
@@ -98,7 +107,7 @@ pub(super) fn of(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
     let common: BTreeSet<u64> = indices(a).intersection(&indices(b)).copied().collect();
     let only = |index: u64| !paired || common.contains(&index);
     let (a, b) = (Pool::of(a, only), Pool::of(b, only));
-    let fewest = a.lateness_ns.len().min(b.lateness_ns.len());
+    let fewest = a.ticks().min(b.ticks());
     if fewest == 0 {
         return None;
     }
@@ -110,8 +119,8 @@ pub(super) fn of(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
         Quantile { quantile, a_ns, b_ns, ratio: tidy(ratio(a_ns, b_ns)), ratio_ci95: band.get(i).copied() }
     };
     Some(Quantiles {
-        ticks_a: a.lateness_ns.len() as u64,
-        ticks_b: b.lateness_ns.len() as u64,
+        ticks_a: a.ticks() as u64,
+        ticks_b: b.ticks() as u64,
         resamples: resamples as u64,
         points: grid.iter().enumerate().map(point).collect(),
     })

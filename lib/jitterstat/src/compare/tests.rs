@@ -212,6 +212,15 @@ fn reports_without_samples_compare_what_their_rounds_say() {
     assert_eq!(of(&compared, "p50").all.finding, Finding::Later);
     assert!(compared.percentiles.iter().all(|p| p.name != "p99"), "a summary of 200 ticks has no p99");
     assert!(compared.quantiles.is_none() && compared.a.same_stall_share.is_none());
+    // With a histogram there is a line, and no band; a billion ticks take no more room than a few.
+    for (subject, value) in report.subjects.iter_mut().zip([10_000, 20_000]) {
+        subject.histogram = Some(crate::histogram::pack_counts([(value, 1_000_000_000), (1_000_000, 1)]));
+    }
+    let with_histograms = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap().quantiles.unwrap();
+    let point = &with_histograms.points[20];
+    assert_eq!((with_histograms.ticks_a, with_histograms.resamples), (1_000_000_001, 0));
+    assert!((point.ratio - 2.0).abs() < 1e-3 && point.ratio_ci95.is_none(), "{point:?}");
+    assert_eq!(with_histograms.points.last().unwrap().ratio, 1.0, "the one late tick of both");
     assert_eq!(warnings(&report, &report, &[compared])[0].code, "no-samples");
 }
 
@@ -227,7 +236,7 @@ fn what_cannot_be_compared_is_named() {
     assert_eq!(told, ["kernel: 6.1 against 6.2", "period of old@500us and old@500us: 500000 ns against 1000000 ns"]);
     assert!(compare(chosen(&report, "old"), chosen(&report, "old")).unwrap_err().contains("itself"));
     other.subjects[1].rounds.clear();
-    assert!(compare(chosen(&report, "new"), chosen(&other, "new")).unwrap_err().contains("no tick"));
+    assert!(compare(chosen(&report, "new"), chosen(&other, "new")).unwrap_err().contains("no rounds"));
 }
 
 #[test]

@@ -217,9 +217,11 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     }
     let stalled: Vec<&str> = metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
     if !stalled.is_empty() {
+        let what = stalled.join(" and ");
         let message =
-            format!("{} lies inside the machine's own stalls: a gate will not judge it.", stalled.join(" and "));
-        warnings.push(warning("stall-dominated", message, "Use a quieter machine, or a CPU with less on it."));
+            format!("{what}: in half of the rounds as late as the machine's own stalls; a gate does not judge that.");
+        let hint = "Use a quieter machine or CPU; for a subject that is always so late, a longer period.";
+        warnings.push(warning("stall-dominated", message, hint));
     }
     warnings
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::look::{Judged, Look, Outcome, Reason, Rules};
 use super::round::{Pair, tail_name};
 use crate::model::model;
-use crate::report::{Host, Tool, Warning};
+use crate::report::{Distribution, Host, Tool, Warning};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.verdict/1";
@@ -195,6 +195,8 @@ model! {
         pub side: String,
         /// Share of its ticks that belonged to a stall already counted.
         pub same_stall_share: f64,
+        /// Every tick of its rounds, stalls and all: what a user of it meets. Null without a tick.
+        pub lateness_ns: Option<Distribution>,
         /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
         pub steal_share: Option<f64>,
     }

@@ -3,7 +3,8 @@
 //!
 //! The value is found by bisection. How many averages lie at or below a value is counted in one walk over the sorted
 //! numbers (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM Journal on Computing, 1978, use the same
-//! order); the bisection runs over the bit patterns of floating-point numbers, so that it ends at an average itself.
+//! order); the bisection runs over the bit patterns of floating-point numbers, so that it ends whatever the numbers are,
+//! and as soon as no more candidates are left than there are numbers, those are made and sorted.
 
 /// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself included.
 ///
@@ -12,7 +13,8 @@
 #[must_use]
 pub fn nth_average(values: &[f64], k: usize) -> f64 {
     let n = values.len();
-    assert!(k < n * (n + 1) / 2, "there is no average number {k} of {n} values");
+    let all = n * (n + 1) / 2;
+    assert!(k < all, "there is no average number {k} of {n} values");
     let at_most = |limit: f64| {
         let (mut count, mut end) = (0, n);
         for (i, a) in values.iter().enumerate() {
@@ -26,7 +28,18 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
         }
         count
     };
-    bisect(values[0], values[n - 1], |limit| at_most(limit) > k)
+    let between = |low: f64, high: f64| {
+        let (mut found, mut from) = (Vec::with_capacity(n), n);
+        for (i, a) in values.iter().enumerate() {
+            while from > 0 && f64::midpoint(*a, values[from - 1]) >= low {
+                from -= 1;
+            }
+            let partners = values[from.max(i)..].iter().map(|b| f64::midpoint(*a, *b));
+            found.extend(partners.take_while(|average| *average <= high));
+        }
+        found
+    };
+    Selection { all, few: n }.nth(k, [values[0], values[n - 1]], at_most, between)
 }
 
 /// The `k`-th smallest, from 0, of the differences `b` − `a` of all pairs; both sorted.
@@ -35,7 +48,8 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
 /// Where one side is empty, or for a `k` that there is not.
 #[must_use]
 pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
-    assert!(k < a.len() * b.len(), "there is no difference number {k} of {} by {}", a.len(), b.len());
+    let all = a.len() * b.len();
+    assert!(k < all, "there is no difference number {k} of {} by {}", a.len(), b.len());
     let at_most = |limit: f64| {
         let (mut count, mut end) = (0, 0);
         for x in a {
@@ -46,22 +60,54 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
         }
         count
     };
-    bisect(b[0] - a[a.len() - 1], b[b.len() - 1] - a[0], |limit| at_most(limit) > k)
+    let between = |low: f64, high: f64| {
+        let (mut found, mut from) = (Vec::with_capacity(a.len() + b.len()), 0);
+        for x in a {
+            while from < b.len() && b[from] - x < low {
+                from += 1;
+            }
+            found.extend(b[from..].iter().map(|y| y - x).take_while(|difference| *difference <= high));
+        }
+        found
+    };
+    Selection { all, few: a.len() + b.len() }.nth(k, [b[0] - a[a.len() - 1], b[b.len() - 1] - a[0]], at_most, between)
 }
 
-/// The least number from `low` to `high` that is enough; `high` is.
-fn bisect(low: f64, high: f64, enough: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (ordinal(low), ordinal(high));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if enough(number(middle)) {
-            high = middle;
-        } else {
-            low = middle + 1;
+/// A choice among so many candidates, which are made when only a few are left.
+struct Selection {
+    all: usize,
+    few: usize,
+}
+
+impl Selection {
+    /// The `k`-th smallest; `at_most` counts the candidates up to a limit, `between` makes those from one to another.
+    fn nth(
+        &self,
+        k: usize,
+        range: [f64; 2],
+        at_most: impl Fn(f64) -> usize,
+        between: impl Fn(f64, f64) -> Vec<f64>,
+    ) -> f64 {
+        let [mut low, mut high] = range.map(ordinal);
+        let (mut below, mut up_to) = (0, self.all);
+        while low < high && up_to - below > self.few {
+            let middle = low + (high - low) / 2;
+            let count = at_most(number(middle));
+            if count > k {
+                (high, up_to) = (middle, count);
+            } else {
+                (low, below) = (middle + 1, count);
+            }
         }
+        if low == high {
+            // A zero without a sign.
+            return number(low) + 0.0;
+        }
+        let mut left = between(number(low), number(high));
+        left.sort_unstable_by(f64::total_cmp);
+        // Counted from the end: the two zeros are one value and two patterns, so that the lower end may hold some more.
+        left[left.len() - (up_to - k)] + 0.0
     }
-    // A zero without a sign.
-    number(low) + 0.0
 }
 
 /// Place of a number among all of its kind, in ascending order.

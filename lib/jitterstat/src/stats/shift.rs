@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn ninety_five_of_a_hundred_intervals_hold_the_shift() {
-        const RUNS: u32 = 1_000;
+        const RUNS: u32 = 400;
         let mut random = SplitMix64::new(5);
         let holds = |shift: Shift| u32::from(shift.lower <= 1.0 && 1.0 <= shift.upper);
         let (mut of_pairs, mut of_samples, mut of_large) = (0, 0, 0);
@@ -141,7 +141,7 @@ mod tests {
         }
         for covered in [of_pairs, of_samples, of_large] {
             // Four standard deviations about 95 %; the exact ones are a little wider by design.
-            assert!((922..=985).contains(&covered), "{of_pairs} {of_samples} {of_large}");
+            assert!((362..=397).contains(&covered), "{of_pairs} {of_samples} {of_large}");
         }
     }
 
