@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs busypoll in Miri, which reports undefined behaviour: in the task cell and slab, the only unsafe code of the crate, and,
+# Runs busypoll in Miri, which reports undefined behaviour: in the slab and the ring, the only unsafe code of the crate, and,
 # with the whole executor around them, in what it asks of the crates below (queues, rings, wakers); data races included.
 # Counts are a hundredth of the usual ones, since Miri takes a thousand times as long. Sockets, signals and timerfd are
 # beyond it: there, waiting is limited by epoll's own limit.

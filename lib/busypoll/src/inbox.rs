@@ -25,15 +25,12 @@ use crossbeam_queue::SegQueue as Queue;
 #[cfg(loom)]
 use model::Queue;
 
+use crate::apart::Apart;
+
 /// Slots of the ring, a power of two.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
 /// What is in a slot without a number. No number is this one.
 const EMPTY: u64 = u64::MAX;
-
-/// In a cache line of its own; two, since lines are fetched in pairs.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 #[derive(Debug)]
 pub(crate) struct Inbox {

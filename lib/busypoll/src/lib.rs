@@ -73,6 +73,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod apart;
 mod cancel;
 mod cell;
 pub mod channel;

@@ -18,6 +18,7 @@ use crate::park::Driver;
 use crate::resources::Resources;
 use crate::shutdown::Drained;
 use crate::slab::Pool;
+use crate::spawn::yield_now;
 use crate::time;
 use crate::waker::{Header, Key, ROOT, Shared};
 
@@ -207,14 +208,20 @@ impl Runtime {
     /// [`block_on`](Self::block_on) or `drain` runs them on, dropping the runtime drops them.
     ///
     /// Tell the tasks to stop before, with a [`CancellationToken`](crate::CancellationToken). The limit is looked at
-    /// between two turns: a task that never yields is waited for.
+    /// between two turns, after the first: what is ready runs even with a limit of zero, and a task that never yields is
+    /// waited for.
     ///
     /// # Panics
     /// As [`block_on`](Self::block_on).
     pub fn drain(&mut self, limit: Duration) -> Drained {
         let core = Rc::clone(&self.core);
         let before = core.ended();
-        let _ = self.block_on(async { time::timeout(limit, poll_fn(|cx| core.poll_drained(cx))).await });
+        let _ = self.block_on(async {
+            let drained = time::timeout(limit, poll_fn(|cx| core.poll_drained(cx)));
+            // A turn for what is ready, however short the limit.
+            yield_now().await;
+            drained.await
+        });
         Drained { finished: count(core.ended() - before), unfinished: core.unfinished() }
     }
 

@@ -1,4 +1,4 @@
-//! Pre-allocated memory for tasks: the only file of this crate with unsafe code.
+//! Pre-allocated memory for tasks: with the ring under the channel of many senders, the only file of this crate with unsafe code.
 //!
 //! Invariants, referred to by name below:
 //!

@@ -37,7 +37,7 @@ fn a_drain_says_what_did_not_end() {
         let line = line!() + 1;
         drop(runtime.spawn_boxed(pending::<()>()));
         drop(runtime.spawn_boxed(async { std::panic::resume_unwind(Box::new("on purpose")) }));
-        let drained = runtime.drain(Duration::from_millis(5));
+        let drained = runtime.drain(Duration::ZERO);
         assert!(!drained.is_complete());
         assert_eq!(drained.finished, 2, "also those that panicked");
         assert_eq!(drained.unfinished.len(), 1);

@@ -11,10 +11,13 @@
 
 pub mod local;
 pub mod mpsc;
+#[allow(unsafe_code)]
+mod ring;
 mod signal;
 pub mod spsc;
 
 use std::fmt;
+use std::task::Poll;
 
 /// Nobody will receive this value, which comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,3 +85,44 @@ impl fmt::Display for TryRecvError {
 }
 
 impl std::error::Error for TryRecvError {}
+
+/// Sends what is there to be sent; or registers, and then looks again, since there may be room since the first look.
+#[inline]
+fn poll_send<C, T>(
+    channel: &mut C,
+    value: &mut Option<T>,
+    try_send: impl Fn(&mut C, T) -> Result<(), TrySendError<T>>,
+    wait: impl Fn(&mut C),
+) -> Poll<Result<(), SendError<T>>> {
+    for registered in [false, true] {
+        let Some(taken) = value.take() else { break };
+        match try_send(channel, taken) {
+            Ok(()) => break,
+            Err(TrySendError::Closed(back)) => return Poll::Ready(Err(SendError(back))),
+            Err(TrySendError::Full(back)) => *value = Some(back),
+        }
+        if registered {
+            return Poll::Pending;
+        }
+        wait(channel);
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Receives what is there; or registers, and then looks again, since there may be something since the first look.
+#[inline]
+fn poll_recv<C, T>(
+    channel: &mut C,
+    try_recv: impl Fn(&mut C) -> Result<T, TryRecvError>,
+    wait: impl Fn(&mut C),
+) -> Poll<Option<T>> {
+    for registered in [false, true] {
+        match try_recv(channel) {
+            Ok(value) => return Poll::Ready(Some(value)),
+            Err(TryRecvError::Closed) => return Poll::Ready(None),
+            Err(TryRecvError::Empty) if !registered => wait(channel),
+            Err(TryRecvError::Empty) => {}
+        }
+    }
+    Poll::Pending
+}

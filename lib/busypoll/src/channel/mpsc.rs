@@ -1,50 +1,79 @@
 //! Many senders, one receiver, on any threads.
 //!
-//! The queue is the crate `crossbeam-queue`'s; what is ours is the waiting and the closing.
+//! The queue is in `ring`; here are the waiting and the closing.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crossbeam_queue::ArrayQueue;
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::Mutex;
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::ring::{Consumer, Producer, ring, sequential};
 use super::signal::Signal;
-use super::{SendError, TryRecvError, TrySendError};
+use super::{SendError, TryRecvError, TrySendError, poll_recv, poll_send};
+use crate::apart::Apart;
 
 #[derive(Debug)]
-struct Shared<T> {
-    queue: ArrayQueue<T>,
+struct Shared {
     senders: AtomicUsize,
     receiver_gone: AtomicBool,
-    not_empty: Signal,
-    /// Whether `full` may hold somebody: looked at after each receive, in place of the lock.
-    anyone_waits: AtomicBool,
-    full: Mutex<Vec<Waker>>,
+    not_empty: Apart<Signal>,
+    not_full: Apart<NotFull>,
 }
 
-impl<T> Shared<T> {
-    /// Wakes all senders that wait for room: one of them alone could have been dropped since.
-    fn notify_senders(&self) {
-        fence(Ordering::SeqCst);
-        if self.anyone_waits.load(Ordering::Relaxed) {
-            let waiting = {
-                let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-                self.anyone_waits.store(false, Ordering::Relaxed);
-                std::mem::take(&mut *full)
-            };
-            waiting.into_iter().for_each(Waker::wake);
+/// Who waits for room: any number, in the order of arrival.
+#[derive(Debug, Default)]
+struct NotFull {
+    /// Whether `waiting` may hold somebody: looked at after each receive, in place of the lock.
+    anyone: AtomicBool,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl NotFull {
+    /// Registers a sender. It must look again afterwards.
+    fn wait(&self, waker: &Waker) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
         }
+        self.anyone.swap(true, Ordering::SeqCst);
+    }
+
+    /// Wakes all that wait: one of them alone could have been dropped since. After a change that was a sequentially
+    /// consistent read-modify-write.
+    #[inline]
+    fn notify_after_swap(&self) {
+        sequential();
+        if self.anyone.load(Ordering::SeqCst) {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        let waiting = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            self.anyone.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 
 /// Sends into the channel. Clones send into the same one.
 #[derive(Debug)]
-pub struct Sender<T>(Arc<Shared<T>>);
+pub struct Sender<T>(Producer<T, Shared>);
 
 /// Receives from the channel.
 #[derive(Debug)]
-pub struct Receiver<T>(Arc<Shared<T>>);
+pub struct Receiver<T>(Consumer<T, Shared>);
 
 /// A channel with room for `capacity` values.
 ///
@@ -52,29 +81,31 @@ pub struct Receiver<T>(Arc<Shared<T>>);
 /// If `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a channel needs room for a value");
-    let shared = Arc::new(Shared {
-        queue: ArrayQueue::new(capacity),
+    let shared = Shared {
         senders: AtomicUsize::new(1),
         receiver_gone: AtomicBool::new(false),
-        not_empty: Signal::default(),
-        anyone_waits: AtomicBool::new(false),
-        full: Mutex::default(),
-    });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+        not_empty: Apart(Signal::default()),
+        not_full: Apart(NotFull::default()),
+    };
+    let (producer, consumer) = ring(capacity, shared);
+    (Sender(producer), Receiver(consumer))
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or gives the value back. A value sent in the very moment in which the receiver goes is dropped.
+    /// Sends at once, or gives the value back. A value sent in the very moment in which the receiver goes is dropped, with
+    /// the last sender if not at once.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
+    #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        if self.0.receiver_gone.load(Ordering::Acquire) {
+        let shared = self.0.shared();
+        sequential();
+        if shared.receiver_gone.load(Ordering::SeqCst) {
             return Err(TrySendError::Closed(value));
         }
-        self.0.queue.push(value).map_err(TrySendError::Full)?;
-        self.0.not_empty.notify();
+        self.0.push(value).map_err(TrySendError::Full)?;
+        shared.not_empty.0.notify_after_swap();
         Ok(())
     }
 
@@ -88,24 +119,8 @@ impl<T> Sender<T> {
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         poll_fn(|cx| {
-            for registered in [false, true] {
-                let Some(taken) = value.take() else { return Poll::Ready(Ok(())) };
-                match self.try_send(taken) {
-                    Ok(()) => return Poll::Ready(Ok(())),
-                    Err(TrySendError::Closed(back)) => return Poll::Ready(Err(SendError(back))),
-                    Err(TrySendError::Full(back)) => value = Some(back),
-                }
-                if !registered {
-                    let mut full = self.0.full.lock().unwrap_or_else(PoisonError::into_inner);
-                    if !full.iter().any(|known| known.will_wake(cx.waker())) {
-                        full.push(cx.waker().clone());
-                    }
-                    self.0.anyone_waits.store(true, Ordering::Relaxed);
-                    drop(full);
-                    fence(Ordering::SeqCst);
-                }
-            }
-            Poll::Pending
+            let wait = |s: &mut &Self| s.0.shared().not_full.0.wait(cx.waker());
+            poll_send(&mut &*self, &mut value, |s, value| s.try_send(value), wait)
         })
         .await
     }
@@ -113,15 +128,16 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.0.senders.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(&self.0))
+        self.0.shared().senders.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.not_empty.notify();
+        let shared = self.0.shared();
+        if shared.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            shared.not_empty.0.notify_after_swap();
         }
     }
 }
@@ -131,16 +147,18 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is nothing, and whether there ever will be.
+    #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        if let Some(value) = self.0.queue.pop() {
-            self.0.notify_senders();
+        if let Some(value) = self.0.pop() {
+            self.0.shared().not_full.0.notify_after_swap();
             return Ok(value);
         }
-        if self.0.senders.load(Ordering::Acquire) > 0 {
+        sequential();
+        if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
             return Err(TryRecvError::Empty);
         }
         // The last sender went after the first look: what it sent before is there now.
-        self.0.queue.pop().ok_or(TryRecvError::Closed)
+        self.0.pop().ok_or(TryRecvError::Closed)
     }
 
     /// Receives the next value; `None` once there is nothing left and no sender.
@@ -153,22 +171,82 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        for registered in [false, true] {
-            match self.try_recv() {
-                Ok(value) => return Poll::Ready(Some(value)),
-                Err(TryRecvError::Closed) => return Poll::Ready(None),
-                Err(TryRecvError::Empty) if !registered => self.0.not_empty.wait(cx.waker()),
-                Err(TryRecvError::Empty) => {}
-            }
+        let polled = poll_recv(self, Self::try_recv, |s| s.0.shared().not_empty.0.wait(cx.waker()));
+        if polled.is_pending() && !self.0.is_unclaimed() {
+            // A sender is in the middle of it, and may have looked for a waiter before there was one.
+            #[cfg(loom)]
+            loom::thread::yield_now();
+            cx.waker().wake_by_ref();
         }
-        Poll::Pending
+        polled
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.receiver_gone.store(true, Ordering::Release);
-        while self.0.queue.pop().is_some() {}
-        self.0.notify_senders();
+        self.0.shared().receiver_gone.swap(true, Ordering::SeqCst);
+        while self.0.pop().is_some() {}
+        self.0.shared().not_full.0.notify_after_swap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::future::block_on;
+
+    use super::channel;
+
+    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them waiting for ever, which
+    /// loom reports as a deadlock.
+    fn nobody_waits_for_ever(senders: u32, each: u32, preemptions: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.max_branches = 10_000;
+        model.check(move || {
+            let (sender, mut receiver) = channel(1);
+            let threads: Vec<_> = (0..senders)
+                .map(|_| {
+                    let sender = sender.clone();
+                    loom::thread::spawn(move || {
+                        for value in 0..each {
+                            block_on(sender.send(value)).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            drop(sender);
+            let mut got = 0;
+            while block_on(receiver.recv()).is_some() {
+                got += 1;
+            }
+            assert_eq!(got, senders * each);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn one_sender_and_the_receiver_wait_for_each_other() {
+        nobody_waits_for_ever(1, 2, 3);
+    }
+
+    #[test]
+    fn two_senders_and_the_receiver_wait_for_each_other() {
+        nobody_waits_for_ever(2, 1, 2);
+    }
+
+    #[test]
+    fn a_sender_does_not_wait_for_a_receiver_that_goes() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let (sender, receiver) = channel(1);
+            sender.try_send(0).unwrap();
+            // Sent or not: the receiver may go right after it was looked for.
+            let thread = loom::thread::spawn(move || block_on(sender.send(1)).is_ok());
+            drop(receiver);
+            thread.join().unwrap();
+        });
     }
 }

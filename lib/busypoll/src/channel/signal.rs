@@ -11,6 +11,8 @@ use atomic_waker::AtomicWaker;
 #[cfg(loom)]
 use model::AtomicWaker;
 
+use super::ring::sequential;
+
 /// One waiter, any number of notifiers. The waiter registers and then looks again; a notifier makes its change and then
 /// looks whether somebody waits. Every access to the flag is a read-modify-write that acquires and releases: of two, the
 /// later sees all that came before the earlier, so not both can look too early.
@@ -24,13 +26,25 @@ impl Signal {
     /// Registers the waiter. It must look again afterwards.
     pub(super) fn wait(&self, waker: &Waker) {
         self.waker.register(waker);
-        self.waits.swap(true, Ordering::AcqRel);
+        self.waits.swap(true, Ordering::SeqCst);
     }
 
     /// Wakes the waiter, if there is one. To be called after the change was made.
     pub(super) fn notify(&self) {
         if self.waits.swap(false, Ordering::AcqRel) {
             self.waker.wake();
+        }
+    }
+}
+
+impl Signal {
+    /// The same after a change that was a sequentially consistent read-modify-write, if the waiter looks for it by a
+    /// sequentially consistent load: then one look does, since not both can be the earlier one.
+    #[inline]
+    pub(super) fn notify_after_swap(&self) {
+        sequential();
+        if self.waits.load(Ordering::SeqCst) {
+            self.notify();
         }
     }
 }

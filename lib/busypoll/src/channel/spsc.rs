@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rtrb::{Consumer, PopError, Producer, PushError, RingBuffer};
 
 use super::signal::Signal;
-use super::{SendError, TryRecvError, TrySendError};
+use super::{SendError, TryRecvError, TrySendError, poll_recv, poll_send};
 
 #[derive(Debug, Default)]
 struct Signals {
@@ -71,21 +71,8 @@ impl<T> Sender<T> {
     /// Dropped before it is ready, it has not sent.
     pub async fn send(&mut self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
-        poll_fn(|cx| {
-            for registered in [false, true] {
-                let Some(taken) = value.take() else { return Poll::Ready(Ok(())) };
-                match self.try_send(taken) {
-                    Ok(()) => return Poll::Ready(Ok(())),
-                    Err(TrySendError::Closed(back)) => return Poll::Ready(Err(SendError(back))),
-                    Err(TrySendError::Full(back)) => value = Some(back),
-                }
-                if !registered {
-                    self.signals.not_full.wait(cx.waker());
-                }
-            }
-            Poll::Pending
-        })
-        .await
+        poll_fn(|cx| poll_send(self, &mut value, |s, value| s.try_send(value), |s| s.signals.not_full.wait(cx.waker())))
+            .await
     }
 }
 
@@ -126,15 +113,7 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        for registered in [false, true] {
-            match self.try_recv() {
-                Ok(value) => return Poll::Ready(Some(value)),
-                Err(TryRecvError::Closed) => return Poll::Ready(None),
-                Err(TryRecvError::Empty) if !registered => self.signals.not_empty.wait(cx.waker()),
-                Err(TryRecvError::Empty) => {}
-            }
-        }
-        Poll::Pending
+        poll_recv(self, Self::try_recv, |s| s.signals.not_empty.wait(cx.waker()))
     }
 }
 

@@ -1,0 +1,321 @@
+//! A bounded queue with many producers and one consumer: with the slab, the only file of this crate with unsafe code.
+//!
+//! A producer claims a place by moving `tail`, writes its value into the place's slot, and marks the slot with the number
+//! of the place. The consumer looks at the slot of the place at `head` only, and takes the value if the mark says that it
+//! is that place's; then it moves `head`, and the slot is free for the place one lap on.
+//!
+//! Invariants, referred to by name below:
+//!
+//! - **Claimed**: places from `head` to `tail` are claimed, each by one producer, and there are never more of them than
+//!   the capacity, which is no more than there are slots. So a slot is of one claimed place at most.
+//! - **Marked**: a slot is marked with a place by the producer that claimed it, once, after the value is written.
+//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else moves `head`.
+//!
+//! `tail` is moved, and `head` too, by a sequentially consistent read-modify-write. A waiter that says that it waits by
+//! one, and then looks at the other side's index by a sequentially consistent load, sees the index moved, or is seen by
+//! whoever moved it and looks for waiters afterwards.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+#[cfg(loom)]
+use loom::cell::UnsafeCell;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(not(loom))]
+use plain::UnsafeCell;
+
+use crate::apart::Apart;
+
+/// The queue, and what its ends share beside it.
+struct Ring<T, S> {
+    producers: Apart<Producers>,
+    head: Apart<AtomicUsize>,
+    capacity: usize,
+    slots: Box<[Slot<T>]>,
+    shared: S,
+}
+
+/// An end that adds values.
+pub(super) struct Producer<T, S>(Arc<Ring<T, S>>);
+
+/// The one end that takes them.
+pub(super) struct Consumer<T, S>(Arc<Ring<T, S>>);
+
+struct Producers {
+    tail: AtomicUsize,
+    /// An earlier value of `head`, so that a producer need not ask the consumer's cache for the latest each time.
+    head: AtomicUsize,
+}
+
+struct Slot<T> {
+    /// One more than the last place whose value was written here; another lap's before that.
+    mark: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: a value is written by the one that claimed its place, and read by the consumer after the mark, which releases
+// and acquires (Claimed, Marked, Single): values move between threads, and are never shared.
+unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
+
+/// A queue with room for `capacity` values.
+///
+/// # Panics
+/// If the capacity is zero, or larger than memory.
+pub(super) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consumer<T, S>) {
+    let ring = Arc::new(Ring::new(capacity, shared));
+    (Producer(Arc::clone(&ring)), Consumer(ring))
+}
+
+impl<T, S> Ring<T, S> {
+    fn new(capacity: usize, shared: S) -> Self {
+        assert!(capacity > 0, "a channel needs room for a value");
+        let slots = capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
+        let slot = |_| Slot { mark: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
+        Self {
+            producers: Apart(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
+            head: Apart(AtomicUsize::new(0)),
+            capacity,
+            slots: (0..slots).map(slot).collect(),
+            shared,
+        }
+    }
+
+    fn slot(&self, place: usize) -> &Slot<T> {
+        &self.slots[place & (self.slots.len() - 1)]
+    }
+
+    /// A place for the caller alone.
+    #[inline]
+    fn claim(&self) -> Option<usize> {
+        let Producers { tail, head } = &self.producers.0;
+        // Before `tail`: whoever sees that a place was emptied also sees that it was claimed, so `tail` is not below.
+        let mut emptied = head.load(Ordering::Acquire);
+        let mut claimed = tail.load(Ordering::Relaxed);
+        loop {
+            if claimed.wrapping_sub(emptied) >= self.capacity {
+                sequential();
+                emptied = self.head.0.load(Ordering::SeqCst);
+                head.store(emptied, Ordering::Release);
+                claimed = tail.load(Ordering::Relaxed);
+                if claimed.wrapping_sub(emptied) >= self.capacity {
+                    return None;
+                }
+            }
+            match tail.compare_exchange_weak(claimed, claimed.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    sequential();
+                    return Some(claimed);
+                }
+                Err(other) => claimed = other,
+            }
+        }
+    }
+
+    /// Takes the oldest value; none if there is none, or if its producer has only claimed its place.
+    ///
+    /// # Safety
+    /// Never from two threads at a time (Single).
+    #[inline]
+    unsafe fn pop(&self) -> Option<T> {
+        let place = self.head.0.load(Ordering::Relaxed);
+        let slot = self.slot(place);
+        if slot.mark.load(Ordering::Acquire) != place.wrapping_add(1) {
+            return None;
+        }
+        let value = slot.value.with(|slot| {
+            // SAFETY: the mark says that the value of this place was written (Marked), and only we take it (Single): once,
+            // since `head` moves on.
+            unsafe { (*slot).assume_init_read() }
+        });
+        self.head.0.swap(place.wrapping_add(1), Ordering::SeqCst);
+        sequential();
+        Some(value)
+    }
+}
+
+impl<T, S> Producer<T, S> {
+    /// Adds a value, or gives it back if there is no room.
+    #[inline]
+    pub(super) fn push(&self, value: T) -> Result<(), T> {
+        let Some(place) = self.0.claim() else { return Err(value) };
+        let slot = self.0.slot(place);
+        slot.value.with_mut(|slot| {
+            // SAFETY: the place is ours (Claimed), and no other claimed place has this slot; the consumer, who emptied it
+            // a lap ago, does not read it before the mark below.
+            unsafe { (*slot).write(value) };
+        });
+        slot.mark.store(place.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn shared(&self) -> &S {
+        &self.0.shared
+    }
+}
+
+impl<T, S> Clone for Producer<T, S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T, S> Consumer<T, S> {
+    /// Takes the oldest value; none if there is none, or if its producer has only claimed its place.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<T> {
+        // SAFETY: there is one consumer, and it is borrowed mutably (Single).
+        unsafe { self.0.pop() }
+    }
+
+    /// Whether no place is claimed. To be asked after it was said that somebody waits for a value.
+    pub(super) fn is_unclaimed(&self) -> bool {
+        sequential();
+        self.0.producers.0.tail.load(Ordering::SeqCst) == self.0.head.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn shared(&self) -> &S {
+        &self.0.shared
+    }
+}
+
+impl<T, S> Drop for Ring<T, S> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else is left (Single), and every claimed place was marked: `push` does not end in between.
+        while let Some(value) = unsafe { self.pop() } {
+            drop(value);
+        }
+    }
+}
+
+impl<T, S: fmt::Debug> fmt::Debug for Producer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.shared.fmt(f)
+    }
+}
+
+impl<T, S: fmt::Debug> fmt::Debug for Consumer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.shared.fmt(f)
+    }
+}
+
+/// Between two sequentially consistent accesses that must not pass each other: loom knows of that order from fences only.
+#[inline]
+pub(super) fn sequential() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(not(loom))]
+mod plain {
+    //! The cell by loom's manner of access.
+
+    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline]
+        pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::ring;
+
+    /// Values come once, and those of a producer in order, through laps and with a ring that is full.
+    fn all_come(producers: u32, each: u32, capacity: usize, preemptions: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.max_branches = 10_000;
+        model.check(move || {
+            let (producer, mut consumer) = ring::<Box<u32>, ()>(capacity, ());
+            let threads: Vec<_> = (0..producers)
+                .map(|p| {
+                    let producer = producer.clone();
+                    loom::thread::spawn(move || {
+                        for i in 0..each {
+                            let mut value = Box::new(p * each + i);
+                            while let Err(back) = producer.push(value) {
+                                value = back;
+                                loom::thread::yield_now();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let mut got = Vec::new();
+            while got.len() < (producers * each) as usize {
+                match consumer.pop() {
+                    Some(value) => got.push(*value),
+                    None => loom::thread::yield_now(),
+                }
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            for p in 0..producers {
+                assert!(got.iter().copied().filter(|v| v / each == p).eq(p * each..(p + 1) * each));
+            }
+            // What is left over is dropped with the ring.
+            assert!(producer.push(Box::new(0)).is_ok());
+        });
+    }
+
+    #[test]
+    fn one_producer_goes_round() {
+        all_come(1, 3, 1, 3);
+        all_come(1, 3, 2, 3);
+    }
+
+    #[test]
+    fn two_producers_claim_apart() {
+        all_come(2, 1, 1, 2);
+        all_come(2, 1, 2, 3);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::rc::Rc;
+
+    use super::ring;
+
+    #[test]
+    fn a_capacity_between_two_powers_holds_as_many_and_all_are_dropped_once() {
+        let alive = Rc::new(());
+        for capacity in [1, 2, 3, 5, 8] {
+            let (producer, mut consumer) = ring(capacity, ());
+            for lap in 0..5 {
+                for i in 0..capacity {
+                    assert!(producer.push((i, Rc::clone(&alive))).is_ok(), "lap {lap} of {capacity}");
+                }
+                assert!(producer.push((capacity, Rc::clone(&alive))).is_err());
+                for i in 0..capacity {
+                    assert_eq!(consumer.pop().map(|(n, _)| n), Some(i));
+                }
+                assert!(consumer.pop().is_none() && consumer.is_unclaimed());
+                // One more, so that the next lap begins elsewhere.
+                assert!(producer.push((0, Rc::clone(&alive))).is_ok() && consumer.pop().is_some());
+            }
+            assert!(producer.push((0, Rc::clone(&alive))).is_ok() && !consumer.is_unclaimed());
+            drop((producer, consumer));
+            assert_eq!(Rc::strong_count(&alive), 1);
+        }
+    }
+}
