@@ -85,7 +85,7 @@ impl Against {
     }
 
     /// What there is to say when nothing was measured.
-    pub fn open(&self, cpus: f64) -> AgainstBaseline {
+    pub fn open(&self, why: Reason, cpus: f64) -> AgainstBaseline {
         let session = Session {
             tool: host::tool(),
             started_utc: String::new(),
@@ -97,7 +97,7 @@ impl Against {
             control_histogram: histogram::pack([]),
             pairs: Vec::new(),
         };
-        self.verdict(&session, [Vec::new(), Vec::new()], Vec::new(), Some(Reason::Interrupted), cpus)
+        self.verdict(&session, [Vec::new(), Vec::new()], Vec::new(), Some(why), cpus)
     }
 
     fn verdict(

@@ -148,6 +148,11 @@ impl Gate {
         self.failure.is_some() || self.shared.stop.load(Ordering::Relaxed)
     }
 
+    /// Why what is left is not begun.
+    fn why_over(&self) -> Reason {
+        if self.failure.is_some() { Reason::NotMeasured } else { Reason::Interrupted }
+    }
+
     fn compare(&mut self, planned: &Comparison) {
         if self.is_over() {
             self.partial = true;
@@ -178,7 +183,7 @@ impl Gate {
             self.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
         }
         let (checked, failure) = if self.is_over() {
-            (against.open(self.cpus()), None)
+            (against.open(self.why_over(), self.cpus()), None)
         } else {
             against.cpu().map_or(Ok(()), changes::bind)?;
             against.judge(self.started_utc.clone(), &self.shared, self.quiet, self.cpus())
@@ -206,7 +211,7 @@ impl Gate {
                 self.hold(limits, &report.subjects[*which]);
             }
             Source::Measure(plan) if self.is_over() => {
-                self.limits = limits.open(&plan.scenarios[0].id, Reason::Interrupted);
+                self.limits = limits.open(&plan.scenarios[0].id, self.why_over());
                 self.partial = true;
             }
             Source::Measure(plan) => {
@@ -246,11 +251,7 @@ impl Gate {
         if self.partial && matches!(outcome, Outcome::Pass | Outcome::Improved) {
             outcome = Outcome::Inconclusive;
         }
-        let why_partial = match (self.partial, &self.failure) {
-            (false, _) => None,
-            (true, None) => Some(Reason::Interrupted),
-            (true, Some(_)) => Some(Reason::NotMeasured),
-        };
+        let why_partial = self.partial.then(|| self.why_over());
         let open = outcomes.iter().find_map(|(o, reason)| reason.filter(|_| *o == Outcome::Inconclusive));
         Verdict {
             schema: SCHEMA.to_owned(),
