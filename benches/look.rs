@@ -11,10 +11,15 @@ fn main() {
     divan::main();
 }
 
-/// Values without a generator: the golden ratio's multiples, from -1 to 1.
-fn wobble(i: usize) -> f64 {
-    (i as f64 * 0.618_033_988_749_895).fract() * 2.0 - 1.0
+/// Values without a generator: the multiples of an irrational number, from -1 to 1. Each side has one of its own, so that
+/// no two differences are the same.
+fn wobble(i: usize, irrational: f64) -> f64 {
+    (i as f64 * irrational).fract() * 2.0 - 1.0
 }
+
+/// Of the golden and of the plastic ratio, their fractions.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+const PLASTIC: f64 = 0.324_717_957_244_746;
 
 fn pairs(n: usize) -> Vec<Pair> {
     let side = |noise: f64| RoundValue {
@@ -23,7 +28,7 @@ fn pairs(n: usize) -> Vec<Pair> {
         kept: 250,
         same_stall: 0,
     };
-    (0..n).map(|i| Pair { a: side(wobble(i)), b: side(wobble(i + 77)) }).collect()
+    (0..n).map(|i| Pair { a: side(wobble(i, GOLDEN)), b: side(wobble(i, PLASTIC)) }).collect()
 }
 
 /// Everything between the values of the rounds and the outcome.

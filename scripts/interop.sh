@@ -48,7 +48,7 @@ cyclictest --quiet --duration 1 --interval 1000 --histogram 400 --json="$theirs"
 
 "$osjitter" report "$work/report.json" "$work/report.json" --format html --out "$work/two.html"
 cp "$work/no-samples/report.html" "$work/no-samples.html"
-"$python" scripts/interop/big_report.py "$work/report.json" 10 100_000 >"$work/big.json"
+python3 scripts/interop/big_report.py "$work/report.json" 10 100_000 >"$work/big.json"
 "$osjitter" report "$work/big.json" --format html --out "$work/big.html"
 "$python" scripts/interop/browser.py "$work" "$(command -v chromium)" "$shots"
 echo "screenshots in $shots"

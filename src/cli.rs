@@ -45,7 +45,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Make any table or picture again from a report.json
     Report(ReportArgs),
-    /// Judge whether B is later than A, in many short rounds of each, with a known rate of false alarms
+    /// Judge whether B is later than A, than it was, or than it may be, with a known rate of false alarms
     Gate(Box<GateArgs>),
     /// Say what a gate can see on this machine, from one subject against itself
     Calibrate(CalibrateArgs),

@@ -57,7 +57,9 @@ fn bad_usage_is_named_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["--time", "5"][..], "no unit"),
-        (&["--time", "1s"], "--time"),
+        (&["--time", "1s"], "give --time 7s or more"),
+        // Rounds of a second, as the gate takes them.
+        (&["--time", "10s", "--period", "100ms"], "give --time 63s or more"),
         (&["--period", "0us"], "no period"),
         (&["--subject", "no-such"], "no subject"),
         (&["--subject", "tokio-*"], "several subjects"),

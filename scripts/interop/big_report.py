@@ -6,6 +6,22 @@ source, subjects, ticks = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sy
 template = source["subjects"][0]
 random.seed(1)
 per_round, period = 250, template["period_ns"]
+
+
+def summarise(summary, values):
+    """Every value on time and by itself; of the percentiles, those that so many values carry."""
+    ranked, n = sorted(values), len(values)
+    rank = lambda q: ranked[-int(-q * n // 1) - 1] if n * (1 - q) >= 5 else None
+    percentiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
+    return {
+        **summary, "ticks": n, "delivered": n, "coalesced": 0, "skipped": 0, "missed": 0, "early": 0, "no_park": 0,
+        "median_round_ns": {}, "jitter_consecutive_ns": None, "jitter_spread_ns": None, "until_unpark_ns": None,
+        "after_unpark_ns": None,
+        "lateness_ns": {"min": ranked[0], "mean": sum(ranked) // n, "max": ranked[-1], "ci95": {}}
+        | {name: rank(q) for name, q in percentiles.items()},
+    }
+
+
 report = {**source, "subjects": []}
 for n in range(subjects):
     subject = copy.deepcopy(template)
@@ -20,18 +36,13 @@ for n in range(subjects):
         now["index"], now["lateness_ns"] = index, late
         now["start_ns"] = (index * subjects + n) * per_round * period
         now["until_unpark_ns"] = [v - v // 10 for v in late]
-        now["summary"]["lateness_ns"] |= {"p50": sorted(late)[per_round // 2], "max": max(late), "min": min(late)}
+        now["summary"] = summarise(now["summary"], late)
         # Every third subject skips ticks: their indices weigh too.
         if n % 3 == 0:
             now["tick"] = [now["first_tick"] + k * 3 // 2 for k in range(per_round)]
         subject["rounds"].append(now)
-    everything.sort()
-    rank = lambda q: everything[min(ticks - 1, int(q * ticks))]
-    subject["summary"]["ticks"] = subject["summary"]["delivered"] = ticks
-    subject["summary"]["lateness_ns"] = {
-        "min": everything[0], "mean": sum(everything) // ticks, "p50": rank(0.5), "p90": rank(0.9), "p99": rank(0.99),
-        "p99_9": rank(0.999), "p99_99": rank(0.9999), "max": everything[-1], "ci95": {},
-    }
-    subject["histogram"]["count"] = ticks
+    subject["summary"] = summarise(subject["summary"], everything)
+    # Its samples say the same.
+    subject["histogram"] = None
     report["subjects"].append(subject)
 json.dump(report, sys.stdout, separators=(",", ":"))

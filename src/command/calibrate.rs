@@ -21,6 +21,9 @@ use crate::{changes, export, host, interrupt, os, output, units};
 /// Time between two rounds that is not spent ticking.
 const SET_UP: Duration = Duration::from_millis(4);
 
+/// Enough that a round takes its full length.
+const MANY_TICKS: u64 = 100_000;
+
 /// Plans, measures for as long as asked, works out what it means, writes.
 pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     let planned = Planned::of(args).map_err(Failure::Usage)?;
@@ -70,8 +73,8 @@ impl Planned {
         let options = Options {
             subject: Some(OneOrMany::One(args.subject.clone())),
             period: Some(OneOrMany::One(args.period.clone())),
-            duration: args.round_ticks.is_none().then(|| args.time.clone()),
-            ticks: args.round_ticks,
+            // As the gate does, so that the rounds are as long as its are.
+            ticks: Some(args.round_ticks.unwrap_or(MANY_TICKS)),
             round_ticks: args.round_ticks,
             warmup: args.warmup,
             runtime: args.runtime.clone().map(OneOrMany::One),

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use jitterstat::gate::baseline::{Baseline, RoundRecord};
 use jitterstat::gate::look::{Outcome, Reason};
@@ -223,7 +222,7 @@ fn an_interrupt_adds_nothing() {
         .spawn()
         .unwrap();
     #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_secs(3));
     assert!(Command::new("kill").args(["-INT", &adding.id().to_string()]).status().unwrap().success());
     assert_eq!(adding.wait().unwrap().code(), Some(4));
     assert!(stored.read().is_none());

@@ -5,7 +5,6 @@ use jitterstat::gate::verdict::Mode;
 
 use crate::Gate;
 
-#[cfg(target_os = "linux")]
 #[test]
 fn two_at_once_are_paired_and_bound_to_one_cpu() {
     let wide = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
@@ -19,17 +18,9 @@ fn two_at_once_are_paired_and_bound_to_one_cpu() {
     assert!(passed || noisy, "{}", gate.stdout());
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_subject_that_keeps_the_cpu_to_itself_is_refused() {
     let gate = Gate::quick(&["--a", "nanosleep", "--b", "spin", "--duet"]);
     assert_eq!(gate.code(), 2, "{}", gate.stderr());
     assert!(gate.stderr().contains("keeps the CPU busy") && gate.verdict.is_none(), "{}", gate.stderr());
-}
-
-#[test]
-fn only_subjects_run_at_once() {
-    for args in [&["--duet"][..], &["--duet", "--baseline-cmd", "true", "--candidate-cmd", "true"]] {
-        assert_eq!(Gate::run(args).code(), 2, "{args:?}");
-    }
 }

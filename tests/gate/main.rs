@@ -1,6 +1,8 @@
 //! `osjitter gate` from outside.
 
 mod baseline;
+// Elsewhere no thread can be bound to a CPU, and it is refused.
+#[cfg(target_os = "linux")]
 mod duet;
 mod limits;
 mod pairs;

@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use jitterstat::histogram;
 use jitterstat::report::{Report, Round, Subject};
 use serde_json::{Value, json};
 
@@ -10,6 +9,7 @@ use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::is_control;
 use crate::view::nines;
 use crate::view::palette;
+use crate::view::quantity;
 use crate::view::samples::Lateness;
 use crate::view::tradeoff;
 
@@ -34,7 +34,7 @@ pub fn json(report: &Report, names: &[String]) -> String {
             Some(packed)
         })
         .collect();
-    json!({ "percentile": percentile, "subjects": subjects }).to_string()
+    json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects }).to_string()
 }
 
 fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
@@ -69,7 +69,7 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_interval(subject),
         "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
-        "bins": bins(subject),
+        "bins": bins(&values),
         "split": split(subject),
         "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
     })
@@ -100,13 +100,15 @@ fn code(late: i64) -> u16 {
     ((shift << (KEPT - 1)) + (value >> shift) as u32) as u16
 }
 
-/// Sixteen bins a factor of ten: as (lower edge in tenths of decades * 1.6, count).
-fn bins(subject: &Subject) -> Vec<(i32, u64)> {
-    let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok()) else { return Vec::new() };
+/// Bins of a factor of ten.
+const BINS: f64 = 16.0;
+
+/// How many values each bin holds, by its place among the bins from 1 ns on.
+fn bins(values: &Lateness) -> Vec<(i32, u64)> {
     let mut bins = std::collections::BTreeMap::new();
-    for step in stored.iter_recorded() {
-        let bin = (step.value_iterated_to().max(1) as f64).log10() * 16.0;
-        *bins.entry(bin.floor() as i32).or_insert(0) += step.count_at_value();
+    for (value, count) in values.counts() {
+        let bin = (value.max(1) as f64).log10() * BINS;
+        *bins.entry(bin.floor() as i32).or_insert(0) += count;
     }
     bins.into_iter().collect()
 }

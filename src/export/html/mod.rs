@@ -7,7 +7,7 @@ mod data;
 
 use std::fmt::Write as _;
 
-use jitterstat::report::{Report, Status, Subject, Summary};
+use jitterstat::report::{Report, Status, Subject, Summary, Warning};
 
 use crate::view::cost::{core_percent, per_tick_interval};
 use crate::view::label::labels;
@@ -77,10 +77,7 @@ fn section(page: &mut String, report: &Report) {
         let _ = writeln!(page, "<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>", escaped(&sentence));
     }
     page.push_str("</ul>\n");
-    for warning in &report.warnings {
-        let (code, message, hint) = (escaped(&warning.code), escaped(&warning.message), escaped(&warning.hint));
-        let _ = writeln!(page, "<p class=\"warning\"><b>{code}</b> {message} {hint}</p>");
-    }
+    warnings(page, report);
     pictures(page, report);
     table(page, report, &labels.names);
     facts(page, report);
@@ -89,6 +86,30 @@ fn section(page: &mut String, report: &Report) {
         "<script type=\"application/json\" class=\"data\">{}</script>\n</section>",
         data::json(report, &labels.names).replace('<', "\\u003c")
     );
+}
+
+/// Warnings in full; where they would push the pictures away, their names, and the rest for those who open them.
+const FEW: usize = 2;
+
+fn warnings(page: &mut String, report: &Report) {
+    let full = |w: &Warning| {
+        let (code, message, hint) = (escaped(&w.code), escaped(&w.message), escaped(&w.hint));
+        format!("<b>{code}</b> {message} {hint}")
+    };
+    if report.warnings.len() <= FEW {
+        for warning in &report.warnings {
+            let _ = writeln!(page, "<p class=\"warning\">{}</p>", full(warning));
+        }
+        return;
+    }
+    let mut codes: Vec<String> = report.warnings.iter().map(|w| escaped(&w.code)).collect();
+    codes.dedup();
+    let (n, codes) = (report.warnings.len(), codes.join(", "));
+    let _ = writeln!(page, "<details class=\"warning\"><summary><b>{n} warnings:</b> {codes}</summary>");
+    for warning in &report.warnings {
+        let _ = writeln!(page, "<p>{}</p>", full(warning));
+    }
+    page.push_str("</details>\n");
 }
 
 /// Where the script draws: heading, what it shows, and the place.
@@ -158,9 +179,11 @@ fn table(page: &mut String, report: &Report, names: &[String]) {
         }
         page.push_str("</tr>\n");
     }
-    page.push_str(
-        "</tbody>\n</table>\n<p class=\"note\">Lateness is wake time minus deadline. Small: the 95 % confidence interval \
-         over rounds. A dash: fewer than five ticks lie above.</p>\n",
+    let what = if is_gaps(report) { "Gaps are turns of a busy loop" } else { "Lateness is wake time minus deadline" };
+    let _ = writeln!(
+        page,
+        "</tbody>\n</table>\n<p class=\"note\">{what}. Small: the 95 % confidence interval over rounds. A dash: not \
+         known, or fewer than five ticks lie above.</p>"
     );
 }
 

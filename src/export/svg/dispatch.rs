@@ -29,6 +29,7 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
     let mut chart = ChartBuilder::on(area)
         .caption(format!("What a runtime's operations cost: busypoll, and tokio {tokio}"), (FONT, TITLE_PX))
         .margin(12)
+        .margin_right(36)
         .x_label_area_size(48)
         .y_label_area_size(NAMES)
         .build_cartesian_2d(range.clone().log_scale(), -0.5..lanes - 0.5)?;

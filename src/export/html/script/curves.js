@@ -31,16 +31,16 @@ const curves = (place, series, { height = 360, label, y, end }) => {
 };
 
 // Share of the ticks in each bin, sixteen a decade, both axes logarithmic.
-const histogram = (place, subjects) => {
+const histogram = (place, subjects, what) => {
   const x = [Math.min(...subjects.map((s) => s.bins[0][0])) / 16, (Math.max(...subjects.map((s) => s.bins.at(-1)[0])) + 1) / 16];
   const share = (s) => {
     const n = s.bins.reduce((a, b) => a + b[1], 0);
     return s.bins.map(([b, c]) => [b, Math.log10(c / n)]);
   };
   const y = [Math.floor(Math.min(...subjects.flatMap((s) => share(s).map((b) => b[1])))) - 0.3, 0];
-  const percent = (v) => `${+(100 * 10 ** v).toPrecision(2)} %`;
-  const label = ["Histogram", "lateness", "share of the ticks"];
-  const f = frame(place, { height: 300, x, y, xs: powers(x), ys: powers(y, percent), label });
+  const percent = (v) => (v < -5 ? `1e${Math.round(v) + 2} %` : `${+(100 * 10 ** v).toPrecision(2)} %`);
+  const label = ["Histogram", what, "share of the ticks"];
+  const f = frame(place, { height: 300, x, y, xs: powers(x), ys: powers(y, percent).filter(([v]) => Number.isInteger(v)), label });
   const floor = f.py(y[0]);
   for (const s of subjects) {
     const points = [];

@@ -90,14 +90,14 @@ const RIGHT = 16;
 const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2] ? 22 : 8 }) => {
   const width = Math.max(200, place.clientWidth || 300);
   place.replaceChildren();
-  const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label[0] });
+  const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label[0] });
   const px = (v) => LEFT + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - LEFT - RIGHT);
   const py = (v) => height - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom);
   let last = -Infinity;
   for (const [v, text] of xs) {
     draw(svg, "line", { class: "grid", x1: px(v), x2: px(v), y1: top, y2: height - bottom });
     const half = text.length * 3.4;
-    if (px(v) - half < last || !bottom) continue;
+    if (px(v) - half < last || bottom < 16) continue;
     const anchor = px(v) + half > width ? "end" : "middle";
     last = px(v) + half + 8;
     draw(svg, "text", { x: anchor === "end" ? width : px(v), y: height - bottom + 15, "text-anchor": anchor }, text);

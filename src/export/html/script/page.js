@@ -19,13 +19,15 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 darkness.addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", redraw);
+// Nothing is hidden on paper.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => (d.open = true)));
 
 const sections = [...document.querySelectorAll(".report")];
 // With several reports on the page, each has its own part of the address.
 const key = (name, n) => (sections.length > 1 ? `${name}${n + 1}` : name);
 
 sections.forEach((section, n) => {
-  const { subjects, percentile } = JSON.parse(section.querySelector(".data").textContent);
+  const { subjects, percentile, what } = JSON.parse(section.querySelector(".data").textContent);
   if (!subjects.length) return;
   subjects.forEach(unpack);
   const on = (s) => !s.off;
@@ -57,9 +59,9 @@ sections.forEach((section, n) => {
   chart("tradeoff", (place) => tradeoff(place, subjects.filter(on), percentile));
   chart("percentiles", (place) => shown(place, (s) => s.curve.length, (p, all) => {
     const series = all.map((s) => ({ s, name: s.name, points: s.curve }));
-    curves(p, series, { label: ["Lateness percentiles", "percentile", "lateness"] });
+    curves(p, series, { label: ["Percentiles", "percentile", what] });
   }));
-  chart("histogram", (place) => shown(place, (s) => s.bins.length, histogram));
+  chart("histogram", (place) => shown(place, (s) => s.bins.length, (p, all) => histogram(p, all, what)));
   chart("split", (place) => shown(place, (s) => s.split, split));
   chart("rounds", (place) => shown(place, (s) => s.rounds.length, (p, all) => rounds(p, all, subjects)));
 

@@ -21,7 +21,10 @@ const strip = (place, s, axis, y, zoom, last) => {
   box.append(canvas, dot);
   const ratio = devicePixelRatio || 1;
   const [w, h] = [f.width - LEFT - RIGHT, STRIP - 4];
-  canvas.style.cssText = `left:${LEFT}px;top:4px;width:${w}px;height:${h}px`;
+  // In shares of the box, which paper makes narrower than the screen was.
+  const across = (x) => `${(x / f.width) * 100}%`;
+  const down = (y) => `${(y / f.height) * 100}%`;
+  canvas.style.cssText = `left:${across(LEFT)};top:${down(4)};width:${across(w)};height:${down(h)}`;
   canvas.width = w * ratio;
   canvas.height = h * ratio;
   const c = canvas.getContext("2d");
@@ -54,7 +57,7 @@ const strip = (place, s, axis, y, zoom, last) => {
 
   const at = (e) => {
     const r = canvas.getBoundingClientRect();
-    return [e.clientX - r.left, e.clientY - r.top];
+    return [((e.clientX - r.left) / r.width) * w, ((e.clientY - r.top) / r.height) * h];
   };
   const brush = el("i", { className: "brush", hidden: true });
   box.append(brush);
@@ -84,7 +87,7 @@ const strip = (place, s, axis, y, zoom, last) => {
     if (from !== null && Math.abs(mx - from) > 6) {
       brush.hidden = false;
       const [x0, x1] = [Math.max(0, Math.min(from, mx)), Math.min(w, Math.max(from, mx))];
-      brush.style.cssText = `left:${LEFT + x0}px;top:4px;width:${x1 - x0}px;height:${h}px`;
+      brush.style.cssText = `left:${across(LEFT + x0)};top:${down(4)};width:${across(x1 - x0)};height:${down(h)}`;
       return "";
     }
     let [best, least] = [-1, 144];
@@ -96,7 +99,7 @@ const strip = (place, s, axis, y, zoom, last) => {
     }
     if (best < 0) return "";
     dot.hidden = false;
-    dot.style.cssText = `left:${LEFT + px(where[best])}px;top:${4 + py(s.late[best])}px`;
+    dot.style.cssText = `left:${across(LEFT + px(where[best]))};top:${down(4 + py(s.late[best]))}`;
     const { round, tick } = tickOf(s, best);
     return `${s.name}, round ${round}, tick ${tick}\ndue ${(s.at[best] / 1e9).toFixed(6)} s after the start\nlate ${time(s.late[best])}`;
   });
