@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs busypoll in Miri, which reports undefined behaviour: in the slab and the ring, the only unsafe code of the crate, and,
-# with the whole executor around them, in what it asks of the crates below (queues, rings, wakers); data races included.
+# Runs busypoll in Miri, which reports undefined behaviour, data races included: in the slab of tasks and the ring of the
+# channel of many senders, which are all the unsafe code of the crate, and, with the whole executor around them, in what it
+# asks of the crates below.
 # Counts are a hundredth of the usual ones, since Miri takes a thousand times as long. Sockets, signals and timerfd are
 # beyond it: there, waiting is limited by epoll's own limit.
 #

@@ -15,8 +15,9 @@ use crate::task::Task;
 
 /// Why a task has no output.
 pub struct JoinError {
-    /// The lock is never contended: it makes the error `Sync`, as error types of others expect it.
-    payload: Option<Mutex<Box<dyn Any + Send>>>,
+    /// The lock is never contended: it makes the error `Sync`, as error types of others expect it. In a box of its own,
+    /// and so one word: a result that is not copied in one piece waits for its own writes to reach the cache.
+    payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
 }
 
 impl JoinError {
@@ -25,7 +26,7 @@ impl JoinError {
     }
 
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self { payload: Some(Mutex::new(payload)) }
+        Self { payload: Some(Box::new(Mutex::new(payload))) }
     }
 
     /// Whether the task was aborted, or its runtime dropped, before it ended.

@@ -47,11 +47,13 @@ fn a_drain_says_what_did_not_end() {
         let spawned_inside = runtime.block_on(async {
             let at = line!() + 1;
             drop(busypoll::try_claim_slab().unwrap().spawn(pending::<()>()));
+            drop(busypoll::spawn_slab(pending::<()>()));
+            drop(spawn_boxed(pending::<()>()));
             at
         });
         let mut lines: Vec<_> = runtime.drain(Duration::ZERO).unfinished.iter().map(|at| at.line()).collect();
         lines.sort_unstable();
-        assert_eq!(lines, [line, spawned_inside]);
+        assert_eq!(lines, [line, spawned_inside, spawned_inside + 1, spawned_inside + 2]);
     });
 }
 

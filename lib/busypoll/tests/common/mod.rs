@@ -22,7 +22,10 @@ pub(crate) const fn scaled(count: u32) -> u32 {
     }
 }
 
-/// Runs `test` on a thread of its own, with a runtime of each policy, and fails if one takes a minute.
+/// After so long, a test hangs.
+const HANGS: Duration = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
+
+/// Runs `test` on a thread of its own, with a runtime of each policy, and fails if one hangs.
 pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
     for mode in MODES {
         let (done, wait) = mpsc::channel();
@@ -32,7 +35,7 @@ pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
             drop(runtime);
             done.send(()).unwrap();
         });
-        match wait.recv_timeout(Duration::from_secs(60)) {
+        match wait.recv_timeout(HANGS) {
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung with {mode:?}"),
             _ => thread.join().unwrap(),
         }
