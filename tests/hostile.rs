@@ -130,6 +130,15 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
     // A device has no size to look at first.
     refused(Path::new("/dev/zero"), &["/dev/zero: "]);
 
+    // A plan is read no differently.
+    let plan = Command::new("sh")
+        .arg("-c")
+        .arg(format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" run --plan /dev/zero"))
+        .arg(env!("CARGO_BIN_EXE_osjitter"))
+        .output()
+        .unwrap();
+    assert_eq!(plan.status.code(), Some(2), "{}", String::from_utf8_lossy(&plan.stderr));
+
     // Four million ticks in a file of eight megabytes: more than the round says were asked for, found after reading them.
     let zeros = format!("[{}0]", "0,".repeat(4_000_000));
     let file =

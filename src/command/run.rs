@@ -13,7 +13,7 @@ use crate::export::directory::Directory;
 use crate::measure::{self, MeasuredRound, Observer, Shared};
 use crate::plan::{self, OneOrMany, Options, RunOptions};
 use crate::record::Record;
-use crate::{changes, export, host, interrupt, output};
+use crate::{changes, export, host, import, interrupt, output};
 
 /// Plans, measures, writes.
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
@@ -75,7 +75,7 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
         None => plan::File::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read the plan {name}: {e}"))?;
+            let text = import::read_text(path).map_err(|e| format!("the plan: {e}"))?;
             plan::parse(&name, &text)?
         }
     };

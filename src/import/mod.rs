@@ -89,9 +89,17 @@ impl std::error::Error for ImportError {
 /// be; the reason says where, as line and column or as the path within the file. Memory stays within
 /// [`MEMORY_PER_BYTE`] times the size of the file, and some 100 MB.
 pub fn read(file: &Path) -> Result<Report, ImportError> {
+    let text = read_text(file)?;
+    parse(&text).map_err(|reason| ImportError { file: file.to_path_buf(), why: Why::Refused(reason) })
+}
+
+/// Reads the text of a file as [`read`] does: as large as memory allows, in UTF-8.
+///
+/// # Errors
+/// The file cannot be read, is too large, or is no text.
+pub fn read_text(file: &Path) -> Result<String, ImportError> {
     let most = LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE);
-    let read = text(file, most).and_then(|text| parse(&text).map_err(Why::Refused));
-    read.map_err(|why| ImportError { file: file.to_path_buf(), why })
+    text(file, most).map_err(|why| ImportError { file: file.to_path_buf(), why })
 }
 
 /// The text of a file of at most so many bytes.
