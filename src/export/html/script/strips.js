@@ -100,8 +100,8 @@ const strip = (place, s, axis, y, zoom, last) => {
     if (best < 0) return "";
     dot.hidden = false;
     dot.style.cssText = `left:${across(LEFT + px(where[best]))};top:${down(4 + py(s.late[best]))}`;
-    const { round, tick } = tickOf(s, best);
-    return `${s.name}, round ${round}, tick ${tick}\ndue ${(s.at[best] / 1e9).toFixed(6)} s after the start\nlate ${time(s.late[best])}`;
+    const { round, instance, tick } = tickOf(s, best);
+    return `${s.name}, round ${round}${instance}, tick ${tick}\ndue ${(s.at[best] / 1e9).toFixed(6)} s after the start\nlate ${time(s.late[best])}`;
   });
 };
 
