@@ -25,6 +25,7 @@ osjitter=target/debug/osjitter
 "$osjitter" run --quiet --period 500us --ticks 2000 --subject tokio-interval --subject os-interval --subject nanosleep \
   --out "$work" >/dev/null
 "$osjitter" run --quiet --no-samples --seed 1 --plan "$work/report.json" --out "$work/no-samples" >/dev/null
+"$osjitter" run --quiet --ticks 400 --instances 3 --subject os-interval --out "$work/many" >/dev/null
 
 made() { "$osjitter" report "$work/report.json" --format "$@"; }
 made hlog --out "$work/run.hlog"

@@ -17,6 +17,7 @@ class Opened:
 
     def __init__(self, browser, file, fragment="", width=1280, **emulate):
         # A page of its own each time: a view must come from the address alone.
+        self.width = width
         self.context = browser.new_context(viewport={"width": width, "height": 900}, **emulate)
         self.page = self.context.new_page()
         self.said, self.asked = [], []
@@ -53,9 +54,22 @@ class Opened:
         """What the axis of time says, from left to right."""
         return self.page.locator(".time svg").last.locator("text[text-anchor=middle]").all_text_contents()
 
+    def point_across(self, canvas):
+        """What the box says while the pointer goes over a strip."""
+        canvas.scroll_into_view_if_needed()
+        at = canvas.bounding_box()
+        said = set()
+        for i in range(30):
+            for j in (0.2, 0.35, 0.5, 0.65):
+                self.page.mouse.move(at["x"] + at["width"] * (i + 0.5) / 30, at["y"] + at["height"] * j)
+                if self.page.locator("#tip").is_visible():
+                    said.add(self.page.locator("#tip").text_content())
+        return said
+
     def no_sideways(self):
-        wide, room = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert wide <= room, (wide, room)
+        # Against the screen itself: a phone lays a page that is too wide out on a wider one.
+        wide = self.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= self.width, (wide, self.width)
         inner = self.page.evaluate(
             "[...document.querySelectorAll('body *')].filter((e) => e.scrollWidth > e.clientWidth + 1"
             " && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)).map((e) => e.outerHTML.slice(0, 80))"
@@ -63,13 +77,14 @@ class Opened:
         assert not inner, inner
 
 
-def says_what_was_measured(text):
+def says_what_was_measured(text, report=report):
     """A tick's box, against the report."""
-    name, index, tick, due, late, unit = re.fullmatch(
-        r"(\S+), round (\d+), tick (\d+)\ndue ([\d.]+) s after the start\nlate ([\d.-]+) (\w+)", text
+    name, index, instance, tick, due, late, unit = re.fullmatch(
+        r"(\S+), round (\d+)(?:, instance (\d+))?, tick (\d+)\ndue ([\d.]+) s after the start\nlate ([\d.-]+) (\w+)", text
     ).groups()
-    subject = next(s for s in report["subjects"] if s["name"] == name)
-    r = next(r for r in subject["rounds"] if r["index"] == int(index))
+    subject = next(s for s in report["subjects"] if s["name"] == name.partition("*")[0])
+    assert (instance is not None) == (subject["instances"] > 1), text
+    r = next(r for r in subject["rounds"] if (r["index"], r["instance"]) == (int(index), int(instance or 0)))
     ticks = r.get("tick") or range(r["first_tick"], r["first_tick"] + len(r["lateness_ns"]))
     exact = r["lateness_ns"][list(ticks).index(int(tick))]
     assert abs(float(late) * UNITS[unit] - exact) <= abs(exact) * 0.006 + 1, (text, exact)
@@ -97,15 +112,7 @@ def use(browser):
 
         # Pointing at ticks, across a strip: whatever the box says is in the report.
         canvas = page.locator(".time canvas").first
-        canvas.scroll_into_view_if_needed()
-        at = canvas.bounding_box()
-        said = set()
-        for i in range(30):
-            for j in (0.2, 0.35, 0.5, 0.65):
-                page.mouse.move(at["x"] + at["width"] * (i + 0.5) / 30, at["y"] + at["height"] * j)
-                if page.locator("#tip").is_visible():
-                    said.add(page.locator("#tip").text_content())
-        assert len(said) > 10, said
+        assert len(said := o.point_across(canvas)) > 10, said
         for text in said:
             says_what_was_measured(text)
         page.mouse.move(0, 0)
@@ -191,7 +198,14 @@ def use(browser):
         assert o.strips().count(kept) == 1
     with Opened(browser, "no-samples.html") as o:
         assert set(o.marks()) == set(subjects) and not o.strips()
-    print("report.html: several reports on a page, and a report without samples")
+    # Several instances of one subject, whose rounds overlap.
+    many = json.loads((work / "many" / "report.json").read_text())
+    with Opened(browser, "many/report.html") as o:
+        said = o.point_across(o.page.locator(".time canvas").first)
+        for text in said:
+            says_what_was_measured(text, many)
+        assert len({text.split("instance ")[1][0] for text in said}) > 1, said
+    print("report.html: several reports on a page, a report without samples, several instances")
 
     # Weight: ten subjects with 100,000 ticks each.
     size = (work / "big.html").stat().st_size

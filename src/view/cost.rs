@@ -46,3 +46,51 @@ pub fn per_tick_interval(subject: &Subject) -> Option<[f64; 2]> {
     let outside = RESAMPLES / 40;
     Some([means[outside], means[RESAMPLES - 1 - outside]])
 }
+
+#[cfg(test)]
+mod tests {
+    use jitterstat::report::Report;
+
+    use super::*;
+
+    fn subject() -> Subject {
+        let report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        report.subjects.into_iter().next().expect("a subject")
+    }
+
+    #[test]
+    fn the_interval_holds_the_cost_whatever_the_number_of_instances() {
+        let one = subject();
+        let interval = per_tick_interval(&one).expect("it has ten rounds");
+        let cost = one.summary.as_ref().and_then(|s| s.cpu_ns_per_tick).expect("a cost");
+        assert!(interval[0] < cost && cost < interval[1], "{interval:?} {cost}");
+        // Two instances: an entry each, the round's summary with the first of them alone.
+        let mut two = one.clone();
+        two.instances = 2;
+        two.rounds = one
+            .rounds
+            .iter()
+            .flat_map(|r| [r.clone(), jitterstat::report::Round { instance: 1, summary: None, ..r.clone() }])
+            .collect();
+        assert_eq!(per_tick_interval(&two), Some(interval));
+        assert_eq!(core_percent(&two), core_percent(&one).map(|percent| percent * 2.0));
+    }
+
+    #[test]
+    fn few_rounds_have_no_interval() {
+        let mut few = subject();
+        few.rounds.truncate(LEAST_ROUNDS - 1);
+        assert_eq!(per_tick_interval(&few), None);
+    }
+
+    #[test]
+    fn a_short_round_counts_for_what_it_is() {
+        let mut uneven = subject();
+        // One tick at a thousand times the cost, in a round of its own.
+        let summary = uneven.rounds[0].summary.as_mut().expect("a summary");
+        (summary.ticks, summary.cpu_ns_per_tick) = (1, summary.cpu_ns_per_tick.map(|ns| ns * 1e3));
+        let [_, high] = per_tick_interval(&uneven).expect("ten rounds");
+        let [_, usual] = per_tick_interval(&subject()).expect("ten rounds");
+        assert!(high < usual * 10.0, "{high} {usual}");
+    }
+}

@@ -56,7 +56,7 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         .map(|r| {
             let d = r.summary.as_ref().map(|s| &s.lateness_ns);
             json!({
-                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
+                "index": r.index, "instance": (subject.instances > 1).then_some(r.instance), "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
                 "tick": r.tick.as_ref().map(|_| BASE64.encode(indices(r))),
                 "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
             })

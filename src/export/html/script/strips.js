@@ -1,6 +1,8 @@
 // Lateness over time: a strip a subject, a heat map of all ticks, and each late one as a dot of its own.
 
-const STRIP = 104;
+const STRIP = 108;
+// Room for the upper half of a label.
+const ABOVE = 8;
 
 // `axis`: {of: "at" or "place", range}; `y`: decades of lateness that all strips share.
 const strip = (place, s, axis, y, zoom, last) => {
@@ -14,17 +16,17 @@ const strip = (place, s, axis, y, zoom, last) => {
   const xs = axis.of === "at" ? steps([a, b], most, seconds) : steps([a, b], most, (v, step) => (step < 1 ? v.toFixed(Math.ceil(-Math.log10(step))) : `${v}`));
   const ys = powers(y).filter(([v]) => Number.isInteger(v) && (y[1] - y[0] < 5 || v % 2 === 0));
   const label = [`Lateness of ${s.name} over time`, last && (axis.of === "at" ? "time in the run" : "round of the run")];
-  const f = frame(box, { height: STRIP + bottom, x: axis.range, y, xs, ys, label, bottom, top: 4 });
+  const f = frame(box, { height: STRIP + bottom, x: axis.range, y, xs, ys, label, bottom, top: ABOVE });
 
   const canvas = el("canvas");
   const dot = el("i", { className: "at", hidden: true });
   box.append(canvas, dot);
   const ratio = devicePixelRatio || 1;
-  const [w, h] = [f.width - LEFT - RIGHT, STRIP - 4];
+  const [w, h] = [f.width - LEFT - RIGHT, STRIP - ABOVE];
   // In shares of the box, which paper makes narrower than the screen was.
   const across = (x) => `${(x / f.width) * 100}%`;
   const down = (y) => `${(y / f.height) * 100}%`;
-  canvas.style.cssText = `left:${across(LEFT)};top:${down(4)};width:${across(w)};height:${down(h)}`;
+  canvas.style.cssText = `left:${across(LEFT)};top:${down(ABOVE)};width:${across(w)};height:${down(h)}`;
   canvas.width = w * ratio;
   canvas.height = h * ratio;
   const c = canvas.getContext("2d");
@@ -35,19 +37,22 @@ const strip = (place, s, axis, y, zoom, last) => {
   // One cell is two pixels: the most crowded one is opaque, and no occupied one is invisible.
   const [columns, rows] = [Math.ceil(w / 2), Math.ceil(h / 2)];
   const cells = new Uint32Array(columns * rows);
-  let crowd = 1;
+  let [crowd, seen] = [1, 0];
   for (let i = 0; i < s.late.length; i++) {
     const x = px(where[i]);
     if (x < 0 || x > w) continue;
     const cell = Math.min(rows - 1, Math.max(0, py(s.late[i]) >> 1)) * columns + Math.min(columns - 1, x >> 1);
     crowd = Math.max(crowd, ++cells[cell]);
+    seen++;
   }
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   c.fillStyle = s.colour === "#000000" ? ink : s.colour;
+  // Where there is room, a tick is larger than its cell.
+  const size = seen < w * 2 ? 3 : 2;
   cells.forEach((n, cell) => {
     if (!n) return;
     c.globalAlpha = crowd === 1 ? 0.9 : 0.3 + (0.7 * Math.log(n)) / Math.log(crowd);
-    c.fillRect((cell % columns) * 2, Math.floor(cell / columns) * 2, 2, 2);
+    c.fillRect((cell % columns) * 2, Math.floor(cell / columns) * 2, size, size);
   });
   c.globalAlpha = 1;
   for (const i of s.tail) {
@@ -87,7 +92,7 @@ const strip = (place, s, axis, y, zoom, last) => {
     if (from !== null && Math.abs(mx - from) > 6) {
       brush.hidden = false;
       const [x0, x1] = [Math.max(0, Math.min(from, mx)), Math.min(w, Math.max(from, mx))];
-      brush.style.cssText = `left:${across(LEFT + x0)};top:${down(4)};width:${across(x1 - x0)};height:${down(h)}`;
+      brush.style.cssText = `left:${across(LEFT + x0)};top:${down(ABOVE)};width:${across(x1 - x0)};height:${down(h)}`;
       return "";
     }
     let [best, least] = [-1, 144];
@@ -99,9 +104,9 @@ const strip = (place, s, axis, y, zoom, last) => {
     }
     if (best < 0) return "";
     dot.hidden = false;
-    dot.style.cssText = `left:${across(LEFT + px(where[best]))};top:${down(4 + py(s.late[best]))}`;
-    const { round, tick } = tickOf(s, best);
-    return `${s.name}, round ${round}, tick ${tick}\ndue ${(s.at[best] / 1e9).toFixed(6)} s after the start\nlate ${time(s.late[best])}`;
+    dot.style.cssText = `left:${across(LEFT + px(where[best]))};top:${down(ABOVE + py(s.late[best]))}`;
+    const { round, instance, tick } = tickOf(s, best);
+    return `${s.name}, round ${round}${instance}, tick ${tick}\ndue ${(s.at[best] / 1e9).toFixed(6)} s after the start\nlate ${time(s.late[best])}`;
   });
 };
 

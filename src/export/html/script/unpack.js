@@ -59,5 +59,6 @@ const unpack = (s) => {
 const roundOf = (s, i) => s.rounds.find((r) => i >= r.from && i < r.from + r.n);
 const tickOf = (s, i) => {
   const r = roundOf(s, i);
-  return { round: r.index, tick: r.tick ? r.tick[i - r.from] : r.first + i - r.from };
+  const instance = r.instance === null ? "" : `, instance ${r.instance}`;
+  return { round: r.index, instance, tick: r.tick ? r.tick[i - r.from] : r.first + i - r.from };
 };
