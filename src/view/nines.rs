@@ -39,7 +39,8 @@ pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
 pub fn curve_of(n: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
     let (Some(least), Some(largest)) = (at_rank(1), at_rank(n)) else { return Vec::new() };
     // The largest of n samples stands for the quantile 1 - 1/(2n): in the middle of its own share.
-    let end = position(1.0 - 0.5 / n as f64);
+    // Written without the subtraction from 1, in which more samples than a float has digits are lost.
+    let end = (2.0 * n as f64).log10();
     let mut curve: Vec<(f64, i64)> = (0..=POINTS)
         .map(|i| {
             let x = end * i as f64 / POINTS as f64;
@@ -63,6 +64,14 @@ mod tests {
         }
         assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(label), ["min", "p90", "p99", "p99.9", "p99.999"]);
         assert_eq!(marks(2.4).into_iter().map(label).collect::<Vec<_>>(), ["min", "p50", "p75", "p90", "p99"]);
+    }
+
+    #[test]
+    fn an_axis_of_any_number_of_samples_ends() {
+        for n in [1, 1_000, 1 << 53, u64::MAX] {
+            let curve = curve_of(n, |_| Some(7));
+            assert!(curve[POINTS].0.is_finite() && marks(curve[POINTS].0).len() < 30, "{n}");
+        }
     }
 
     #[test]
