@@ -111,7 +111,7 @@ linux() {
   # Tested natively only: an emulated counter and an emulated clock are not two clocks of one machine; an emulated
   # process cannot start another; and what says nothing about a platform but takes a minute there.
   test_programs "$target" | run_all "$qemu -L /usr/$compiler" \
-    --skip within_the_bound --skip own_process:: --skip millions_of
+    --skip within_the_bound --skip there_and_back_to_the_os_clock --skip own_process:: --skip millions_of
 }
 
 check() {

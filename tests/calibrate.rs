@@ -1,7 +1,6 @@
 //! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way it can end.
 
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use jitterstat::gate::calibration::Calibration;
 
@@ -89,7 +88,7 @@ fn an_interrupt_leaves_what_was_measured() {
         .spawn()
         .unwrap();
     #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_secs(3));
     let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(killed.success());
     assert_eq!(running.wait().unwrap().code(), Some(4));
