@@ -75,7 +75,7 @@ fn plan(args: &RunArgs) -> Result<Plan, String> {
         None => plan::File::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text = import::read_text(path).map_err(|e| format!("the plan: {e}"))?;
+            let text = import::read_text(path).map_err(|e| format!("cannot read the plan {name}: {}", e.reason()))?;
             plan::parse(&name, &text)?
         }
     };

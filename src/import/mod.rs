@@ -55,6 +55,16 @@ impl From<io::Error> for Why {
     }
 }
 
+impl ImportError {
+    /// What is wrong, without the name of the file.
+    pub fn reason(&self) -> String {
+        match &self.why {
+            Why::Unread(error) => error.to_string(),
+            Why::Refused(reason) => reason.clone(),
+        }
+    }
+}
+
 impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
