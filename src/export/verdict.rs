@@ -19,7 +19,9 @@ fn word(outcome: Outcome) -> &'static str {
 pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::TooNoisy => "the rounds differ too much among themselves",
-        Reason::StallDominated => "the machine's own stalls are larger than what is measured",
+        Reason::StallDominated => {
+            "both sides are as late as a stalled machine makes them, so that a difference could be its doing; compare tells what there is"
+        }
         Reason::TooFewRounds => "there are too few rounds for any interval",
         Reason::TooFewTicks => "there are too few ticks for that percentile",
         Reason::Interrupted => "it was interrupted",

@@ -114,7 +114,8 @@ impl Outcome {
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
-    /// The percentile lies inside the machine's stalls on both sides.
+    /// On both sides the percentile is half a period or more, at most a millisecond: as late as stalls of a machine make
+    /// a task. That may be the machine's doing, or how the program runs, as on a timer wheel of milliseconds.
     StallDominated,
     /// Too few rounds for any interval.
     TooFewRounds,
