@@ -67,3 +67,27 @@ fn what_differs_or_has_no_samples_is_refused() {
     let warnings = parsed(&forced.stdout)["warnings"].to_string();
     assert!(warnings.contains("merged-plans-differ"), "{warnings}");
 }
+
+#[test]
+fn many_instances_of_a_ticker_are_merged_with_what_they_coalesced() {
+    let home = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    for name in ["a", "b"] {
+        let directory = home.path().join(name);
+        let out = directory.to_str().unwrap();
+        // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one instance has.
+        let args =
+            ["run", "--subject", "periodic-interval", "--instances", "8", "--period", "2us", "--round-ticks", "20"];
+        let run = osjitter(&[&args[..], &["--ticks", "100", "--out", out]].concat());
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        files.push(directory.join("report.json").to_str().unwrap().to_owned());
+    }
+    let merged = osjitter(&["merge", &files[0], &files[1]]);
+    assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
+    let merged = parsed(&merged.stdout);
+    let parts: Vec<Value> = files.iter().map(|f| parsed(&std::fs::read(f).unwrap())).collect();
+    for count in ["ticks", "delivered", "coalesced", "skipped", "missed"] {
+        let sum: u64 = parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
+        assert_eq!(merged["subjects"][0]["summary"][count], sum, "{count}");
+    }
+}

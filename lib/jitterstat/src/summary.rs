@@ -61,7 +61,8 @@ pub fn summarise(parts: &[Part<'_>], has_runtime: bool) -> Option<Summary> {
     let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
     Some(Summary {
         ticks,
-        delivered: all(RoundSamples::delivered),
+        // Not instance by instance: a report tells with the first what was coalesced of all.
+        delivered: all(RoundSamples::booked).saturating_sub(all(|r| r.coalesced)),
         coalesced: all(|r| r.coalesced),
         skipped: all(RoundSamples::skipped),
         missed: all(RoundSamples::missed),

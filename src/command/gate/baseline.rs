@@ -14,7 +14,7 @@ use jitterstat::report::{Plan, Scenario};
 use super::plan::{gate_plan, one_cpu, pair_time, periods, rules, scenario};
 use crate::cli::JudgedArgs;
 use crate::measure::{self, Cost, MeasuredRound, Observer, Shared};
-use crate::{host, output, plan, units};
+use crate::{host, import, output, plan, units};
 
 /// The share of false alarms by design: half a per cent for each of the two percentiles.
 const ALPHA: f64 = 0.01;
@@ -30,12 +30,11 @@ pub struct SessionPlan {
 
 /// Reads a baseline; `None` if there is no such file.
 pub fn read(file: &Path) -> Result<Option<Baseline>, String> {
-    let name = file.display();
-    match std::fs::read_to_string(file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(format!("cannot read the baseline {name}: {e}")),
-        Ok(text) => Baseline::from_json(&text).map(Some).map_err(|e| format!("the baseline {name}: {e}")),
+    if file.try_exists().is_ok_and(|there| !there) {
+        return Ok(None);
     }
+    let text = import::read_text(file).map_err(|e| format!("the baseline: {e}"))?;
+    Baseline::from_json(&text).map(Some).map_err(|e| format!("the baseline {}: {e}", file.display()))
 }
 
 pub fn same_scenario(file: &Path, stored: &Baseline, session: &SessionPlan) -> Result<(), String> {

@@ -8,12 +8,12 @@ use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
 use super::plan::Comparison;
+use crate::import;
 
 /// Reads the file before anything is measured.
 pub fn read(file: &Path) -> Result<Calibration, String> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read the calibration {name}: {e}"))?;
-    Calibration::from_json(&text).map_err(|e| format!("{name}: {e}"))
+    let text = import::read_text(file).map_err(|e| format!("the calibration: {e}"))?;
+    Calibration::from_json(&text).map_err(|e| format!("the calibration {}: {e}", file.display()))
 }
 
 /// A tolerance that the machine is too noisy for, and why the calibration does not tell.
