@@ -15,3 +15,12 @@ part=$(mktemp -d "$directory/.part.XXXXXX")
 trap 'rm -rf "$part"' EXIT
 scripts/peers/target/release/peer-dispatch --rounds 100 --out "$part"
 mv "$part"/peers-dispatch.* "$directory/"
+
+PYTHONPATH=scripts PYTHONDONTWRITEBYTECODE=1 python3 - "$directory" <<'PY'
+import json, sys
+from published import index
+directory = sys.argv[1]
+name = directory.split("/")[-1]
+host = json.load(open(f"{directory}/dispatch.json"))["host"]
+index(name, [(f"`{name}`", "dispatch.md"), ("beside nexus-async-rt", "peers-dispatch.md")], host, "`osjitter bench dispatch`")
+PY

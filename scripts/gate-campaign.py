@@ -20,6 +20,9 @@ import textwrap
 import threading
 import time
 
+sys.dont_write_bytecode = True
+import published  # noqa: E402, beside this script
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILT = [ROOT / "target/release/osjitter", ROOT / "target/release/examples/slowed-loop"]
 
@@ -118,8 +121,7 @@ def write(state, directory):
     lines = [
         "# What the gate said when the answer was known",
         "",
-        f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel "
-        f"{host['kernel']}; {rows[0]['started_utc'][:16]} to {rows[-1]['started_utc'][:16]} UTC, "
+        f"{published.machine(host)}; {rows[0]['started_utc'][:16]} to {rows[-1]['started_utc'][:16]} UTC, "
         f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did; osjitter "
         f"{tool['version']}, commit {', '.join(sorted({row['commit'] or 'unknown' for row in rows}))}. "
         "Period 500 us, rounds of 250 ticks. Written by `scripts/gate-campaign.py` from "
@@ -170,19 +172,11 @@ def put_into_readme(name, lines, host, rows):
         if right == "regressed" and decided:
             found.append(f"{changed}: {decided.count('regressed')} of {len(decided)} that decided")
     says = next(line for line in lines if line.startswith("False alarms"))
-    date = rows[0]["started_utc"][:10]
     block = (f"{says} Found, out of the gates in which the loop was made slower: {'; '.join(found)}. All of it in "
-             f"[`results/{name}`](results/{name}/gate-campaign.md), {host['cpu_model']}, {host['cpus_online']} CPUs, "
-             f"{host['virtualisation'] or 'no hypervisor'}, {date}.")
-    page = (ROOT / "README.md").read_text()
-    begin, end = "<!-- gate campaign -->", "<!-- end of gate campaign -->"
-    before, after = page.split(begin)[0], page.split(end)[1]
-    (ROOT / "README.md").write_text(f"{before}{begin}\n{textwrap.fill(block, 120, break_long_words=False, break_on_hyphens=False)}\n{end}{after}")
-    index = ROOT / "results/README.md"
-    kept = [line for line in index.read_text().splitlines() if not line.startswith(f"| [`{name}`]")]
-    machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
-    kept.append(f"| [`{name}`]({name}/gate-campaign.md) | {machine} | `scripts/gate-campaign.py {name}` |")
-    index.write_text("\n".join(kept) + "\n")
+             f"[`results/{name}`](results/{name}/gate-campaign.md), {published.machine(host)}, "
+             f"{rows[0]['started_utc'][:10]}.")
+    published.put("gate campaign", textwrap.fill(block, 120, break_long_words=False, break_on_hyphens=False))
+    published.index(name, [(f"`{name}`", "gate-campaign.md")], host, "`scripts/gate-campaign.py`")
 
 
 def main():

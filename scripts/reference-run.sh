@@ -26,36 +26,21 @@ target/release/osjitter report "$directory/report.json" --format svg --out "$dir
 target/release/osjitter report "$directory/report.json" --format html --out "$directory/report.html"
 target/release/osjitter report "$directory/report.json" --out "$table"
 
-python3 - "$directory" "$table" <<'PY'
-import json, re, sys
+PYTHONPATH=scripts PYTHONDONTWRITEBYTECODE=1 python3 - "$directory" "$table" <<'PY'
+import json, sys
+from published import index, machine, put
 directory, table = sys.argv[1], open(sys.argv[2]).read()
 report = json.load(open(f"{directory}/report.json"))
-host = report["host"]
-machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
-block = f"""![Lateness against its price]({directory}/tradeoff.svg)
+put("reference run", f"""![Lateness against its price]({directory}/tradeoff.svg)
 
 ```text
 {table.rstrip()}
 ```
 
-From [`{directory}/report.json`]({directory}/report.json): {machine}, {report['started_utc'][:10]}. Beside it
+From [`{directory}/report.json`]({directory}/report.json): {machine(report["host"])}, {report['started_utc'][:10]}. Beside it
 [`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
-[lateness by percentile]({directory}/percentiles.svg)."""
-
-def put(file, name, text):
-    page = open(file).read()
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    page, n = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", page, flags=re.S)
-    assert n == 1, f"{file} has no block {name}"
-    open(file, "w").write(page)
-
-put("README.md", "reference run", block)
+[lateness by percentile]({directory}/percentiles.svg).""")
 name = directory.split("/")[-1]
-index = open("results/README.md").read()
-line = f"| [`{name}`]({name}/report.json), [page]({name}/report.html) | {machine} | `osjitter run --period 500us --ticks 10000`, and the group |"
-if f"[`{name}`]" in index:
-    index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
-else:
-    index = index.rstrip("\n") + "\n" + line + "\n"
-open("results/README.md", "w").write(index)
+index(name, [(f"`{name}`", "report.json"), ("page", "report.html")], report["host"],
+      "`osjitter run --period 500us --ticks 10000`, and the group")
 PY

@@ -20,36 +20,23 @@ fi
 target/release/osjitter report "$directory/timeout.json" --reference --out "$directory/timeout.txt"
 target/release/osjitter report "$directory/timeout.json" --format svg --out "$directory"
 
-python3 - "$directory" <<'PY'
-import json, re, sys
+PYTHONPATH=scripts PYTHONDONTWRITEBYTECODE=1 python3 - "$directory" <<'PY'
+import json, sys
+from published import index, machine, put
 directory = sys.argv[1]
 report = json.load(open(f"{directory}/timeout.json"))
-text = open(f"{directory}/timeout.txt").read()
-host = report["host"]
-machine = f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}"
-table = next(block for block in text.split("\n\n") if block.startswith("channel-current-thread"))
-block = f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
+blocks = open(f"{directory}/timeout.txt").read().split("\n\n")
+table = next(block for block in blocks if block.startswith("channel-current-thread"))
+put("timeout run", f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
 
 ```text
-{text.split(chr(10) * 2)[0]}
+{blocks[0]}
 
 {table}
 ```
 
 From [`{directory}/timeout.json`]({directory}/timeout.json), all workloads and the published figures of
-bench-tokio-timeout in [`timeout.txt`]({directory}/timeout.txt): {machine}, {report['started_utc'][:10]}."""
-
-page = open("README.md").read()
-begin, end = "<!-- timeout run -->", "<!-- end of timeout run -->"
-page, n = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{block}\n{end}", page, flags=re.S)
-assert n == 1, "README.md has no block for it"
-open("README.md", "w").write(page)
+bench-tokio-timeout in [`timeout.txt`]({directory}/timeout.txt): {machine(report["host"])}, {report['started_utc'][:10]}.""")
 name = directory.split("/")[-1]
-index = open("results/README.md").read()
-line = f"| [`{name}`]({name}/timeout.txt) | {machine} | `osjitter bench timeout` |"
-if f"[`{name}`]" in index:
-    index = re.sub(rf"^\| \[`{re.escape(name)}`\].*$", lambda _: line, index, flags=re.M)
-else:
-    index = index.rstrip("\n") + "\n" + line + "\n"
-open("results/README.md", "w").write(index)
+index(name, [(f"`{name}`", "timeout.txt")], report["host"], "`osjitter bench timeout`")
 PY

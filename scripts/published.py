@@ -1,0 +1,30 @@
+"""What the scripts have in common that publish results: the README's blocks, and the index of results/."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def machine(host):
+    """One line on the machine a report is of."""
+    return (f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, "
+            f"kernel {host['kernel']}")
+
+
+def put(block, text):
+    """Replaces what stands between the README's two comments of that name."""
+    file = ROOT / "README.md"
+    begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
+    page, n = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", file.read_text(), flags=re.S)
+    assert n == 1, f"README.md has no block {block}"
+    file.write_text(page)
+
+
+def index(name, files, host, command):
+    """Adds or replaces the line of a run; `files` are (text, file) pairs, the first of them under the run's name."""
+    links = [f"[{text}]({name}/{file})" for text, file in files]
+    line = f"| {', '.join(links)} | {machine(host)} | {command} |"
+    file = ROOT / "results/README.md"
+    kept = [old for old in file.read_text().splitlines() if not old.startswith(f"| [`{name}`]")]
+    file.write_text("\n".join([*kept, line]) + "\n")
