@@ -32,8 +32,7 @@ fn write(report: &impl Serialize) -> String {
 
 #[cfg(feature = "schema")]
 fn schema_of<T: schemars::JsonSchema>(bench: &str) -> serde_json::Value {
-    let mut schema = schemars::schema_for!(T).to_value();
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    let mut schema = crate::model::schema_of::<T>(SCHEMA);
     schema["properties"]["bench"]["const"] = bench.into();
     schema["title"] = format!("{SCHEMA}, {bench}").into();
     schema

@@ -24,7 +24,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::model;
+use crate::model::{self, model};
 use crate::report::{Report, Subject, Tool, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
@@ -443,12 +443,7 @@ impl Comparison {
     /// # Errors
     /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let read: Self = serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}"))?;
-        if read.schema == SCHEMA {
-            Ok(read)
-        } else {
-            Err(format!("schema {:?} is not known; this version reads {SCHEMA:?}", read.schema))
-        }
+        model::read(text, SCHEMA)
     }
 
     /// Writes a comparison; ends with a newline.
@@ -457,7 +452,7 @@ impl Comparison {
     /// Never: the model holds nothing that JSON cannot.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
+        model::write(self)
     }
 }
 
@@ -465,8 +460,5 @@ impl Comparison {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Comparison).to_value();
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["title"] = SCHEMA.into();
-    schema
+    model::schema_of::<Comparison>(SCHEMA)
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
+use crate::model;
 use crate::model::model;
 
 /// Value of [`Report::schema`] that this version writes and reads.
@@ -372,9 +374,5 @@ impl Report {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Report).to_value();
-    // The version is part of the shape: another one is another schema.
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["title"] = SCHEMA.into();
-    schema
+    model::schema_of::<Report>(SCHEMA)
 }

@@ -9,7 +9,7 @@ use super::look::{self, QUIET_SHARE};
 use super::round::{self, RoundValue};
 use super::verdict::Mode;
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::model;
+use crate::model::{self, model};
 use crate::report::{self, Histogram, Tool};
 use crate::stall;
 use crate::stats::quantile;
@@ -125,21 +125,7 @@ impl Baseline {
     /// # Errors
     /// A sentence: not JSON, cut off, another kind of file, another version, or a session that cannot be judged.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        #[derive(serde::Deserialize)]
-        struct Head {
-            schema: Option<String>,
-        }
-        let invalid = |e: serde_json::Error| match e.is_eof() {
-            true => format!("it is cut off: {e}"),
-            false => format!("not a valid {SCHEMA}: {e}"),
-        };
-        let head: Head = serde_json::from_str(text).map_err(invalid)?;
-        match head.schema.as_deref() {
-            Some(SCHEMA) => {}
-            Some(other) => return Err(format!("schema {other:?} is not a baseline of this version, {SCHEMA:?}")),
-            None => return Err(format!("no \"schema\" key: this is no {SCHEMA}")),
-        }
-        let read: Self = serde_json::from_str(text).map_err(invalid)?;
+        let read: Self = model::read(text, SCHEMA)?;
         if read.sessions.is_empty() {
             return Err("it holds no session".to_owned());
         }
@@ -279,10 +265,7 @@ impl RoundRecord {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Baseline).to_value();
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["title"] = SCHEMA.into();
-    schema
+    model::schema_of::<Baseline>(SCHEMA)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
 use super::round::{Pair, RoundValue, tail_name};
 use super::verdict::PairRecord;
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::model;
+use crate::model::{self, model};
 use crate::report::{Tool, Warning};
 use crate::stats::quantile::rank;
 use crate::stats::random::SplitMix64;
@@ -414,12 +414,7 @@ impl Calibration {
     /// # Errors
     /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let read: Self = serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}"))?;
-        if read.schema == SCHEMA {
-            Ok(read)
-        } else {
-            Err(format!("schema {:?} is not known; this version reads {SCHEMA:?}", read.schema))
-        }
+        model::read(text, SCHEMA)
     }
 
     /// Writes a calibration; ends with a newline.
@@ -428,7 +423,7 @@ impl Calibration {
     /// Never: the model holds nothing that JSON cannot.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
+        model::write(self)
     }
 
     /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration as side A.
@@ -474,8 +469,5 @@ impl CalibratedMetric {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Calibration).to_value();
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["title"] = SCHEMA.into();
-    schema
+    model::schema_of::<Calibration>(SCHEMA)
 }

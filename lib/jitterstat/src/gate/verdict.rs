@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::look::{Judged, Look, Outcome, Reason, Rules};
 use super::round::{Pair, tail_name};
-use crate::model::model;
+use crate::model::{self, model};
 use crate::report::{Distribution, Host, Tool, Warning};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
@@ -227,12 +227,7 @@ impl Verdict {
     /// # Errors
     /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let read: Self = serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}"))?;
-        if read.schema == SCHEMA {
-            Ok(read)
-        } else {
-            Err(format!("schema {:?} is not known; this version reads {SCHEMA:?}", read.schema))
-        }
+        model::read(text, SCHEMA)
     }
 
     /// Writes a verdict; ends with a newline.
@@ -241,7 +236,7 @@ impl Verdict {
     /// Never: the model holds nothing that JSON cannot.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("the model is plain data") + "\n"
+        model::write(self)
     }
 }
 
@@ -249,10 +244,7 @@ impl Verdict {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Verdict).to_value();
-    schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["title"] = SCHEMA.into();
-    schema
+    model::schema_of::<Verdict>(SCHEMA)
 }
 
 /// The metrics of a look.
