@@ -76,13 +76,13 @@ fn spsc_from_one_runtime_to_another() {
         let thread = std::thread::spawn(move || {
             let mut runtime = busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
             runtime.block_on(async {
-                for i in 0..scaled(20_000) {
+                for i in 0..scaled(4_000) {
                     sender.send(i).await.unwrap();
                 }
             });
         });
         runtime.block_on(async {
-            for i in 0..scaled(20_000) {
+            for i in 0..scaled(4_000) {
                 assert_eq!(receiver.recv().await, Some(i));
             }
             assert_eq!(receiver.recv().await, None);

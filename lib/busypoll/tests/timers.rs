@@ -136,13 +136,19 @@ fn after_waits_first_and_polls_the_future_then() {
 fn a_timer_moves_between_tasks_and_still_wakes() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
-            let mut sleep = time::sleep(Duration::from_millis(3));
-            // Polled here once, awaited elsewhere: the second waker counts.
-            std::future::poll_fn(|cx| {
-                assert!(std::future::Future::poll(std::pin::Pin::new(&mut sleep), cx).is_pending());
-                std::task::Poll::Ready(())
-            })
-            .await;
+            let mut length = Duration::from_millis(3);
+            // Polled here once, awaited elsewhere: the second waker counts. On a machine that stalls it may be over by
+            // then; a longer one is not.
+            let sleep = loop {
+                let mut sleep = time::sleep(length);
+                let polled = std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(std::future::Future::poll(std::pin::Pin::new(&mut sleep), cx))
+                });
+                if polled.await.is_pending() {
+                    break sleep;
+                }
+                length *= 4;
+            };
             spawn_boxed(sleep).await.unwrap();
         });
     });
