@@ -14,9 +14,6 @@ use jitterstat::report::{Report, Subject};
 
 use crate::view::entry::entries;
 
-/// First line of a log of ours, behind its `#`: what the values and tags are.
-pub const COMMENT: &str = "[Lateness in nanoseconds; the tag is the subject]";
-
 const NS_PER_US: f64 = 1e3;
 /// Reporting steps for each halving of the distance to 100 %: the default of every implementation.
 const STEPS_PER_HALF: u32 = 5;
@@ -51,7 +48,7 @@ pub fn hlog(report: &Report) -> Result<String, String> {
     let mut serializer = V2DeflateSerializer::new();
     let failed = |e: &dyn std::fmt::Debug| format!("cannot encode the interval log: {e:?}");
     let mut log = IntervalLogWriterBuilder::new()
-        .add_comment(COMMENT)
+        .add_comment(histogram::LOG_COMMENT)
         .with_start_time(start)
         .with_base_time(start)
         .begin_log_with(&mut bytes, &mut serializer)

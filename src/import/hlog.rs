@@ -18,7 +18,6 @@ use jitterstat::summary::QUANTILES;
 
 use super::bins::{LONGEST_NS, MOST_COUNT};
 use super::source::{self, Source, clock, no_cost, subject, unknown_host, warning};
-use crate::export::hdr::COMMENT;
 use crate::units;
 
 const TOOL: &str = "hdr-log";
@@ -47,7 +46,8 @@ struct Track {
 pub(super) fn read(text: &str) -> Result<Report, String> {
     // The library asks for the end of the last line.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-    let ours = text.lines().take_while(|l| l.starts_with('#')).any(|l| l.strip_prefix('#') == Some(COMMENT));
+    let ours =
+        text.lines().take_while(|l| l.starts_with('#')).any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
     let (mut start, mut base) = (None, None);
     let mut first = None;
     let mut end = Duration::ZERO;

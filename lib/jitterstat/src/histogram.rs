@@ -16,6 +16,9 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 /// How [`report::Histogram::data`] is written.
 pub const ENCODING: &str = "hdr-v2-base64";
 
+/// First line of an interval log of ours, behind its `#`: what its values and tags are, and how it is known as ours.
+pub const LOG_COMMENT: &str = "[Lateness in nanoseconds; the tag is the subject]";
+
 /// Most bytes that a histogram takes when it is not compressed: five digits over all of a `u64` are 6.2 million counts of
 /// at most 9 bytes each, and a header.
 const LARGEST: usize = 64 << 20;
