@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Failure;
-use crate::measure::Shared;
-use crate::output;
+use crate::measure::round::Shared;
+use crate::terminal;
 
 /// From here on an interrupt stops the measurement at the current tick; a second one ends the process.
 pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
@@ -21,9 +21,9 @@ fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) 
     let weak = Arc::downgrade(owner);
     ctrlc::set_handler(move || match weak.upgrade() {
         // The second one does not wait for what the first one asked to end.
-        Some(owner) if flag(&owner).swap(true, Ordering::Relaxed) => output::abort(),
+        Some(owner) if flag(&owner).swap(true, Ordering::Relaxed) => terminal::abort(),
         Some(_) => {}
-        None => output::abort(),
+        None => terminal::abort(),
     })
     .map_err(|e| Failure::Measure(format!("cannot watch for Ctrl-C: {e}")))
 }

@@ -3,23 +3,27 @@
 // A binary has no public interface: its items are documented where they say something.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-mod changes;
-mod child;
+mod bench;
 mod cli;
-mod command;
+mod compare;
+mod completions;
 mod exit;
-mod export;
-mod host;
-mod import;
+mod files;
+mod gate;
+mod interop;
 mod interrupt;
+mod list;
+mod machine;
 mod measure;
-mod os;
-mod output;
-mod plan;
-mod record;
+mod merge;
+mod picture;
+mod render;
+mod report;
+mod run;
+mod scenario;
 mod subject;
-mod units;
-mod view;
+mod terminal;
+mod text;
 
 use std::process::{ExitCode, Termination};
 
@@ -28,20 +32,20 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let result = match cli.command {
-        cli::Command::Run(args) => command::run::run(&args),
-        cli::Command::Report(args) => command::report::run(&args),
-        cli::Command::Gate(args) => command::gate::run(&args),
-        cli::Command::Calibrate(args) => command::calibrate::run(&args),
-        cli::Command::Compare(args) => command::compare::run(&args),
-        cli::Command::Merge(args) => command::merge::run(&args),
-        cli::Command::List(args) => command::list::run(&args),
-        cli::Command::Bench(bench) => command::bench::run(&bench),
-        cli::Command::Completions { shell } => command::completions::run(shell),
+        cli::Command::Run(args) => run::run(&args),
+        cli::Command::Report(args) => report::run(&args),
+        cli::Command::Gate(args) => gate::run(&args),
+        cli::Command::Calibrate(args) => gate::calibrate::run(&args),
+        cli::Command::Compare(args) => compare::run(&args),
+        cli::Command::Merge(args) => merge::run(&args),
+        cli::Command::List(args) => list::run(&args),
+        cli::Command::Bench(bench) => bench::run(&bench),
+        cli::Command::Completions { shell } => completions::run(shell),
     };
     match result {
         Ok(status) => status.report(),
         Err(failure) => {
-            output::failure(&failure);
+            terminal::failure(&failure);
             ExitCode::from(failure.code())
         }
     }

@@ -8,7 +8,7 @@ use jitterstat::report::Scenario;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{LEAST_PHASE, MeasuredRound, Observer, OneRound, Shared};
+use crate::measure::round::{LEAST_PHASE, MeasuredRound, Observer, OneRound, Shared};
 
 /// From now to the first deadline, before the random phase: room for two threads to make their runtimes on one CPU.
 const LEAD: Duration = Duration::from_millis(10);
@@ -66,7 +66,8 @@ pub fn busy_share(scenario: &Scenario, shared: &Arc<Shared>) -> Result<Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{self, File, OneOrMany, Options, RunOptions};
+    use crate::scenario;
+    use crate::scenario::{File, OneOrMany, Options, RunOptions};
 
     #[derive(Default)]
     struct Kept(Vec<MeasuredRound>);
@@ -94,7 +95,7 @@ mod tests {
             ..Options::default()
         };
         let run_options = RunOptions { seed: Some(1), ..RunOptions::default() };
-        let plan = plan::build(&File::default(), &options, &run_options).unwrap();
+        let plan = scenario::build(&File::default(), &options, &run_options).unwrap();
         let scenarios: [Scenario; 2] = plan.scenarios.try_into().unwrap();
         let mut kept = Kept::default();
         run(&scenarios, 50, 7, &Arc::new(Shared::default()), &mut kept);

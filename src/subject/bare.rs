@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::{Booking, Schedule, Subject, Ticker};
-use crate::os;
+use crate::machine::os;
+use crate::subject::{Booking, Schedule, Subject, Ticker};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {

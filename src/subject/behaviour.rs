@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::bare::ordinal;
-use super::{Booking, Schedule};
+use crate::subject::bare::ordinal;
+use crate::subject::{Booking, Schedule};
 
 /// A missed-tick behaviour.
 pub trait Behaviour: Send + Sync + Unpin + 'static {

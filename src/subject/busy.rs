@@ -9,8 +9,8 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use super::bare::ordinal;
-use super::{Booking, Schedule, Subject, Ticker};
+use crate::subject::bare::ordinal;
+use crate::subject::{Booking, Schedule, Subject, Ticker};
 
 /// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
 pub struct Interval {

@@ -6,9 +6,7 @@
 mod bare;
 mod behaviour;
 mod busy;
-pub mod dispatch;
 mod os_interval;
-pub mod timeout;
 mod tokio_timers;
 
 use std::io;

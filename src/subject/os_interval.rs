@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
 use tokio::time::Instant;
 
-use super::bare::ordinal;
-use super::behaviour::Behaviour;
-use super::{Booking, Schedule, Subject, Ticker};
+use crate::subject::bare::ordinal;
+use crate::subject::behaviour::Behaviour;
+use crate::subject::{Booking, Schedule, Subject, Ticker};
 
 /// `OsInterval`.
 pub struct OneShot<B> {

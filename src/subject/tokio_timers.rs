@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use tokio::time;
 
-use super::bare::ordinal;
-use super::behaviour::Behaviour;
-use super::{Booking, Schedule, Subject, Ticker};
+use crate::subject::bare::ordinal;
+use crate::subject::behaviour::Behaviour;
+use crate::subject::{Booking, Schedule, Subject, Ticker};
 
 const WHEEL: &str = "tokio timer wheel";
 

@@ -48,7 +48,7 @@ fn every_test_that_the_parity_list_names_exists() {
 fn every_operation_that_the_parity_list_names_is_measured() {
     let Ok(list) = std::fs::read_to_string(root().join("PARITY.md")) else { return };
     // Of the workspace; not there where this crate is alone.
-    let Ok(plan) = std::fs::read_to_string(root().join("../../src/plan/dispatch.rs")) else { return };
+    let Ok(plan) = std::fs::read_to_string(root().join("../../src/bench/dispatch/plan.rs")) else { return };
     let mut named = 0;
     for operation in list.split('`').filter_map(|word| word.strip_prefix("dispatch/")) {
         assert!(plan.contains(&format!("=> \"{operation}\"")), "bench dispatch has no operation {operation}");

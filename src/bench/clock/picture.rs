@@ -1,0 +1,50 @@
+//! What reading a clock costs, by the number of threads that read at once.
+
+use plotters::prelude::*;
+
+use crate::bench::clock::model::Bench;
+use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend};
+
+/// What reading each clock costs.
+pub fn picture(bench: &Bench) -> Picture {
+    draw("clock", |area| chart(area, bench))
+}
+
+fn chart(area: &Area<'_>, bench: &Bench) -> Drawn {
+    let threads = bench.threads();
+    let most = threads.last().copied().unwrap_or(1) as f64;
+    let dearest = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
+    let clocks = bench.clocks();
+    let entries: Vec<(usize, &str)> = clocks.iter().copied().enumerate().collect();
+    let area = &with_legend(area, &entries, |legend, i, (x, y)| {
+        legend.draw(&(EmptyElement::at((x + 12, y)) + mark(i, (0, 0))))
+    })?;
+    let mut chart = ChartBuilder::on(area)
+        .caption("What reading a clock costs", (FONT, TITLE_PX))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(76)
+        .build_cartesian_2d(0.5..most + 0.5, 0.0..dearest * 1.1)?;
+    chart
+        .configure_mesh()
+        .x_desc("threads that read at once")
+        .y_desc("ns per read: median, bar over the middle half")
+        .x_labels(threads.len() * 2 + 1)
+        .y_label_formatter(&|ns| round(*ns))
+        .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
+        .label_style((FONT, LABEL_PX))
+        .light_line_style(BLACK.mix(0.06))
+        .draw()?;
+    for (i, clock) in clocks.iter().copied().enumerate() {
+        // Side by side, so that equal costs do not hide each other.
+        let aside = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * 0.05;
+        let costs: Vec<_> = bench.costs.iter().filter(|c| c.clock == clock).collect();
+        let points: Vec<(f64, f64)> = costs.iter().map(|c| (c.threads as f64 + aside, c.median_ns)).collect();
+        chart.draw_series(LineSeries::new(points.clone(), colour(i).mix(0.5)))?;
+        chart.draw_series(costs.iter().zip(&points).map(|(c, &(x, _))| {
+            PathElement::new(vec![(x, c.quartiles_ns[0]), (x, c.quartiles_ns[1])], colour(i).stroke_width(2))
+        }))?;
+        chart.draw_series(points.iter().map(|&at| EmptyElement::at(at) + mark(i, (0, 0))))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! `osjitter compare`: by how much B is later than A.
+
+pub mod args;
+mod picture;
+mod text;
+mod view;
+
+use std::path::{Path, PathBuf};
+
+use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
+use jitterstat::environment::Difference;
+use jitterstat::report::{Report, Status, Subject};
+
+use crate::compare::args::{CompareArgs, CompareFormat};
+use crate::exit::{ExitStatus, Failure};
+use crate::machine::host;
+use crate::{files, interop, terminal};
+
+/// The file of a run, in its directory.
+const REPORT: &str = "report.json";
+
+/// Reads both sides, chooses the subjects, refuses or compares, writes.
+pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+    let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
+    let pairs = choose(&a, &b).map_err(Failure::Usage)?;
+    let differences = differences(&pairs);
+    if !differences.is_empty() && !args.force {
+        let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        return Err(Failure::Usage(format!(
+            "A and B cannot be compared: {}; --force compares them all the same, and says so in the result",
+            told.join("; ")
+        )));
+    }
+    let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
+    let subjects = subjects.map_err(Failure::Usage)?;
+    let comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        tool: host::tool(),
+        a: a.origin(),
+        b: b.origin(),
+        warnings: compare::warnings(&a.report, &b.report, &subjects),
+        forced: differences,
+        subjects,
+    };
+    let text = match args.format {
+        CompareFormat::Table => text::table(&comparison),
+        CompareFormat::Json => comparison.to_json(),
+        CompareFormat::Markdown => text::markdown(&comparison),
+        CompareFormat::Svg => picture::picture(&comparison).map_err(Failure::Usage)?.svg,
+    };
+    files::deliver(text.as_bytes(), args.out.as_deref())?;
+    if !comparison.forced.is_empty() {
+        terminal::note(false, &text::forced(&comparison));
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// A side as it was named, read.
+struct Side {
+    file: PathBuf,
+    /// The subject that was named with it.
+    id: Option<String>,
+    report: Report,
+}
+
+impl Side {
+    fn read(text: &str) -> Result<Self, Failure> {
+        let (path, id) = split(text, |path| path.exists());
+        let file = if path.is_dir() { path.join(REPORT) } else { path };
+        let report = interop::read(&file).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(Self { file, id, report })
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            file: self.file.display().to_string(),
+            started_utc: self.report.started_utc.clone(),
+            partial: self.report.partial,
+            tool: self.report.tool.clone(),
+        }
+    }
+
+    fn chosen<'a>(&'a self, subject: &'a Subject) -> Chosen<'a> {
+        Chosen { report: &self.report, subject }
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &Subject> {
+        self.report.subjects.iter().filter(|s| s.summary.is_some())
+    }
+
+    fn ids(&self) -> String {
+        let ids: Vec<&str> = self.measured().map(|s| s.id.as_str()).collect();
+        if ids.is_empty() { "nothing that was measured".to_owned() } else { ids.join(", ") }
+    }
+
+    /// The subject of that id, or the only one of that name.
+    fn find(&self, id: &str) -> Result<&Subject, String> {
+        let mut named = self.report.subjects.iter().filter(|s| s.name == id);
+        let by_name = match (named.next(), named.next()) {
+            (Some(one), None) => Some(one),
+            _ => None,
+        };
+        let found = self.report.subjects.iter().find(|s| s.id == id).or(by_name);
+        let file = self.file.display();
+        let subject = found.ok_or_else(|| format!("no subject {id:?} in {file}, which has {}", self.ids()))?;
+        match (&subject.status, &subject.summary) {
+            (Status::Failed { reason }, None) => Err(format!("{} in {file} was not measured: {reason}", subject.id)),
+            (_, None) => Err(format!("{} in {file} has no tick", subject.id)),
+            _ => Ok(subject),
+        }
+    }
+
+    /// The partner of a subject of the other side that was named alone: its namesake, or the only one there is.
+    fn partner(&self, id: &str) -> Result<&Subject, String> {
+        let mut measured = self.measured();
+        let only = measured.next().filter(|_| measured.next().is_none());
+        let namesake = self.measured().find(|s| s.id == id);
+        namesake.or(only).ok_or_else(|| {
+            let file = self.file.display();
+            format!("{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}", self.ids())
+        })
+    }
+}
+
+/// `path#id`, where the longest part that is a file or directory is the path: both may hold a `#`.
+fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>) {
+    if exists(Path::new(text)) {
+        return (text.into(), None);
+    }
+    let mut cuts = text.match_indices('#').map(|(at, _)| at).rev();
+    let at = cuts.find(|&at| exists(Path::new(&text[..at]))).or_else(|| text.find('#'));
+    match at {
+        Some(at) => (text[..at].into(), Some(text[at + 1..].to_owned())),
+        None => (text.into(), None),
+    }
+}
+
+fn choose<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>, String> {
+    let (x, y) = match (&a.id, &b.id) {
+        (Some(x), Some(y)) => (a.find(x)?, b.find(y)?),
+        (Some(x), None) => {
+            let subject = a.find(x)?;
+            (subject, b.partner(&subject.id)?)
+        }
+        (None, Some(y)) => {
+            let subject = b.find(y)?;
+            (a.partner(&subject.id)?, subject)
+        }
+        (None, None) => return in_both(a, b),
+    };
+    if x.id == y.id && compare::is_same_run(&a.report, &b.report) {
+        let file = a.file.display();
+        return Err(format!("both sides are {} of one run; name another of {file}: {}", x.id, a.ids()));
+    }
+    Ok(vec![(a.chosen(x), b.chosen(y))])
+}
+
+fn in_both<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>, String> {
+    let (x, y) = (a.file.display(), b.file.display());
+    if compare::is_same_run(&a.report, &b.report) {
+        return Err(format!("both sides are one run; name two of its subjects, as in {x}#ID: {}", a.ids()));
+    }
+    let namesake = |subject: &'a Subject| {
+        let other = b.measured().find(|s| s.id == subject.id)?;
+        Some((a.chosen(subject), b.chosen(other)))
+    };
+    let pairs: Vec<_> = a.measured().filter_map(namesake).collect();
+    if pairs.is_empty() {
+        return Err(format!(
+            "no subject is in both; name one of each, as in {x}#ID {y}#ID: {x} has {}; {y} has {}",
+            a.ids(),
+            b.ids()
+        ));
+    }
+    Ok(pairs)
+}
+
+/// What keeps any of the pairs from being comparable, each said once.
+fn differences(pairs: &[(Chosen<'_>, Chosen<'_>)]) -> Vec<Difference> {
+    let mut all: Vec<Difference> = Vec::new();
+    for difference in pairs.iter().flat_map(|&(a, b)| compare::differences(a, b)) {
+        if !all.contains(&difference) {
+            all.push(difference);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+    use std::path::Path;
+
+    #[test]
+    fn a_hash_may_be_part_of_either() {
+        let there = |path: &Path| [Path::new("a.json"), Path::new("run#1"), Path::new("run")].contains(&path);
+        let id = |text: &str| Some(text.to_owned());
+        for (text, expected) in [
+            ("a.json", ("a.json", None)),
+            ("a.json#spin@1ms", ("a.json", id("spin@1ms"))),
+            ("a.json#spin@1ms#2", ("a.json", id("spin@1ms#2"))),
+            ("run#1", ("run#1", None)),
+            ("run#1#spin", ("run#1", id("spin"))),
+            ("none#spin#2", ("none", id("spin#2"))),
+            ("none", ("none", None)),
+        ] {
+            assert_eq!(split(text, there), (expected.0.into(), expected.1), "{text}");
+        }
+    }
+}

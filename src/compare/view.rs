@@ -1,0 +1,174 @@
+//! What a comparison says: its rows for people, and its outcome in words.
+
+use std::fmt::Write as _;
+
+use jitterstat::compare::{Compared, Comparison, Estimate, Finding, Method};
+
+use crate::text::time::{Unit, time};
+
+/// One line of a table.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Name of the percentile, as people write it, and of which rounds.
+    pub name: String,
+    /// Its numbers.
+    pub estimate: &'a Estimate,
+}
+
+/// What the estimates other than those over all rounds are called, with what that means.
+pub const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
+/// See [`QUIET`].
+pub const CONTROL: (&str, &str) = ("ctl", "what each side has beyond the control nanosleep of its own run");
+
+/// The rows of a pair of subjects, percentile by percentile.
+pub fn rows(compared: &Compared) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for percentile in &compared.percentiles {
+        let name = percentile.name.replace('_', ".");
+        rows.push(Row { name: name.clone(), estimate: &percentile.all });
+        let more = [(QUIET.0, &percentile.quiet_half), (CONTROL.0, &percentile.beside_control)];
+        rows.extend(
+            more.into_iter()
+                .filter_map(|(of, estimate)| Some(Row { name: format!("{name} {of}"), estimate: estimate.as_ref()? })),
+        );
+    }
+    rows
+}
+
+/// Largest number of a table that is told in microseconds.
+const MOST_IN_US: i64 = 10_000_000;
+
+/// The unit that a table of these rows is told in.
+pub fn unit(rows: &[Row<'_>]) -> Unit {
+    match rows.iter().flat_map(|r| [r.estimate.a_ns, r.estimate.b_ns]).map(i64::abs).max() {
+        Some(0..1_000) => Unit::Ns,
+        Some(most) if most >= MOST_IN_US => Unit::Ms,
+        _ => Unit::Us,
+    }
+}
+
+/// A ratio with three digits.
+pub fn ratio(value: f64) -> String {
+    // Rounded first: 0.9996 has its digits where 1.00 has them.
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let whole_digits = if rounded > 0.0 { rounded.log10().floor() } else { 0.0 };
+    let digits = (2.0 - whole_digits).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
+/// The ratio with its interval.
+pub fn ratio_with_interval(of: &Estimate) -> String {
+    let interval = of.ratio_ci95.map(|[low, high]| format!(" [{}, {}]", ratio(low), ratio(high)));
+    ratio(of.ratio) + &interval.unwrap_or_default()
+}
+
+/// The difference with its interval; one unit for all where it is given, otherwise one that suits.
+pub fn difference_with_interval(of: &Estimate, unit: Option<Unit>) -> String {
+    let signed = |ns: i64| {
+        let text = unit.map_or_else(|| time(ns), |unit| unit.format(ns));
+        if ns > 0 { format!("+{text}") } else { text }
+    };
+    let interval = of.difference_ns_ci95.map(|[low, high]| format!(" [{}, {}]", signed(low), signed(high)));
+    signed(of.difference_ns) + &interval.unwrap_or_default()
+}
+
+/// Rounds of both sides; a pair is one.
+pub fn rounds(of: &Estimate) -> String {
+    if of.rounds_a == of.rounds_b { of.rounds_a.to_string() } else { format!("{}/{}", of.rounds_a, of.rounds_b) }
+}
+
+/// What an interval says, in words.
+pub fn finding(of: Finding) -> &'static str {
+    match of {
+        Finding::NoDifferenceShown => "no difference shown",
+        Finding::Later => "B is later",
+        Finding::Earlier => "B is less late",
+        Finding::TooFewRounds => "too few rounds for an interval",
+    }
+}
+
+/// How it was compared, with the way the intervals were found.
+pub fn method(compared: &Compared) -> String {
+    let exact = rows(compared).iter().all(|row| row.estimate.exact);
+    let normal = if exact { "exact" } else { "normal approximation" };
+    match compared.method {
+        Method::PairedByRound => format!("paired by round (signed-rank interval, {normal})"),
+        Method::TwoRuns => format!("two runs, not paired (Mann-Whitney interval, {normal})"),
+    }
+}
+
+/// Each percentile with what it says: the ones that say the same, together.
+pub fn reading(compared: &Compared) -> String {
+    let rows = rows(compared);
+    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
+    for row in &rows {
+        match groups.iter_mut().find(|(finding, _)| *finding == row.estimate.finding) {
+            Some((_, names)) => names.push(&row.name),
+            None => groups.push((row.estimate.finding, vec![&row.name])),
+        }
+    }
+    if groups.is_empty() {
+        return "The rounds are too short for any percentile.".to_owned();
+    }
+    let told = groups.iter().map(|(of, names)| format!("{}: {}.", names.join(", "), finding(*of)));
+    told.collect::<Vec<_>>().join(" ")
+}
+
+/// What the sides met while they were measured; empty where that is not known.
+pub fn surroundings(compared: &Compared) -> String {
+    let percent = |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0));
+    let (a, b) = (&compared.a, &compared.b);
+    let mut text = String::new();
+    if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
+        let (x, y) = (percent(a.same_stall_share), percent(b.same_stall_share));
+        let _ = write!(text, "Ticks that fell due while the one before was late: A {x}, B {y}. ");
+    }
+    if a.steal_share.is_some() || b.steal_share.is_some() {
+        let (x, y) = (percent(a.steal_share), percent(b.steal_share));
+        let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {x}, B {y}.");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Said loudest of all: that this should not have been compared; `None` where nothing is wrong.
+pub fn forced(comparison: &Comparison) -> Option<String> {
+    let told: Vec<String> = comparison.forced.iter().map(ToString::to_string).collect();
+    let and = "The numbers hold these differences, too";
+    (!told.is_empty()).then(|| format!("FORCED: not comparable: {}. {and}.", told.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(ratio: f64, ratio_ci95: Option<[f64; 2]>, finding: Finding) -> Estimate {
+        Estimate {
+            a_ns: 14_200,
+            b_ns: 15_000,
+            ratio,
+            ratio_ci95,
+            difference_ns: 800,
+            difference_ns_ci95: ratio_ci95.map(|_| [-20, 1_300]),
+            rounds_a: 40,
+            rounds_b: 38,
+            exact: true,
+            finding,
+        }
+    }
+
+    #[test]
+    fn numbers_keep_three_digits_and_a_sign() {
+        let of = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
+        assert_eq!(ratio_with_interval(&of), "1.06 [0.998, 12.3]");
+        assert_eq!(difference_with_interval(&of, Some(Unit::Us)), "+0.800 [-0.020, +1.30]");
+        assert_eq!(difference_with_interval(&of, None), "+800 ns [-20 ns, +1.30 us]");
+        assert_eq!(rounds(&of), "40/38");
+        let told = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(ratio);
+        assert_eq!(told, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
+        let few = estimate(1.0563, None, Finding::TooFewRounds);
+        assert_eq!(
+            (ratio_with_interval(&few).as_str(), difference_with_interval(&few, None).as_str()),
+            ("1.06", "+800 ns")
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! `osjitter gate baseline add`: a session joins a file only if it says enough and is no worse than what is there.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use jitterstat::environment::EnvironmentKey;
+use jitterstat::gate::against;
+use jitterstat::gate::baseline::{Baseline, CONTROL, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use jitterstat::gate::look::Outcome;
+use jitterstat::gate::verdict::BaselineMetric;
+
+use crate::exit::{ExitStatus, Failure};
+use crate::gate::args::{BaselineAddArgs, OnInconclusive};
+use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
+use crate::machine::{host, tuning};
+use crate::measure::round::Shared;
+use crate::{files, gate, interrupt, terminal};
+
+/// Measures a session and puts it behind those of the file, or says why not.
+pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
+    let (file, quiet) = (args.file.as_path(), args.judged.quiet);
+    let name = file.display();
+    let found = read(file).map_err(Failure::Usage)?;
+    let kept = found.clone().filter(|_| !args.replace);
+    let session = SessionPlan::of(
+        &args.judged,
+        args.subject.as_deref(),
+        kept.as_ref().map(|b| &b.scenario),
+        args.max_rounds.unwrap_or(SESSION_PAIRS),
+    );
+    let session = session.map_err(Failure::Usage)?;
+    let environment = EnvironmentKey::of(&host::capture());
+    if let Some(kept) = &kept {
+        same_scenario(file, kept, &session).map_err(Failure::Usage)?;
+        let differences = kept.environment.differences(&environment);
+        if !differences.is_empty() {
+            return Err(Failure::Usage(format!(
+                "{name} is of another machine: {}; nothing was measured; --replace starts the file anew",
+                listed(&differences)
+            )));
+        }
+    }
+    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::NamedTempFile::new_in(directory)
+        .map_err(|e| Failure::Usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
+    session.run.cpu.map_or(Ok(()), tuning::bind).map_err(Failure::Usage)?;
+    terminal::note(quiet, &format!("a session of {}: {:.0}s", session.subject().id, session.time().as_secs_f64()));
+    let shared = Arc::new(Shared::default());
+    interrupt::stop_on_interrupt(&shared)?;
+
+    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &shared, quiet);
+    if let Some(why) = failure {
+        return Err(Failure::Measure(format!("{why}; no session was added to {name}")));
+    }
+    if reason.is_some() || shared.stop.load(Ordering::Relaxed) {
+        terminal::note(false, &format!("interrupted; no session was added to {name}"));
+        return Ok(ExitStatus::NotMeasured);
+    }
+    let judged = judged(&measured, kept.as_ref(), &session);
+    let told = gate::text::session(&judged, CONTROL);
+    let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
+        Outcome::Pass | Outcome::Improved => {
+            let (sessions, gone) = store(file, found, args.replace, measured, &session, environment)?;
+            let dropped = if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
+            terminal::note(quiet, &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"));
+            ExitStatus::Done
+        }
+        Outcome::Regressed | Outcome::LimitBroken => {
+            let why = "worse than the sessions that are stored; if that is meant, --replace starts the file anew";
+            terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
+            ExitStatus::Regressed
+        }
+        Outcome::Inconclusive => {
+            let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", gate::text::why);
+            terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
+            match args.on_inconclusive {
+                OnInconclusive::Pass => ExitStatus::Done,
+                OnInconclusive::Fail => ExitStatus::Inconclusive,
+            }
+        }
+    };
+    std::io::stdout().write_all(told.as_bytes()).map_err(Failure::writing)?;
+    Ok(status)
+}
+
+/// A session by those that are stored; the first one by nothing but its own use.
+fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec<BaselineMetric> {
+    if let Some(kept) = kept {
+        return against::judge(session, &kept.sessions, &plan.scenario, &plan.rules);
+    }
+    let unusable = against::is_unusable(session, &plan.scenario, &plan.rules);
+    let mut metrics = against::judge(session, &[], &plan.scenario, &plan.rules);
+    for metric in &mut metrics {
+        metric.verdict = if unusable.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+        metric.reason = unusable;
+    }
+    metrics
+}
+
+/// Adds the session to what the file holds now, which may be more than when the session began.
+fn store(
+    file: &Path,
+    found: Option<Baseline>,
+    replace: bool,
+    session: Session,
+    plan: &SessionPlan,
+    environment: EnvironmentKey,
+) -> Result<(usize, usize), Failure> {
+    let name = file.display();
+    let meanwhile = |what: &str| {
+        Failure::Measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
+    };
+    let now = read(file).map_err(|e| Failure::Measure(format!("{e}; nothing was written")))?;
+    let fresh = |session| Baseline {
+        schema: SCHEMA.to_owned(),
+        scenario: plan.scenario.clone(),
+        environment: environment.clone(),
+        sessions: vec![session],
+    };
+    let (baseline, gone) = match (now, &found) {
+        (None, None) => (fresh(session), 0),
+        (Some(_), None) => return Err(meanwhile("appeared")),
+        (None, Some(_)) => return Err(meanwhile("went away")),
+        (Some(now), Some(found)) if replace => {
+            if now != *found {
+                return Err(meanwhile("was changed"));
+            }
+            (fresh(session), 0)
+        }
+        (Some(mut now), Some(found)) => {
+            if now.scenario != found.scenario || now.environment != found.environment {
+                return Err(meanwhile("was changed"));
+            }
+            let gone = now.push(session).len();
+            (now, gone)
+        }
+    };
+    files::write_atomically(file, baseline.to_json().as_bytes())
+        .map_err(|e| Failure::Measure(format!("cannot write {name}: {e}")))?;
+    Ok((baseline.sessions.len(), gone))
+}

@@ -1,0 +1,178 @@
+//! Bins of a foreign histogram, with what lies above the last one, as a summary and a stored histogram.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jitterstat::histogram;
+use jitterstat::report::{self, Distribution, Summary, Warning};
+use jitterstat::stats::quantile;
+use jitterstat::summary::QUANTILES;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+use crate::interop::source::{self, warning};
+use crate::text::time::time;
+
+/// Most bins of one histogram: cyclictest takes at most 1,000,000.
+const MOST_BINS: usize = 1 << 20;
+/// Most values that a histogram holds: every whole number up to here is exact in every tool's arithmetic.
+pub(super) const MOST_COUNT: u64 = 1 << 53;
+/// Longest time in nanoseconds that is believed: 31 years.
+pub(super) const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
+
+/// `{"bin": count}` as these tools write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RawBins(pub BTreeMap<u64, u64>);
+
+impl<'de> Deserialize<'de> for RawBins {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bins;
+        impl<'de> Visitor<'de> for Bins {
+            type Value = RawBins;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bins and their counts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawBins, A::Error> {
+                let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
+                while let Some((bin, count)) = map.next_entry::<u64, u64>()? {
+                    total = total.saturating_add(count);
+                    if bins.insert(bin, count).is_some() {
+                        return Err(A::Error::custom(format!("bin {bin} comes twice")));
+                    }
+                    if bins.len() > MOST_BINS || total > MOST_COUNT {
+                        let most = format!("more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram");
+                        return Err(A::Error::custom(most));
+                    }
+                }
+                Ok(RawBins(bins))
+            }
+        }
+        deserializer.deserialize_map(Bins)
+    }
+}
+
+/// What one thread of a source measured.
+pub(super) struct Binned {
+    /// Values in nanoseconds and how often they were met, all exact within the source's step.
+    bins: Vec<(i64, u64)>,
+    /// How many lie above; of those only the largest is known.
+    above: u64,
+    min_ns: i64,
+    max_ns: i64,
+    mean_ns: i64,
+}
+
+/// The figures that a source states beside its bins, in its own unit.
+pub(super) struct Stated {
+    pub count: u64,
+    pub min: u64,
+    pub max: u64,
+    pub avg: f64,
+}
+
+impl Binned {
+    /// Takes bins in a unit of so many nanoseconds; what the count has more than the bins lies above them.
+    ///
+    /// # Errors
+    /// A sentence about what cannot be.
+    pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self, String> {
+        let in_bins: u64 = raw.0.values().sum();
+        if in_bins > stated.count || stated.count > MOST_COUNT {
+            return Err(format!("the bins hold {in_bins} values, and {} is stated", stated.count));
+        }
+        let ns = |value: u64| {
+            let ns = value.checked_mul(unit_ns).filter(|&ns| ns <= LONGEST_NS).and_then(|ns| i64::try_from(ns).ok());
+            ns.ok_or_else(|| format!("{value} is no time that a tick can be late"))
+        };
+        let used = || raw.0.iter().filter(|(_, n)| **n > 0);
+        let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
+        let bins = used().map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>, String>>()?;
+        let outside = bins.iter().find(|(v, _)| !(min_ns..=max_ns).contains(v));
+        if let Some((value, _)) = outside {
+            return Err(format!(
+                "there are values in bin {value} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
+            ));
+        }
+        let mean = stated.avg * unit_ns as f64;
+        if !(mean >= 0.0 && mean <= LONGEST_NS as f64) {
+            return Err(format!("the mean {} is none", stated.avg));
+        }
+        Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })
+    }
+
+    /// Says that the last bin also took everything above it.
+    pub fn with_open_last_bin(mut self) -> Self {
+        if let Some((_, count)) = self.bins.pop_if(|(value, _)| *value < self.max_ns) {
+            self.above += count;
+        }
+        self
+    }
+
+    fn count(&self) -> u64 {
+        self.bins.iter().map(|(_, n)| n).sum::<u64>() + self.above
+    }
+
+    /// Counts and percentiles. A percentile that falls above the last bin is not known, and left out.
+    pub fn summary(&self, period_ns: Option<u64>) -> Summary {
+        let n = self.count();
+        let at = |q: f64| {
+            let samples = usize::try_from(n).unwrap_or(usize::MAX);
+            let rank = quantile::rank(samples, q) as u64;
+            let mut seen = 0;
+            let bin = self.bins.iter().find(|(_, count)| {
+                seen += count;
+                seen >= rank
+            });
+            bin.map(|(value, _)| *value).filter(|_| quantile::is_supported(samples, q))
+        };
+        let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
+        let lateness_ns = Distribution {
+            min: self.min_ns,
+            mean: self.mean_ns,
+            p50,
+            p90,
+            p99,
+            p99_9,
+            p99_99,
+            max: self.max_ns,
+            ci95: std::collections::BTreeMap::new(),
+        };
+        source::summary(n, period_ns.map_or(0, |period| self.at_least(period)), lateness_ns)
+    }
+
+    /// How many are known to be as late as a period.
+    fn at_least(&self, period_ns: u64) -> u64 {
+        let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
+        let in_bins: u64 = self.bins.iter().filter(|(v, _)| *v >= period).map(|(_, n)| n).sum();
+        let highest_bin = self.bins.last().map_or(i64::MIN, |(v, _)| *v);
+        let above = match self.above {
+            0 => 0,
+            all if highest_bin >= period => all,
+            _ => u64::from(self.max_ns >= period),
+        };
+        in_bins + above
+    }
+
+    /// The histogram; what lies above the last bin counts at the largest value, the only one that is known. `None` where
+    /// the source has no bins.
+    pub fn histogram(&self) -> Option<report::Histogram> {
+        let above = (self.max_ns, self.above);
+        (!self.bins.is_empty()).then(|| histogram::pack_counts(self.bins.iter().copied().chain([above])))
+    }
+
+    /// What the reader must know about this histogram.
+    pub fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
+        let (above, count, largest) = (self.above, self.count(), time(self.max_ns));
+        let Some((last, _)) = self.bins.last() else {
+            let message = format!("{id}: there are no bins, only least, mean and largest of {count} values.");
+            return Some(warning("import-no-histogram", message, hint));
+        };
+        let last = time(*last);
+        let message = format!(
+            "{id}: {above} of {count} values lie above the last bin with a count of its own, at {last}; of them only the \
+             largest, {largest}, is known. A percentile among them is left out; the histogram counts them at {largest}."
+        );
+        (above > 0).then(|| warning("import-overflow", message, hint))
+    }
+}

@@ -1,0 +1,208 @@
+//! What a well-formed report can still not be. Every number that is let through can be added up and multiplied by the views
+//! without leaving its type.
+
+use std::collections::BTreeSet;
+
+use jitterstat::histogram;
+use jitterstat::report::{Distribution, Report, Round, Subject, Summary};
+
+use crate::interop::bins::{LONGEST_NS, MOST_COUNT};
+use crate::interop::source::not_too_many;
+
+/// More instances of one subject than any machine has memory for.
+const MOST_INSTANCES: u64 = 1 << 24;
+
+/// Looks at every number once.
+///
+/// # Errors
+/// The path of the first that cannot be, and why.
+pub(super) fn check(report: &Report) -> Result<(), String> {
+    not_too_many("subjects", report.subjects.len())?;
+    not_too_many("plan.scenarios", report.plan.scenarios.len())?;
+    time("duration_ns", report.duration_ns)?;
+    time("clock.error_bound_ns", report.clock.error_bound_ns)?;
+    for (i, s) in report.plan.scenarios.iter().enumerate() {
+        let at = |field: &str| format!("plan.scenarios[{i}].{field}");
+        time(&at("period_ns"), s.period_ns)?;
+        count(&at("ticks"), s.ticks)?;
+        count(&at("warmup_ticks"), s.warmup_ticks)?;
+        count(&at("round_ticks"), s.round_ticks)?;
+        instances(&at("instances"), s.instances)?;
+    }
+    let mut ids = BTreeSet::new();
+    let mut stolen = 0_u64;
+    for (i, s) in report.subjects.iter().enumerate() {
+        let at = format!("subjects[{i}]");
+        if !ids.insert(s.id.as_str()) {
+            return Err(format!("{at}.id: {:?} comes twice", s.id));
+        }
+        subject(&at, s)?;
+        // Rounds of subjects that share an index ran one after the other: what was stolen adds up.
+        for (n, round) in s.rounds.iter().enumerate() {
+            stolen = stolen.saturating_add(round.steal_ns.unwrap_or(0));
+            time(&format!("{at}.rounds[{n}].steal_ns, added up"), stolen)?;
+        }
+    }
+    Ok(())
+}
+
+fn subject(at: &str, subject: &Subject) -> Result<(), String> {
+    time(&format!("{at}.period_ns"), subject.period_ns)?;
+    instances(&format!("{at}.instances"), subject.instances)?;
+    let mut span_ns = 0_u64;
+    for (n, r) in subject.rounds.iter().enumerate() {
+        let at = format!("{at}.rounds[{n}]");
+        span_ns = span_ns.saturating_add(round(&at, r, subject)?);
+        time(&format!("{at}, all before it added up"), span_ns)?;
+    }
+    if let Some(s) = &subject.summary {
+        summary(&format!("{at}.summary"), s, subject.period_ns)?;
+    }
+    if let Some(stored) = &subject.histogram {
+        let read = histogram::unpack(stored).map_err(|e| format!("{at}.histogram: {e}"))?;
+        time(&format!("{at}.histogram, its largest value"), read.max())?;
+        count(&format!("{at}.histogram.count"), stored.count)?;
+        let came = subject.summary.as_ref().map(|s| s.ticks - s.skipped);
+        if let Some(came) = came.filter(|&came| came != stored.count) {
+            return Err(format!("{at}.histogram: it holds {} ticks, and {came} came", stored.count));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a round, and returns how long it is.
+fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, String> {
+    let field = |name: &str| format!("{at}.{name}");
+    count(&field("index"), round.index)?;
+    count(&field("slot"), round.slot)?;
+    count(&field("instance"), round.instance)?;
+    count(&field("first_tick"), round.first_tick)?;
+    time(&field("start_ns"), round.start_ns)?;
+    time(&field("phase_ns"), round.phase_ns)?;
+    for (name, value) in [("cpu_ns", round.cpu_ns), ("steal_ns", round.steal_ns), ("run_queue_ns", round.run_queue_ns)]
+    {
+        time(&field(name), value.unwrap_or(0))?;
+    }
+    for (name, value) in
+        [("switches_voluntary", round.switches_voluntary), ("switches_involuntary", round.switches_involuntary)]
+    {
+        count(&field(name), value.unwrap_or(0))?;
+    }
+    let booked = round.lateness_ns.len();
+    for (i, &late) in round.lateness_ns.iter().enumerate() {
+        signed(|| format!("{at}.lateness_ns[{i}]"), late)?;
+    }
+    if let Some(ticks) = &round.tick {
+        if ticks.len() != booked {
+            return Err(format!("{at}.tick: {} entries for {booked} of lateness_ns", ticks.len()));
+        }
+        if let Some(i) = ticks.windows(2).position(|pair| pair[0] >= pair[1]) {
+            return Err(format!("{at}.tick[{}]: {} after {}", i + 1, ticks[i + 1], ticks[i]));
+        }
+        if ticks.first().is_some_and(|&first| first < round.first_tick) {
+            return Err(format!("{at}.tick[0]: less than first_tick"));
+        }
+        count(&field("tick"), ticks.last().copied().unwrap_or(0))?;
+    }
+    if let Some(until) = &round.until_unpark_ns {
+        if until.len() != booked {
+            return Err(format!("{at}.until_unpark_ns: {} entries for {booked} of lateness_ns", until.len()));
+        }
+        for (i, until) in until.iter().enumerate() {
+            signed(|| format!("{at}.until_unpark_ns[{i}]"), until.unwrap_or(0))?;
+        }
+    }
+    let last = round.tick_of(booked.saturating_sub(1));
+    let end = last.saturating_add(1).saturating_mul(subject.period_ns);
+    time(&format!("{at}, its last deadline"), end)?;
+    if let Some(s) = &round.summary {
+        summary(&field("summary"), s, subject.period_ns)?;
+        if s.ticks / subject.instances < booked as u64 {
+            return Err(format!("{at}.summary.ticks: {} asked for, and {booked} came", s.ticks));
+        }
+    }
+    Ok(end)
+}
+
+fn summary(at: &str, s: &Summary, period_ns: u64) -> Result<(), String> {
+    let field = |name: &str| format!("{at}.{name}");
+    for (name, value) in [
+        ("ticks", s.ticks),
+        ("delivered", s.delivered),
+        ("coalesced", s.coalesced),
+        ("skipped", s.skipped),
+        ("missed", s.missed),
+        ("early", s.early),
+        ("no_park", s.no_park.unwrap_or(0)),
+    ] {
+        count(&field(name), value)?;
+    }
+    if s.delivered + s.coalesced + s.skipped != s.ticks {
+        return Err(format!("{at}: delivered, coalesced and skipped are not {} ticks together", s.ticks));
+    }
+    time(&format!("{at}.ticks, times the period"), s.ticks.saturating_mul(period_ns))?;
+    signed(|| field("elapsed_ns"), s.elapsed_ns)?;
+    signed(|| field("ideal_ns"), s.ideal_ns)?;
+    for (name, value) in [("cpu_ns_per_tick", s.cpu_ns_per_tick), ("wakeups_per_tick", s.wakeups_per_tick)] {
+        let value = value.unwrap_or(0.0);
+        if !(0.0..=LONGEST_NS as f64).contains(&value) {
+            return Err(format!("{}: {value} cannot be", field(name)));
+        }
+    }
+    distribution(&field("lateness_ns"), &s.lateness_ns)?;
+    for (name, d) in [
+        ("jitter_consecutive_ns", &s.jitter_consecutive_ns),
+        ("jitter_spread_ns", &s.jitter_spread_ns),
+        ("until_unpark_ns", &s.until_unpark_ns),
+        ("after_unpark_ns", &s.after_unpark_ns),
+    ] {
+        d.as_ref().map_or(Ok(()), |d| distribution(&field(name), d))?;
+    }
+    for (name, m) in &s.median_round_ns {
+        let at = || format!("{at}.median_round_ns.{name}");
+        signed(at, m.value)?;
+        m.ci95.map_or(Ok(()), |[low, high]| signed(at, low).and_then(|()| signed(at, high)))?;
+    }
+    Ok(())
+}
+
+fn distribution(at: &str, d: &Distribution) -> Result<(), String> {
+    signed(|| format!("{at}.min"), d.min)?;
+    signed(|| format!("{at}.max"), d.max)?;
+    let mut below = ("min", d.min);
+    let percentiles = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9), ("p99_99", d.p99_99)];
+    let given = percentiles.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in given.chain([("max", d.max)]) {
+        if value < below.1 {
+            return Err(format!("{at}.{name}: {value}, less than {} of {}", below.1, below.0));
+        }
+        below = (name, value);
+    }
+    if !(d.min..=d.max).contains(&d.mean) {
+        return Err(format!("{at}.mean: {} is not between {} and {}", d.mean, d.min, d.max));
+    }
+    for (name, [low, high]) in &d.ci95 {
+        signed(|| format!("{at}.ci95.{name}[0]"), *low)?;
+        signed(|| format!("{at}.ci95.{name}[1]"), *high)?;
+        if low > high {
+            return Err(format!("{at}.ci95.{name}: {low} is above {high}"));
+        }
+    }
+    Ok(())
+}
+
+fn time(at: &str, ns: u64) -> Result<(), String> {
+    if ns > LONGEST_NS { Err(format!("{at}: {ns} ns is longer than 31 years")) } else { Ok(()) }
+}
+
+fn signed(at: impl Fn() -> String, ns: i64) -> Result<(), String> {
+    if ns.unsigned_abs() > LONGEST_NS { Err(format!("{}: {ns} ns is longer than 31 years", at())) } else { Ok(()) }
+}
+
+fn count(at: &str, n: u64) -> Result<(), String> {
+    if n > MOST_COUNT { Err(format!("{at}: {n} is more than can be counted")) } else { Ok(()) }
+}
+
+fn instances(at: &str, n: u64) -> Result<(), String> {
+    if (1..=MOST_INSTANCES).contains(&n) { Ok(()) } else { Err(format!("{at}: {n} cannot be")) }
+}

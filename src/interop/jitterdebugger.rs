@@ -1,0 +1,82 @@
+//! jitterdebugger's `results.json`: one thread on each CPU, a thousand bins of a microsecond, or of a nanosecond with `-N`.
+
+use std::collections::BTreeMap;
+
+use jitterstat::report::{Report, Status};
+use serde::Deserialize;
+
+use crate::interop::bins::{Binned, RawBins, Stated};
+use crate::interop::json;
+use crate::interop::rt_tests::SysInfo;
+use crate::interop::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
+
+const TOOL: &str = "jitterdebugger";
+/// The layouts that are known: the CPUs' part has been the same in all of them.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=3;
+const HINT: &str = "jitterdebugger has no option for more bins; its samples (-s) hold every value.";
+
+#[derive(Deserialize)]
+struct File {
+    version: u64,
+    #[serde(default)]
+    sysinfo: SysInfo,
+    cpu: BTreeMap<u64, Cpu>,
+}
+
+#[derive(Deserialize)]
+struct Cpu {
+    histogram: RawBins,
+    count: u64,
+    min: u64,
+    max: u64,
+    avg: Option<f64>,
+}
+
+pub(super) fn read(text: &str) -> Result<Report, String> {
+    let file: File = json(text, "jitterdebugger result")?;
+    if !VERSIONS.contains(&file.version) {
+        return Err(format!(
+            "version {} of jitterdebugger's results is not known; this version reads 1 to 3",
+            file.version
+        ));
+    }
+    not_too_many("cpu", file.cpu.len())?;
+    let unit_ns = if file.sysinfo.resolution_in_ns == 1 { 1 } else { 1_000 };
+    let mut warnings = vec![
+        no_rounds(TOOL),
+        no_cost(TOOL),
+        warning(
+            "import-no-period",
+            "jitterdebugger tells neither the period nor when it ran: missed ticks are not known.".to_owned(),
+            "Keep its command line beside its result.",
+        ),
+    ];
+    if unit_ns > 1 {
+        warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
+    }
+    let mut subjects = Vec::new();
+    for (number, cpu) in &file.cpu {
+        let mut subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
+        if cpu.count > 0 {
+            let avg = cpu.avg.ok_or_else(|| format!("cpu.{number}: the mean is missing"))?;
+            let stated = Stated { count: cpu.count, min: cpu.min, max: cpu.max, avg };
+            let binned = Binned::new(&cpu.histogram, &stated, unit_ns).map_err(|e| format!("cpu.{number}: {e}"))?;
+            subject.summary = Some(binned.summary(None));
+            subject.histogram = binned.histogram();
+            subject.status = Status::Measured;
+            warnings.extend(binned.warning(&subject.id, HINT));
+        }
+        subjects.push(subject);
+    }
+    Ok(Source {
+        tool: TOOL,
+        version: format!("(results version {})", file.version),
+        started_utc: "at an unknown time".to_owned(),
+        duration_ns: 0,
+        host: file.sysinfo.host(),
+        clock: clock("the kernel's clock, by jitterdebugger", unit_ns),
+        warnings,
+        subjects,
+    }
+    .report())
+}

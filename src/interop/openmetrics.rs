@@ -1,0 +1,74 @@
+//! OpenMetrics 1.0 text: a summary of lateness, counters of ticks, gauges of cost. Base units, as the format asks.
+
+use std::fmt::Write as _;
+
+use jitterstat::report::Report;
+
+use crate::render::entry::{Entry, entries, percentiles};
+
+/// A name, its help, and how to get it.
+type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);
+
+const COUNTERS: [Counter; 5] = [
+    ("osjitter_ticks", "Ticks asked for.", |e| e.summary.ticks),
+    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |e| e.summary.missed),
+    ("osjitter_skipped_ticks", "Ticks never delivered.", |e| e.summary.skipped),
+    ("osjitter_coalesced_ticks", "Ticks sharing the wake-up of a later one.", |e| e.summary.coalesced),
+    ("osjitter_early_ticks", "Ticks delivered before their deadline.", |e| e.summary.early),
+];
+
+/// The measured subjects of all reports.
+pub fn text(reports: &[Report]) -> String {
+    let all: Vec<Entry<'_>> = entries(reports).collect();
+    let mut text = String::from(
+        "# TYPE osjitter_lateness_seconds summary\n# UNIT osjitter_lateness_seconds seconds\n\
+         # HELP osjitter_lateness_seconds Wake time minus deadline.\n",
+    );
+    for entry in &all {
+        let labels = labels(entry);
+        for (_, q, ns) in percentiles(&entry.summary.lateness_ns) {
+            let _ = writeln!(text, "osjitter_lateness_seconds{{{labels},quantile=\"{q}\"}} {}", seconds(ns as f64));
+        }
+        let count = entry.summary.ticks - entry.summary.skipped.min(entry.summary.ticks);
+        let _ = writeln!(text, "osjitter_lateness_seconds_count{{{labels}}} {count}");
+    }
+    text += "# TYPE osjitter_lateness_max_seconds gauge\n# UNIT osjitter_lateness_max_seconds seconds\n\
+             # HELP osjitter_lateness_max_seconds Largest lateness.\n";
+    for entry in &all {
+        let max = seconds(entry.summary.lateness_ns.max as f64);
+        let _ = writeln!(text, "osjitter_lateness_max_seconds{{{}}} {max}", labels(entry));
+    }
+    for (name, help, get) in COUNTERS {
+        let _ = writeln!(text, "# TYPE {name} counter\n# HELP {name} {help}");
+        for entry in &all {
+            let _ = writeln!(text, "{name}_total{{{}}} {}", labels(entry), get(entry));
+        }
+    }
+    text += "# TYPE osjitter_cpu_per_tick_seconds gauge\n# UNIT osjitter_cpu_per_tick_seconds seconds\n\
+             # HELP osjitter_cpu_per_tick_seconds CPU time of the process for each tick.\n";
+    for entry in &all {
+        if let Some(cpu) = entry.summary.cpu_ns_per_tick {
+            let _ = writeln!(text, "osjitter_cpu_per_tick_seconds{{{}}} {}", labels(entry), seconds(cpu));
+        }
+    }
+    text += "# EOF\n";
+    text
+}
+
+fn labels(entry: &Entry<'_>) -> String {
+    let subject = entry.subject;
+    let mut labels = format!("id=\"{}\",subject=\"{}\"", escaped(&entry.name()), escaped(&subject.name));
+    let _ = write!(labels, ",period=\"{}\"", seconds(subject.period_ns as f64));
+    if let Some(runtime) = &subject.runtime {
+        let _ = write!(labels, ",runtime=\"{}\"", escaped(runtime));
+    }
+    labels
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn seconds(ns: f64) -> String {
+    format!("{}", ns / 1e9)
+}

@@ -1,0 +1,271 @@
+//! Small mutations of real files: whatever they become, it is read and drawn, or refused with a reason; never a panic.
+
+use std::collections::BTreeMap;
+
+use jitterstat::histogram;
+use jitterstat::report::{Report, Round, SCHEMA};
+use jitterstat::sample::{Grid, RoundSamples, Wakeup};
+use jitterstat::summary::{Part, RoundCost, summarise};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::interop::source::{Source, clock, subject, unknown_host};
+use crate::interop::{self, parse, place};
+use crate::render;
+
+const FIXTURES: [&str; 6] = [
+    include_str!("../../tests/fixtures/cyclictest.json"),
+    include_str!("../../tests/fixtures/cyclictest-ns.json"),
+    include_str!("../../tests/fixtures/cyclictest-no-bins.json"),
+    include_str!("../../tests/fixtures/oslat.json"),
+    include_str!("../../tests/fixtures/jitterdebugger.json"),
+    include_str!("../../tests/fixtures/python.hlog"),
+];
+
+/// A report as a short run leaves it: rounds with samples, skipped ticks among them, and stamps of the runtime.
+fn small() -> Report {
+    let rounds = 12;
+    let grid = Grid { period_ns: 500_000, first_tick: 3, ticks: 20 };
+    let samples: Vec<RoundSamples> = (0..rounds)
+        .map(|r| {
+            let tick = |k: u64| Wakeup {
+                tick: k,
+                expirations: 1,
+                wake_ns: (k * 500_000 + 14_000 + (r * 7_919 + k * 104_729) % 9_973) as i64,
+                unpark_ns: (!k.is_multiple_of(3)).then_some((k * 500_000 + 9_000) as i64),
+            };
+            let wakeups: Vec<Wakeup> = (0..23).filter(|k| r != 5 || k % 7 > 0).map(tick).collect();
+            RoundSamples::book(grid, &wakeups).unwrap()
+        })
+        .collect();
+    let cost = RoundCost { cpu_ns: Some(400_000), wakeups: Some(25) };
+    let part = |(round, samples)| Part { round, samples, cost };
+    let parts: Vec<Part<'_>> = (0..).zip(&samples).map(part).collect();
+    let mut one = subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
+    one.runtime = Some("current-thread".to_owned());
+    one.status = jitterstat::report::Status::Measured;
+    one.summary = summarise(&parts, true);
+    one.histogram = Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied())));
+    one.rounds = parts
+        .iter()
+        .map(|part| Round {
+            index: part.round,
+            slot: 0,
+            instance: 0,
+            start_ns: part.round * 12_000_000,
+            phase_ns: 77,
+            cpu_ns: part.cost.cpu_ns,
+            steal_ns: Some(0),
+            run_queue_ns: Some(5),
+            switches_voluntary: Some(20),
+            switches_involuntary: Some(5),
+            summary: summarise(std::slice::from_ref(part), true),
+            first_tick: part.samples.ticks[0],
+            lateness_ns: part.samples.lateness_ns.clone(),
+            tick: (part.round == 5).then(|| part.samples.ticks.clone()),
+            until_unpark_ns: Some(part.samples.until_unpark_ns.clone()),
+        })
+        .collect();
+    Source {
+        tool: "osjitter",
+        version: "0.1.0".to_owned(),
+        started_utc: "2026-11-21T08:00:00Z".to_owned(),
+        duration_ns: 200_000_000,
+        host: unknown_host(),
+        clock: clock("counter", 40),
+        warnings: Vec::new(),
+        subjects: vec![one],
+    }
+    .report()
+}
+
+/// Every format, of a report that was let through.
+fn export_all(report: &Report) {
+    let both = [report.clone(), report.clone()];
+    for reports in [&both[..1], &both[..]] {
+        let _ = render::table::of_several(reports, 80);
+        let _ = render::markdown::text(reports);
+        let _ = render::html::page(reports);
+        let _ = render::csv::summary(reports);
+        let _ = render::csv::samples(reports);
+        let _ = interop::trackers::bmf(reports);
+        let _ = interop::trackers::gab(reports);
+        let _ = interop::openmetrics::text(reports);
+    }
+    let _ = interop::cyclictest_out::json(report);
+    let _ = interop::hdr_out::hlog(report);
+    for subject in &report.subjects {
+        let _ = interop::hdr_out::hgrm(subject);
+    }
+    let _ = render::svg::pictures(report);
+    let _ = jitterstat::merge::merge(&both, true);
+    let _ = jitterstat::merge::ranking(&both);
+}
+
+/// Refused with a reason, or taken by every format.
+fn survives(text: &str) -> Result<Report, String> {
+    let result = parse(text);
+    match &result {
+        Ok(report) => export_all(report),
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+    result
+}
+
+/// The places of all numbers in a document, as JSON pointers.
+fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(at.to_owned()),
+        Value::Array(all) => all.iter().enumerate().for_each(|(i, v)| numbers(v, &format!("{at}/{i}"), found)),
+        Value::Object(all) => {
+            for (key, v) in all {
+                numbers(v, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Numbers that break arithmetic.
+const EVIL: [&str; 14] = [
+    "0",
+    "-1",
+    "1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "1000000000000000000",
+    "-1000000000000000000",
+    "9007199254740992",
+    "1e300",
+    "0.5",
+    "null",
+    "[]",
+    "\"NaN\"",
+];
+
+#[test]
+fn real_files_are_read() {
+    let own = small();
+    assert_eq!(survives(&own.to_json()).unwrap(), own);
+    for text in FIXTURES {
+        survives(text).unwrap();
+    }
+}
+
+#[test]
+fn places_are_counted_as_editors_do() {
+    assert_eq!(place(b""), "line 1 column 1");
+    assert_eq!(place(b"ab\ncd"), "line 2 column 3");
+    let error = parse("{\"schema\": \"osjitter.report/1\",\n \"tool\": 3}").unwrap_err();
+    assert!(error.contains("tool: ") && error.contains("line 2 column"), "{error}");
+}
+
+#[test]
+fn what_a_well_formed_report_cannot_be_is_named_by_its_path() {
+    let good: Value = serde_json::from_str(&small().to_json()).unwrap();
+    let cases: BTreeMap<&str, (&str, Value)> = BTreeMap::from([
+        ("/subjects/0/rounds/3/lateness_ns/17", ("subjects[0].rounds[3].lateness_ns[17]", i64::MIN.into())),
+        ("/subjects/0/rounds/5/tick/2", ("subjects[0].rounds[5].tick[2]", 0.into())),
+        ("/subjects/0/rounds/1/until_unpark_ns", ("subjects[0].rounds[1].until_unpark_ns", Value::Array(vec![]))),
+        ("/subjects/0/summary/skipped", ("subjects[0].summary: delivered", 99.into())),
+        ("/subjects/0/summary/lateness_ns/p90", ("subjects[0].summary.lateness_ns.p90", 1.into())),
+        ("/subjects/0/histogram/count", ("subjects[0].histogram: histogram holds", 3.into())),
+        ("/subjects/0/histogram/data", ("subjects[0].histogram: histogram data", "HISTFA==".into())),
+        ("/subjects/0/instances", ("subjects[0].instances", 0.into())),
+        ("/subjects/0/period_ns", ("subjects[0].rounds[0], its last deadline", 500_000_000_000_000_000_u64.into())),
+        ("/subjects/0/rounds/0/start_ns", ("subjects[0].rounds[0].start_ns", u64::MAX.into())),
+        ("/subjects/0/rounds/2/slot", ("subjects[0].rounds[2].slot", (-1).into())),
+    ]);
+    for (pointer, (says, value)) in cases {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).expect("a field of that name") = value;
+        let error = parse(&bad.to_string()).unwrap_err();
+        assert!(error.contains(says), "{pointer}: {error}");
+        assert!(error.contains(SCHEMA), "{pointer}: {error}");
+    }
+}
+
+#[test]
+fn foreign_numbers_that_cannot_be_are_refused() {
+    let with = |text: &str, from: &str, to: &str| {
+        assert!(text.contains(from), "the fixture has {from}");
+        text.replacen(from, to, 1)
+    };
+    let cyclictest = FIXTURES[0];
+    let jitterdebugger = FIXTURES[4];
+    let cases = [
+        (with(cyclictest, "\"cycles\": ", "\"cycles\": 1"), ""),
+        (with(cyclictest, "\"cycles\": ", "\"cycles\": -"), "invalid value: integer"),
+        (with(cyclictest, "\"cycles\": ", "\"was\": 0, \"cycles\": 0"), "invalid number"),
+        (
+            with(cyclictest, "\"max\": ", "\"max\": 18446744073709551615, \"was\": "),
+            "thread.0: 18446744073709551615 is no time",
+        ),
+        (with(cyclictest, "\"min\": ", "\"min\": 300, \"was\": "), "outside of the stated minimum"),
+        (with(cyclictest, "\"avg\": ", "\"avg\": -nan, \"was\": "), "invalid number"),
+        (with(cyclictest, "\"avg\": ", "\"avg\": -3, \"was\": "), "the mean -3"),
+        (with(cyclictest, "\"histogram\": {", "\"histogram\": {\"70\": 1, \"70\": 2, "), "bin 70 comes twice"),
+        (with(cyclictest, "\"histogram\": {", "\"histogram\": {\"7\": 9223372036854775807, "), "in one histogram"),
+        (with(cyclictest, "cyclictest -q", "stranger -q"), "\"stranger\" is not known"),
+        (with(jitterdebugger, "\"version\": 3", "\"version\": 9"), "version 9"),
+        (with(jitterdebugger, "\"avg\": ", "\"avg\": -nan, \"was\": "), "for a CPU without a sample"),
+    ];
+    for (text, says) in cases {
+        match survives(&text) {
+            Ok(_) => assert!(says.is_empty(), "{says}"),
+            Err(error) => assert!(!says.is_empty() && error.contains(says), "{says}: {error}"),
+        }
+    }
+    let no_sample = "{\"version\": 3, \"cpu\": {\"0\": {\"histogram\": {}, \"count\": 0, \"min\": 18446744073709551615, \
+                     \"max\": 0, \"avg\": null}}}";
+    assert!(survives(no_sample).unwrap().subjects[0].summary.is_none());
+}
+
+proptest! {
+    #[test]
+    fn any_number_of_ours_may_become_any_other(which in any::<prop::sample::Index>(), evil in 0..EVIL.len()) {
+        let mut value: Value = serde_json::from_str(&small().to_json()).unwrap();
+        let mut found = Vec::new();
+        numbers(&value, "", &mut found);
+        // Counts and times of a summary are few among thousands of samples: half of the draws are theirs.
+        let (samples, others): (Vec<String>, Vec<String>) =
+            found.into_iter().partition(|at| at.contains("lateness_ns/") || at.contains("/tick/"));
+        let pool = if evil % 2 == 0 { &others } else { &samples };
+        let at: &String = which.get(pool);
+        *value.pointer_mut(at).unwrap() = "evil".into();
+        let _ = survives(&value.to_string().replacen("\"evil\"", EVIL[evil], 1));
+    }
+
+    #[test]
+    fn any_number_of_theirs_may_become_any_other(which in any::<prop::sample::Index>(), evil in 0..EVIL.len(), file in 0..5_usize) {
+        let mut value: Value = serde_json::from_str(FIXTURES[file]).unwrap();
+        let mut found = Vec::new();
+        numbers(&value, "", &mut found);
+        let at: &String = which.get(&found);
+        *value.pointer_mut(at).unwrap() = "evil".into();
+        let _ = survives(&value.to_string().replacen("\"evil\"", EVIL[evil], 1));
+    }
+
+    #[test]
+    fn bytes_may_be_cut_changed_and_doubled(
+        file in 0..=6_usize,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..5),
+    ) {
+        let own = small().to_json();
+        let mut bytes = FIXTURES.get(file).map_or(own.as_str(), |f| f).as_bytes().to_vec();
+        for (at, byte, kind) in edits {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes.truncate(at),
+                1 => bytes[at] = byte,
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, bytes[at]),
+            }
+        }
+        let _ = survives(&String::from_utf8_lossy(&bytes));
+    }
+}

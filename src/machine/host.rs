@@ -1,0 +1,105 @@
+//! Facts about the machine and the run's environment; nothing is guessed: what the platform does not tell is `None`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use jitterstat::report::{Host, Plan, Tool};
+
+use crate::machine::os;
+use crate::scenario;
+
+/// Gathers them.
+pub fn capture() -> Host {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    Host {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        preempt: preempt(),
+        cpu_model: field("model name"),
+        cpus_online: cpus_online(&cpuinfo),
+        affinity: os::affinity(),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        timer_slack_ns: os::timer_slack_ns(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
+        virtualisation: virtualisation(&field("flags").unwrap_or_default()),
+        quota_cpus: quota_cpus(),
+        sched: os::sched(),
+        versions: BTreeMap::from([
+            ("osjitter".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("tokio".to_owned(), env!("OSJITTER_TOKIO_VERSION").to_owned()),
+        ]),
+    }
+}
+
+/// This program.
+pub fn tool() -> Tool {
+    Tool {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
+    }
+}
+
+/// Step of the clock that stamps the ticks, rounded up to a whole nanosecond.
+pub fn clock_resolution_ns() -> i64 {
+    (1e9 / tach::info().rate_hz).ceil().max(1.0) as i64
+}
+
+/// Whether the samples of a plan fit into memory: more are refused before anything runs.
+pub fn holds(plan: &Plan) -> Result<(), String> {
+    let ticks = plan.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks.checked_mul(s.instances)?));
+    let need = ticks.and_then(|t| t.checked_mul(scenario::BYTES_PER_TICK));
+    let have = os::available_memory();
+    match (need, have) {
+        (Some(need), Some(have)) if need <= have => Ok(()),
+        (Some(need), None) if isize::try_from(need).is_ok() => Ok(()),
+        _ => Err(format!(
+            "the samples need {}, and {} is available; ask for fewer ticks or fewer subjects",
+            need.map_or("more memory than there can be".into(), gibibytes),
+            have.map_or("an unknown amount".into(), gibibytes),
+        )),
+    }
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+/// CPUs that the kernel lists; where it does not, those that this process may use.
+fn cpus_online(cpuinfo: &str) -> Option<u64> {
+    match cpuinfo.lines().filter(|l| l.starts_with("processor")).count() {
+        0 => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+        listed => Some(listed as u64),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty())
+}
+
+/// The kernel's version string names its preemption model.
+fn preempt() -> Option<String> {
+    let version = read("/proc/sys/kernel/version")?;
+    ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|p| version.contains(p)).map(str::to_owned)
+}
+
+fn virtualisation(cpu_flags: &str) -> Option<String> {
+    let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
+    let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
+    guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
+}
+
+/// The quota of our own control group (version 2), in CPUs.
+fn quota_cpus() -> Option<f64> {
+    let groups = read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?;
+    let text = read(&format!("/sys/fs/cgroup{path}/cpu.max"))?;
+    let mut words = text.split_whitespace().map(str::parse::<f64>);
+    Some(words.next()?.ok()? / words.next()?.ok()?)
+}

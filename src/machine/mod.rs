@@ -1,0 +1,5 @@
+//! The machine: what it is, and what a plan may change on it.
+
+pub mod host;
+pub mod os;
+pub mod tuning;

@@ -1,0 +1,106 @@
+//! Every platform but Linux: what a process uses and a thread that sleeps; the rest says that it is not known here.
+
+use std::io;
+use std::time::Instant;
+
+#[cfg(not(any(unix, windows)))]
+use crate::machine::os::{Sched, Usage};
+
+#[cfg(unix)]
+#[path = "usage_unix.rs"]
+mod used;
+#[cfg(windows)]
+#[path = "usage_windows.rs"]
+mod used;
+
+#[cfg(any(unix, windows))]
+pub use used::usage;
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Not known here.
+#[cfg(not(any(unix, windows)))]
+pub fn usage() -> Usage {
+    Usage::default()
+}
+
+/// Not known here.
+pub fn run_queue_ns() -> Option<u64> {
+    None
+}
+
+/// Not known here.
+pub fn steal_ns() -> Option<u64> {
+    None
+}
+
+/// Not known here.
+pub fn affinity() -> Option<Vec<usize>> {
+    None
+}
+
+/// Not to be had here.
+pub fn bind(_cpu: usize) -> io::Result<()> {
+    unsupported()
+}
+
+/// Not known here.
+pub fn timer_slack_ns() -> Option<u64> {
+    None
+}
+
+/// Not to be had here.
+pub fn set_timer_slack_ns(_slack_ns: u64) -> io::Result<()> {
+    unsupported()
+}
+
+/// Not known here.
+pub fn sched() -> Option<String> {
+    None
+}
+
+/// Not to be had here.
+pub fn set_sched(_sched: Sched) -> io::Result<()> {
+    unsupported()
+}
+
+/// What is missing when [`set_sched`] is refused.
+pub const SCHED_NEEDS: &str = "a platform on which osjitter can set it (Linux)";
+
+/// Not known here.
+pub fn available_memory() -> Option<u64> {
+    None
+}
+
+/// Not to be had here.
+pub fn lock_memory() -> io::Result<()> {
+    unsupported()
+}
+
+/// Sleeps the calling thread for the time left: what the standard library makes of it on this platform.
+#[derive(Debug)]
+pub struct Sleeper(());
+
+impl Sleeper {
+    /// What it sleeps by.
+    pub const BACKEND: &'static str = "std::thread::sleep";
+
+    /// There is nothing to prepare.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Sleeps until `deadline`; returns at once if it has passed.
+    #[allow(clippy::disallowed_methods, reason = "the sleep that is measured")]
+    pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! From measured rounds to the report.
+
+use std::time::Instant;
+
+use jitterstat::histogram;
+use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Warning};
+use jitterstat::summary::{Part, RoundCost, summarise};
+
+use crate::machine::host;
+use crate::measure::round::{Instance, MeasuredRound};
+
+/// Collects the rounds of a run.
+#[derive(Debug)]
+pub struct Record {
+    plan: Plan,
+    host: Host,
+    started_utc: String,
+    started: Instant,
+    changes: Vec<Change>,
+    warnings: Vec<Warning>,
+    rounds: Vec<Vec<MeasuredRound>>,
+    failures: Vec<Option<String>>,
+}
+
+impl Record {
+    /// An empty one.
+    pub fn new(plan: Plan, host: Host, started_utc: String, started: Instant, changes: Vec<Change>) -> Self {
+        let n = plan.scenarios.len();
+        let warnings = warnings(&host);
+        let rounds = std::iter::repeat_with(Vec::new).take(n).collect();
+        Self { plan, host, started_utc, started, changes, warnings, rounds, failures: vec![None; n] }
+    }
+
+    /// Adds a round of scenario `id`, or the reason why there is none.
+    pub fn add(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
+        let Some(i) = self.plan.scenarios.iter().position(|s| s.id == scenario.id) else { return };
+        match result {
+            Ok(round) => self.rounds[i].push(round),
+            Err(reason) => self.failures[i] = Some(reason),
+        }
+    }
+
+    /// The report; `partial` where the run was interrupted.
+    pub fn report(self, partial: bool, ended: Instant) -> Report {
+        let all = || self.rounds.iter().flatten();
+        let n = all().count().max(1) as f64;
+        let info = tach::info();
+        let clock = Clock {
+            source: info.source.to_string(),
+            rate_hz: all().map(|r| r.rate_hz).sum::<f64>() / n,
+            rate_known_by: "anchors at the start and end of each round".to_owned(),
+            error_bound_ns: all().map(|r| r.error_bound_ns).max().unwrap_or(0),
+            rate_error_ppb: Some(info.rate_error_ppb),
+            rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
+            cross_thread_order: Some(info.cross_thread_order.to_string()),
+            why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
+        };
+        let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
+        let subjects = subjects
+            .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), &self.plan, self.started))
+            .collect();
+        Report {
+            schema: SCHEMA.to_owned(),
+            tool: host::tool(),
+            started_utc: self.started_utc,
+            duration_ns: ns(ended.saturating_duration_since(self.started)),
+            partial,
+            plan: self.plan.clone(),
+            host: self.host,
+            clock,
+            changes: self.changes,
+            warnings: self.warnings,
+            subjects,
+        }
+    }
+}
+
+fn ns(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn subject(
+    scenario: &Scenario,
+    rounds: &[MeasuredRound],
+    failure: Option<&String>,
+    plan: &Plan,
+    started: Instant,
+) -> Subject {
+    let has_runtime = scenario.runtime.is_some();
+    let parts: Vec<Part<'_>> = rounds.iter().flat_map(parts).collect();
+    let summary = summarise(&parts, has_runtime);
+    let lateness = parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
+    let histogram = summary.is_some().then(|| histogram::pack(lateness));
+    let complete = rounds.len() as u64 == crate::scenario::rounds(scenario) && rounds.iter().all(|r| !r.stopped);
+    let status = match failure {
+        Some(reason) => Status::Failed { reason: reason.clone() },
+        None if complete => Status::Measured,
+        None => Status::Partial,
+    };
+    Subject {
+        id: scenario.id.clone(),
+        name: scenario.subject.clone(),
+        period_ns: scenario.period_ns,
+        runtime: scenario.runtime.clone(),
+        instances: scenario.instances,
+        backend: rounds.first().map(|r| r.backend.clone()),
+        status,
+        summary,
+        histogram,
+        rounds: rounds.iter().flat_map(|r| entries(r, has_runtime, plan.samples, started)).collect(),
+    }
+}
+
+/// What each instance of a round contributes to a summary.
+fn parts(round: &MeasuredRound) -> impl Iterator<Item = Part<'_>> {
+    round.instances.iter().map(|instance| Part {
+        round: round.index,
+        samples: &instance.samples,
+        cost: cost(round, instance),
+    })
+}
+
+/// An instance's share of what its round cost.
+fn share(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
+    total.map(|total| total / (round.instances.len() as u64).max(1))
+}
+
+/// The cost of an instance in a round, scaled from the ticks that ran to the ticks that count: warm-up costs too.
+fn cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
+    let counted = |total: Option<u64>| {
+        let counted = u128::from(share(round, total)?) * u128::from(instance.samples.grid.ticks);
+        u64::try_from(counted / u128::from(instance.ticks_run.max(1))).ok()
+    };
+    let switches = round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
+    RoundCost { cpu_ns: counted(round.cost.cpu_ns), wakeups: counted(switches) }
+}
+
+/// The entries of a round in the report, one for each instance.
+fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started: Instant) -> Vec<Round> {
+    let mut summary = summarise(&parts(round).collect::<Vec<_>>(), has_runtime);
+    let entry = |(i, instance): (u64, &Instance)| {
+        let samples = &instance.samples;
+        let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
+        let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
+        let stamped = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
+        Round {
+            index: round.index,
+            slot: round.slot,
+            instance: i,
+            start_ns: ns(instance.start.saturating_duration_since(started)),
+            phase_ns: ns(round.phase),
+            cpu_ns: share(round, round.cost.cpu_ns),
+            steal_ns: share(round, round.cost.steal_ns),
+            run_queue_ns: share(round, round.cost.run_queue_ns),
+            switches_voluntary: share(round, round.cost.switches_voluntary),
+            switches_involuntary: share(round, round.cost.switches_involuntary),
+            summary: summary.take(),
+            first_tick,
+            lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
+            tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
+            until_unpark_ns: (keep_samples && stamped).then(|| samples.until_unpark_ns.clone()),
+        }
+    };
+    (0..).zip(&round.instances).map(entry).collect()
+}
+
+/// What the host's facts say about how far to trust the numbers.
+fn warnings(host: &Host) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(why) = tach::why_not_counter() {
+        warnings.push(Warning {
+            code: "os-clock".to_owned(),
+            message: format!("samples are stamped with the OS clock: {why}"),
+            hint: "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that".to_owned(),
+        });
+    }
+    if let Some(quota) = host.quota_cpus {
+        warnings.push(Warning {
+            code: "cpu-quota".to_owned(),
+            message: format!("the control group allows {quota:.2} CPUs; throttling looks like lateness"),
+            hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
+        });
+    }
+    warnings
+}

@@ -1,0 +1,52 @@
+//! `osjitter merge`: several reports joined into one, without loss, and what stands out among them.
+
+use std::path::PathBuf;
+
+use jitterstat::merge;
+
+use clap::Args;
+
+use crate::exit::{ExitStatus, Failure};
+use crate::text::time::time;
+use crate::{files, interop, terminal};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter merge monday/report.json tuesday/report.json --out both.json
+  osjitter merge --force cpu*/report.json | osjitter report /dev/stdin")]
+pub struct MergeArgs {
+    /// Reports with samples
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Join plans that differ, and say so in the result
+    #[arg(long)]
+    pub force: bool,
+    /// Write here instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// From this ratio to the others' median a report is named on standard error.
+const OUTLIER: f64 = 1.5;
+/// At most so many are named.
+const NAMED: usize = 10;
+
+/// Reads, joins, ranks, writes.
+pub fn run(args: &MergeArgs) -> Result<ExitStatus, Failure> {
+    let read = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>, _>>();
+    let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
+    let merged = merge::merge(&reports, args.force).map_err(Failure::Usage)?;
+    for standing in merge::ranking(&reports).iter().take(NAMED) {
+        if standing.ratio.max(1.0 / standing.ratio) >= OUTLIER {
+            let (file, id, p50) = (args.files[standing.source].display(), &standing.id, time(standing.p50_ns));
+            terminal::note(
+                false,
+                &format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", standing.ratio),
+            );
+        }
+    }
+    let text = merged.to_json();
+    files::deliver(text.as_bytes(), args.out.as_deref())?;
+    Ok(ExitStatus::Done)
+}

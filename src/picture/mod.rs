@@ -1,0 +1,7 @@
+//! The canvas that every room draws on.
+
+pub mod canvas;
+pub mod envelope;
+pub mod nines;
+pub mod palette;
+pub mod place;

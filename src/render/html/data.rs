@@ -1,0 +1,168 @@
+//! The data of the page's pictures, packed: two bytes a tick, and every tick of the tail exactly.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jitterstat::report::{Report, Round, Subject};
+use serde_json::{Value, json};
+
+use crate::picture::{nines, palette};
+use crate::render::cost::{core_percent, per_tick_interval};
+use crate::render::label::is_control;
+use crate::render::samples::Lateness;
+use crate::render::{quantity, tradeoff};
+
+/// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
+const KEPT: u32 = 11;
+/// One tick in so many is written exactly: the largest ones.
+const TAIL: u64 = 100;
+
+/// The measured subjects of a report, as the page's script reads them.
+pub fn json(report: &Report, names: &[String]) -> String {
+    let (percentile, get) = tradeoff::percentile(report);
+    let subjects: Vec<Value> = report
+        .subjects
+        .iter()
+        .zip(names)
+        .enumerate()
+        .filter_map(|(i, (subject, name))| {
+            let d = &subject.summary.as_ref()?.lateness_ns;
+            let mut packed = of_subject(i, subject, name);
+            packed["late_at"] = get(d).into();
+            packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
+            Some(packed)
+        })
+        .collect();
+    json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects }).to_string()
+}
+
+fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
+    let values = Lateness::of(subject);
+    let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
+    let mut codes = Vec::new();
+    let mut exact = Vec::new();
+    let mut last = 0;
+    for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
+        codes.extend(code(late).to_le_bytes());
+        if late >= above || late < 0 {
+            exact.extend([(n - last) as i64, late]);
+            last = n;
+        }
+    }
+    let rounds: Vec<Value> = subject
+        .rounds
+        .iter()
+        .map(|r| {
+            let d = r.summary.as_ref().map(|s| &s.lateness_ns);
+            json!({
+                "index": r.index, "instance": (subject.instances > 1).then_some(r.instance), "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
+                "tick": r.tick.as_ref().map(|_| BASE64.encode(indices(r))),
+                "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
+            })
+        })
+        .collect();
+    let ((r, g, b), shape) = palette::style(i);
+    json!({
+        "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
+        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3, "shape": shape as u8,
+        "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
+        "cpu_ci": per_tick_interval(subject),
+        "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
+        "bins": bins(&values),
+        "split": split(subject),
+        "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
+    })
+}
+
+/// The indices of a round's ticks as steps from one to the next, seven bits a byte, the lowest first: where ticks are
+/// skipped, most steps still fit one byte.
+fn indices(round: &Round) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = 0;
+    for i in 0..round.lateness_ns.len() {
+        let tick = round.tick_of(i);
+        let mut step = tick.saturating_sub(last);
+        last = tick;
+        while step > 127 {
+            bytes.push((step & 127) as u8 | 128);
+            step >>= 7;
+        }
+        bytes.push(step as u8);
+    }
+    bytes
+}
+
+/// A value as exponent and leading bits: itself below 2048, within one part in 2048 above.
+fn code(late: i64) -> u16 {
+    let value = u64::try_from(late).unwrap_or(0);
+    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT);
+    ((shift << (KEPT - 1)) + (value >> shift) as u32) as u16
+}
+
+/// Bins of a factor of ten.
+const BINS: f64 = 16.0;
+
+/// How many values each bin holds, by its place among the bins from 1 ns on.
+fn bins(values: &Lateness) -> Vec<(i32, u64)> {
+    let mut bins = std::collections::BTreeMap::new();
+    for (value, count) in values.counts() {
+        let bin = (value.max(1) as f64).log10() * BINS;
+        *bins.entry(bin.floor() as i32).or_insert(0) += count;
+    }
+    bins.into_iter().collect()
+}
+
+/// A curve without the points in the middle of its level parts, its positions as fine as any screen.
+fn thin(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
+    let level = |i: usize| i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1;
+    let kept = curve.iter().enumerate().filter(|(i, _)| !level(*i));
+    kept.map(|(_, &(x, value))| ((x * 1e4).round() / 1e4, value)).collect()
+}
+
+/// The quantile curves until and after the runtime came back, where that was observed.
+fn split(subject: &Subject) -> Value {
+    let (mut until, mut after) = (Vec::new(), Vec::new());
+    for round in &subject.rounds {
+        for (late, u) in round.lateness_ns.iter().zip(round.until_unpark_ns.iter().flatten()) {
+            if let Some(u) = u {
+                until.push(*u);
+                after.push(late.saturating_sub(*u));
+            }
+        }
+    }
+    if until.is_empty() {
+        return Value::Null;
+    }
+    until.sort_unstable();
+    after.sort_unstable();
+    json!({ "until": thin(&nines::curve(&until)), "after": thin(&nines::curve(&after)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the page's script does it.
+    fn decoded(code: u16) -> f64 {
+        let code = u32::from(code);
+        if code < 2048 {
+            return f64::from(code);
+        }
+        let shift = (code >> 10) - 1;
+        (f64::from(code - (shift << 10)) + 0.5) * 2_f64.powi(shift as i32)
+    }
+
+    #[test]
+    fn a_level_part_keeps_its_ends() {
+        let curve = [(0.0, 1), (0.1, 1), (0.2, 1), (0.300_01, 2), (0.4, 2)];
+        assert_eq!(thin(&curve), [(0.0, 1), (0.2, 1), (0.3, 2), (0.4, 2)]);
+    }
+
+    #[test]
+    fn a_code_keeps_a_value_within_a_thousandth() {
+        for value in [0, 1, 2_047, 2_048, 4_095, 4_096, 1_234_567, 86_400_000_000_000, i64::MAX] {
+            let error = (decoded(code(value)) - value as f64).abs();
+            assert!(error <= value as f64 / 1_000.0, "{value}: {error}");
+        }
+        assert_eq!(code(-7), 0);
+    }
+}

@@ -1,0 +1,19 @@
+//! A run's report drawn, and the formats a result can have.
+
+pub mod bars;
+pub mod classes;
+pub mod cost;
+pub mod csv;
+pub mod entry;
+pub mod formats;
+pub mod html;
+pub mod label;
+pub mod markdown;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod quantity;
+pub mod reading;
+pub mod samples;
+pub mod svg;
+pub mod table;
+pub mod tradeoff;

@@ -1,0 +1,54 @@
+//! Lateness of one subject over the run: a band from the least to the most in each column, and every point of the tail.
+
+use plotters::prelude::*;
+
+use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, SIZE, TITLE_PX, colour, decades, logarithmic, time_label};
+use crate::picture::envelope::envelope;
+use crate::render::svg::Drawable;
+
+/// A column of the band is two pixels wide.
+const COLUMNS: usize = SIZE.0 as usize / 2;
+
+pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
+    let (i, subject) = (drawable.i, drawable.subject);
+    let points: Vec<(f64, i64)> = subject
+        .rounds
+        .iter()
+        .flat_map(|round| {
+            let ticks: Vec<u64> = match &round.tick {
+                Some(ticks) => ticks.clone(),
+                None => (round.first_tick..).take(round.lateness_ns.len()).collect(),
+            };
+            let at = |k: u64| (round.start_ns as f64 + k as f64 * subject.period_ns as f64) / 1e9;
+            ticks.into_iter().map(at).zip(round.lateness_ns.iter().copied()).collect::<Vec<_>>()
+        })
+        .collect();
+    let from = points.first().map_or(0.0, |p| p.0);
+    let to = points.last().map_or(1.0, |p| p.0).max(from + 1e-6);
+    let tail = subject.summary.as_ref().and_then(|s| s.lateness_ns.p99).unwrap_or(i64::MAX);
+    let picture = envelope(&points, from, to, COLUMNS, tail);
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("Lateness over time: {}", subject.id), (FONT, TITLE_PX))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(76)
+        .build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
+    chart
+        .configure_mesh()
+        .x_desc("time in the run, s; between its rounds the other subjects ran")
+        .y_desc("lateness: band of all ticks, points above p99")
+        .y_label_formatter(&time_label)
+        .x_label_formatter(&|x| format!("{x:.1}"))
+        .label_style((FONT, LABEL_PX))
+        .light_line_style(BLACK.mix(0.06))
+        .draw()?;
+    let half = (to - from) / COLUMNS as f64 / 2.0;
+    let bars = picture.band.iter().map(|&(x, low, high)| {
+        // A column with one value is drawn as a short stroke, not as nothing.
+        let (low, high) = (logarithmic(low), logarithmic(high));
+        Rectangle::new([(x - half, low), (x + half, high.max(low * 1.03))], colour(i).mix(0.55).filled())
+    });
+    chart.draw_series(bars)?;
+    chart.draw_series(picture.tail.iter().map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(i).filled())))?;
+    Ok(())
+}

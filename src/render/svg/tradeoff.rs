@@ -1,0 +1,113 @@
+//! What punctuality costs: lateness against CPU time per tick, both with their intervals, and what nothing beats in both.
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, logarithmic, mark, marks, time_label, title,
+};
+use crate::picture::place;
+use crate::render::tradeoff::Point;
+
+/// Width of a character of a name, as wide as common fonts have it.
+const CHARACTER_PX: usize = 8;
+/// Radius of the ring around what is unbeaten.
+const RING: i32 = 10;
+/// A bar longer than this may run below its name: else the name would be far from its mark.
+const FARTHEST: i32 = 40;
+/// What the axes leave free around the points, as a factor.
+const ROOM: f64 = 1.35;
+
+pub(super) fn draw(area: &Area<'_>, percentile: &str, points: &[Point], shared: &str) -> Drawn {
+    let x = around(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci]).flatten());
+    let late = |v: [i64; 2]| v.map(logarithmic);
+    let y = around(points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci.map(late)]).flatten());
+    let mut chart = ChartBuilder::on(area)
+        .caption(title("Lateness against its price", shared), (FONT, TITLE_PX))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(76)
+        .build_cartesian_2d(
+            x.clone().log_scale().with_key_points(marks(&x)),
+            y.clone().log_scale().with_key_points(marks(&y)),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc("CPU time of the process per tick; bars: 95 % intervals; ringed: unbeaten in both; hollow: controls")
+        .y_desc(format!("lateness, {percentile}"))
+        .max_light_lines(0)
+        .x_label_formatter(&time_label)
+        .y_label_formatter(&time_label)
+        .label_style((FONT, LABEL_PX))
+        .draw()?;
+    let at = |p: &Point| chart.backend_coord(&(p.cpu_ns, logarithmic(p.late_ns)));
+    for path in fronts(points) {
+        let path: Vec<(i32, i32)> = path.into_iter().map(at).collect();
+        for &centre in &path {
+            area.draw(&Circle::new(centre, RING, BLACK.mix(0.5).stroke_width(1)))?;
+        }
+        area.draw(&DashedPathElement::new(path, 2, 4, BLACK.mix(0.5).stroke_width(1)))?;
+    }
+    for p in points {
+        let style = colour(p.subject).stroke_width(2);
+        let pixel = |x: f64, y: f64| chart.backend_coord(&(x, y));
+        if let Some([low, high]) = p.late_ci.map(late) {
+            area.draw(&PathElement::new(vec![pixel(p.cpu_ns, low), pixel(p.cpu_ns, high)], style))?;
+        }
+        if let Some([low, high]) = p.cpu_ci {
+            let y = logarithmic(p.late_ns);
+            area.draw(&PathElement::new(vec![pixel(low, y), pixel(high, y)], style))?;
+        }
+    }
+    for p in points {
+        area.draw(&(EmptyElement::at(at(p)) + mark(p.subject, (0, 0))))?;
+        if p.control {
+            area.draw(&Circle::new(at(p), 2, WHITE.filled()))?;
+        }
+    }
+    let (across, down) = area.get_pixel_range();
+    let named: Vec<place::Mark> = points
+        .iter()
+        .map(|p| {
+            let at = at(p);
+            let bar = p.cpu_ci.map_or(0, |ci| {
+                ci.map(|x| chart.backend_coord(&(x, 1.0)).0.abs_diff(at.0)).into_iter().max().unwrap_or(0)
+            });
+            let width = p.name.chars().count() * CHARACTER_PX;
+            let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+            place::Mark { at, reach: pixels(bar as usize).clamp(RING, FARTHEST), width: pixels(width) }
+        })
+        .collect();
+    // Below the title, and above the labels of the axis.
+    let bounds = [across.start + 90, down.start + 44, across.end - 8, down.end - 60];
+    for (p, place) in points.iter().zip(place::names(&named, bounds)) {
+        let to = (place.x, place.y);
+        if place.far {
+            area.draw(&PathElement::new(vec![at(p), to], BLACK.mix(0.4).stroke_width(1)))?;
+        }
+        let side = if place.to_the_left { HPos::Right } else { HPos::Left };
+        let font = (FONT, LABEL_PX).into_text_style(area).pos(Pos::new(side, VPos::Center));
+        area.draw_text(&p.name, &font, to)?;
+    }
+    Ok(())
+}
+
+/// A logarithmic axis that holds all of the values, with room around them.
+fn around(values: impl Iterator<Item = [f64; 2]>) -> std::ops::Range<f64> {
+    let (low, high) = values.flatten().fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v.max(1.0)), h.max(v)));
+    low.min(high) / ROOM..high * ROOM
+}
+
+/// The unbeaten subjects of each period, the cheapest first.
+fn fronts(points: &[Point]) -> Vec<Vec<&Point>> {
+    let mut periods: Vec<u64> = points.iter().map(|p| p.period_ns).collect();
+    periods.sort_unstable();
+    periods.dedup();
+    let of = |period: u64| {
+        let mut front: Vec<&Point> = points.iter().filter(|p| p.front && p.period_ns == period).collect();
+        front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
+        front
+    };
+    periods.into_iter().map(of).collect()
+}

@@ -1,0 +1,81 @@
+//! Arguments of `osjitter run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::render::formats::Format;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter run --period 500us --ticks 10000
+  osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
+  osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
+
+A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.")]
+pub struct RunArgs {
+    /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub period: Vec<String>,
+    /// Ticks to record of each subject [default: 10000]
+    #[arg(long, value_name = "N", value_parser = crate::text::units::count, conflicts_with = "duration")]
+    pub ticks: Option<u64>,
+    /// Record each subject for so long instead
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Recorded ticks of a round [default: a tenth of the ticks, at most 250 and at most 1s]
+    #[arg(long, value_name = "N", value_parser = crate::text::units::count)]
+    pub round_ticks: Option<u64>,
+    /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// What to measure: a name, a glob, or all; repeat for several [default: see list]
+    #[arg(long, value_name = "NAME")]
+    pub subject: Vec<String>,
+    /// Where tokio subjects run: current-thread, multi-thread or multi-thread:N
+    #[arg(long, value_name = "KIND")]
+    pub runtime: Vec<String>,
+    /// Let N of each tokio subject tick at once, phases spread over the period; each records the ticks
+    #[arg(long, value_name = "N", value_parser = crate::text::units::count)]
+    pub instances: Option<u64>,
+    /// Bind the measuring thread to this CPU
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+    /// Scheduling class while measuring: fifo:N, rr:N or other
+    #[arg(long, value_name = "CLASS")]
+    pub sched: Option<String>,
+    /// Lock all memory of the process
+    #[arg(long)]
+    pub mlock: bool,
+    /// Timer slack of the measuring thread (Linux)
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub timer_slack: Option<String>,
+    /// Seed of the order and the phases [default: drawn, and kept in the report]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Directory for the report [default: results/ and a UTC stamp]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the samples out of the report
+    #[arg(long)]
+    pub no_samples: bool,
+    /// What to write to standard output
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Run the scenarios of a TOML file, or the plan of a report.json again
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// With the table: draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
+    /// Write the effective plan to standard output as TOML, and measure nothing
+    #[arg(long)]
+    pub print_plan: bool,
+    /// Draw nothing while it runs; on a terminal the figures so far are drawn between rounds
+    #[arg(long)]
+    pub no_progress: bool,
+    /// Nothing on standard error but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}

@@ -1,0 +1,156 @@
+//! `osjitter run`.
+
+pub mod args;
+pub mod live_terminal;
+mod live_view;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime};
+
+use jitterstat::report::{Plan, Scenario, Status};
+
+use crate::exit::{ExitStatus, Failure};
+use crate::files::Directory;
+use crate::machine::{host, tuning};
+use crate::measure::record::Record;
+use crate::measure::round::{self, MeasuredRound, Observer, Shared};
+use crate::render::formats::Format;
+use crate::run::args::RunArgs;
+use crate::scenario::{self, OneOrMany, Options, RunOptions};
+use crate::{interop, interrupt, render, terminal};
+
+/// Plans, measures, writes.
+pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
+    let plan = plan(args).map_err(Failure::Usage)?;
+    if args.print_plan {
+        let text = scenario::to_toml(&plan);
+        std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+        return Ok(ExitStatus::Done);
+    }
+    host::holds(&plan).map_err(Failure::Usage)?;
+    let host = host::capture();
+    let changes = tuning::apply(&plan).map_err(Failure::Usage)?;
+    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
+    announce(&plan, args.quiet);
+
+    let shared = Arc::new(Shared::default());
+    interrupt::stop_on_interrupt(&shared)?;
+    #[allow(clippy::disallowed_methods, reason = "the start of the run")]
+    let started = Instant::now();
+    let record = Record::new(plan.clone(), host, started_utc, started, changes);
+    let rounds = plan.scenarios.iter().map(scenario::rounds).sum();
+    // The short name, unless another scenario has it too.
+    let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
+    let name = |s: &'_ Scenario| if twins(s) { s.id.clone() } else { s.subject.clone() };
+    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns));
+    let view = live_terminal::LiveView::new(subjects, rounds, args.quiet, !args.no_progress);
+    let mut collector = Collector { record, view, plan: &plan };
+    round::run(&plan, &shared, &mut collector);
+    #[allow(clippy::disallowed_methods, reason = "the end of the run")]
+    let ended = Instant::now();
+    collector.view.finish();
+    let partial = shared.stop.load(Ordering::Relaxed);
+    let report = collector.record.report(partial, ended);
+
+    let json = report.to_json();
+    let file = out.write("report.json", &json)?;
+    for picture in render::svg::pictures(&report) {
+        out.write(&picture.name, &picture.svg)?;
+    }
+    out.write("report.html", &render::html::page(std::slice::from_ref(&report)))?;
+    let text = match args.format {
+        Format::Table if args.histogram => {
+            let columns = terminal::columns();
+            format!("{}\n{}", render::table::with_reading(&report, columns), render::bars::text(&report, columns))
+        }
+        Format::Table => render::table::with_reading(&report, terminal::columns()),
+        Format::Json => json,
+    };
+    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing);
+    terminal::note(args.quiet, &format!("report: {}", file.display()));
+    written?;
+    let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
+    Ok(if complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
+}
+
+fn plan(args: &RunArgs) -> Result<Plan, String> {
+    let file = match &args.plan {
+        None => scenario::File::default(),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = interop::read_text(path).map_err(|e| format!("cannot read the plan {name}: {}", e.reason()))?;
+            scenario::parse(&name, &text)?
+        }
+    };
+    let several = |values: &[String]| (!values.is_empty()).then(|| OneOrMany::Many(values.to_vec()));
+    let options = Options {
+        subject: several(&args.subject),
+        period: several(&args.period),
+        ticks: args.ticks,
+        duration: args.duration.clone(),
+        round_ticks: args.round_ticks,
+        warmup: args.warmup,
+        runtime: several(&args.runtime),
+        instances: args.instances,
+    };
+    let run = RunOptions {
+        seed: args.seed.or_else(|| file.run.seed.is_none().then(scenario::draw_seed)),
+        samples: args.no_samples.then_some(false),
+        cpu: args.cpu,
+        sched: args.sched.clone(),
+        mlock: args.mlock.then_some(true),
+        timer_slack: args.timer_slack.clone(),
+    };
+    let plan = scenario::build(&file, &options, &run)?;
+    plan.sched.as_deref().map(tuning::sched).transpose()?;
+    Ok(plan)
+}
+
+fn announce(plan: &Plan, quiet: bool) {
+    let seconds = scenario::expected(plan).as_secs_f64();
+    let time = if seconds < 1.0 {
+        "less than a second".to_owned()
+    } else if seconds < 120.0 {
+        format!("about {seconds:.0}s")
+    } else {
+        format!("about {:.0} min", seconds / 60.0)
+    };
+    let ticks = &plan.scenarios[0].ticks;
+    let same = plan.scenarios.iter().all(|s| s.ticks == *ticks);
+    let each = if same { format!("{ticks} ticks") } else { "their ticks".to_owned() };
+    let n = plan.scenarios.len();
+    let subjects = if n == 1 { "subject" } else { "subjects" };
+    terminal::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
+}
+
+struct Collector<'a> {
+    record: Record,
+    view: live_terminal::LiveView,
+    plan: &'a Plan,
+}
+
+impl Collector<'_> {
+    fn place(&self, scenario: &Scenario) -> usize {
+        self.plan.scenarios.iter().position(|s| s.id == scenario.id).unwrap_or(usize::MAX)
+    }
+}
+
+impl Observer for Collector<'_> {
+    fn before(&mut self, scenario: &Scenario, _: u64) {
+        self.view.before(self.place(scenario));
+    }
+
+    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
+        match &result {
+            Ok(round) => {
+                let instances = round.instances.iter().map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
+                self.view.after(self.place(scenario), round.index, instances);
+            }
+            Err(reason) => self.view.say(&format!("{}: not measured: {reason}", scenario.id)),
+        }
+        self.record.add(scenario, result);
+    }
+}

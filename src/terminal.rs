@@ -1,0 +1,80 @@
+//! What is said on standard error: talk, never data.
+#![allow(clippy::print_stderr, reason = "the home of standard error")]
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::exit::Failure;
+
+/// Says why a command failed.
+pub fn failure(failure: &Failure) {
+    match failure {
+        Failure::Usage(message) | Failure::Measure(message) => eprintln!("error: {message}"),
+        Failure::ClosedPipe => {}
+    }
+}
+
+/// Says something in passing.
+pub fn note(quiet: bool, message: &str) {
+    if !quiet {
+        eprintln!("{message}");
+    }
+}
+
+/// Whether somebody sees what is drawn.
+pub fn on_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Ends the process at once, for a person who does not want to wait.
+#[allow(clippy::exit, reason = "a second interrupt asks for exactly this")]
+pub fn abort() {
+    std::process::exit(4);
+}
+
+/// Columns of a table where nothing tells how wide the reader's terminal is.
+const DEFAULT_COLUMNS: usize = 80;
+/// A terminal narrower than this is none: the figures of a table could not be told apart.
+const LEAST_COLUMNS: usize = 20;
+
+/// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal where there is one,
+/// else 80.
+pub fn columns() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok()).filter(|&n| n > 0);
+    let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let known = asked.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(DEFAULT_COLUMNS);
+    known.max(LEAST_COLUMNS)
+}
+
+/// The progress of a run, drawn between rounds and only on a terminal.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar of `rounds` steps.
+    pub fn new(rounds: u64, quiet: bool) -> Self {
+        let shown = !quiet && on_terminal();
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style =
+            ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}").expect("a fixed template");
+        Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
+    }
+
+    /// Names the round that runs next.
+    pub fn show(&self, id: &str, index: u64) {
+        self.bar.set_message(format!("{id}, round {}", index + 1));
+    }
+
+    /// One round less.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
