@@ -1,5 +1,6 @@
 //! The exit codes, once.
 
+use std::fmt;
 use std::path::Path;
 use std::process::{ExitCode, Termination};
 
@@ -27,37 +28,81 @@ impl Termination for ExitStatus {
     }
 }
 
-/// Why a command could not be carried out, in one sentence that says what to do.
+/// Why a command could not be carried out: one sentence that says what to do, and the kind that decides the exit code.
 #[derive(Debug)]
-pub enum Failure {
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
     /// Bad usage or bad input: nothing was measured, nothing was written.
-    Usage(String),
+    Usage,
     /// Measuring or writing failed.
-    Measure(String),
+    Measure,
     /// The reader of our output went away: not an error.
     ClosedPipe,
 }
 
-impl Failure {
+/// What every step of a command returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Bad usage or bad input.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into() }
+    }
+
+    /// Measuring or writing failed.
+    pub fn measure(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Measure, message: message.into() }
+    }
+
     /// For `map_err` on an I/O error met while writing to standard output.
     pub fn writing(error: std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::ClosedPipe,
-            _ => Self::Measure(format!("cannot write to standard output: {error}")),
+            std::io::ErrorKind::BrokenPipe => Self { kind: Kind::ClosedPipe, message: String::new() },
+            _ => Self::measure(format!("cannot write to standard output: {error}")),
         }
     }
 
     /// A place that cannot be written, and what to do.
     pub fn place(place: &Path, error: &std::io::Error) -> Self {
-        Self::Usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
+        Self::usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
+    }
+
+    /// The same, with where it happened in front: a file, a flag.
+    #[allow(dead_code, reason = "taken up room by room")]
+    pub fn context(self, context: impl fmt::Display) -> Self {
+        Self { message: format!("{context}: {}", self.message), ..self }
+    }
+
+    /// Nobody is left to read what went wrong.
+    pub fn is_closed_pipe(&self) -> bool {
+        self.kind == Kind::ClosedPipe
     }
 
     /// The exit code.
     pub fn code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            Self::Measure(_) => 4,
-            Self::ClosedPipe => 0,
+        match self.kind {
+            Kind::Usage => 2,
+            Kind::Measure => 4,
+            Kind::ClosedPipe => 0,
         }
     }
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Bad usage, formatted: `return Err(usage!("no subject {name:?}"))`.
+#[allow(unused_macros, reason = "taken up room by room")]
+macro_rules! usage {
+    ($($message:tt)*) => { $crate::exit::Error::usage(format!($($message)*)) };
+}
+#[allow(unused_imports, reason = "taken up room by room")]
+pub(crate) use usage;

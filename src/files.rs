@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exit::Failure;
+use crate::exit::Error;
 
 /// The directory of the report, proved writable before anything is measured.
 pub struct Directory {
@@ -27,10 +27,10 @@ impl Directory {
         Ok(Self { directory })
     }
 
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
         let file = self.directory.join(name);
         write_atomically(&file, text.as_bytes())
-            .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
+            .map_err(|e| Error::measure(format!("cannot write {}: {e}", file.display())))?;
         Ok(file)
     }
 }
@@ -42,11 +42,11 @@ fn free_name(parent: &Path, name: &str) -> PathBuf {
 }
 
 /// A command's result: to the file that was asked for, or to standard output.
-pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<(), Failure> {
+pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<(), Error> {
     let bytes = result.as_ref();
     match out {
-        None => io::stdout().write_all(bytes).map_err(Failure::writing),
-        Some(file) => write_atomically(file, bytes).map_err(|e| Failure::place(file, &e)),
+        None => io::stdout().write_all(bytes).map_err(Error::writing),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Error::place(file, &e)),
     }
 }
 

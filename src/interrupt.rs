@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::exit::Failure;
+use crate::exit::Error;
 use crate::measure::round::Shared;
 use crate::terminal;
 
 /// From here on an interrupt stops the measurement at the current tick; a second one ends the process.
-pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Failure> {
+pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Error> {
     raise(shared, |shared| &shared.stop)
 }
 
 /// The same for a measurement that looks at a flag between its rounds.
-pub fn raise_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub fn raise_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Error> {
     raise(stop, |stop| stop)
 }
 
-fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) -> Result<(), Failure> {
+fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) -> Result<(), Error> {
     let weak = Arc::downgrade(owner);
     ctrlc::set_handler(move || match weak.upgrade() {
         // The second one does not wait for what the first one asked to end.
@@ -25,5 +25,5 @@ fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) 
         Some(_) => {}
         None => terminal::abort(),
     })
-    .map_err(|e| Failure::Measure(format!("cannot watch for Ctrl-C: {e}")))
+    .map_err(|e| Error::measure(format!("cannot watch for Ctrl-C: {e}")))
 }

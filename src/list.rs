@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::render::formats::Format;
 use crate::subject;
 
@@ -26,7 +26,7 @@ struct Line {
 }
 
 /// Writes the list to standard output.
-pub fn run(args: &ListArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &ListArgs) -> Result<ExitStatus, Error> {
     let lines: Vec<Line> = subject::ALL
         .iter()
         .map(|e| {
@@ -49,6 +49,6 @@ pub fn run(args: &ListArgs) -> Result<ExitStatus, Failure> {
             text
         }
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
     Ok(ExitStatus::Done)
 }

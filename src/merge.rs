@@ -6,7 +6,7 @@ use jitterstat::merge;
 
 use clap::Args;
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::text::time::time;
 use crate::{files, interop, terminal};
 
@@ -33,10 +33,10 @@ const OUTLIER: f64 = 1.5;
 const NAMED: usize = 10;
 
 /// Reads, joins, ranks, writes.
-pub fn run(args: &MergeArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &MergeArgs) -> Result<ExitStatus, Error> {
     let read = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>, _>>();
-    let reports = read.map_err(|e| Failure::Usage(e.to_string()))?;
-    let merged = merge::merge(&reports, args.force).map_err(Failure::Usage)?;
+    let reports = read.map_err(|e| Error::usage(e.to_string()))?;
+    let merged = merge::merge(&reports, args.force).map_err(Error::usage)?;
     for standing in merge::ranking(&reports).iter().take(NAMED) {
         if standing.ratio.max(1.0 / standing.ratio) >= OUTLIER {
             let (file, id, p50) = (args.files[standing.source].display(), &standing.id, time(standing.p50_ns));

@@ -5,13 +5,12 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::exit::Failure;
+use crate::exit::Error;
 
 /// Says why a command failed.
-pub fn failure(failure: &Failure) {
-    match failure {
-        Failure::Usage(message) | Failure::Measure(message) => eprintln!("error: {message}"),
-        Failure::ClosedPipe => {}
+pub fn failure(error: &Error) {
+    if !error.is_closed_pipe() {
+        eprintln!("error: {error}");
     }
 }
 

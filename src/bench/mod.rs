@@ -6,7 +6,7 @@ pub mod timeout;
 
 use clap::Subcommand;
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -19,7 +19,7 @@ pub enum BenchCommand {
 }
 
 /// Runs it.
-pub fn run(command: &BenchCommand) -> Result<ExitStatus, Failure> {
+pub fn run(command: &BenchCommand) -> Result<ExitStatus, Error> {
     match command {
         BenchCommand::Clock(args) => clock::run(args),
         BenchCommand::Timeout(args) => timeout::run(args),

@@ -12,7 +12,7 @@ use jitterstat::environment::Difference;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::compare::args::{CompareArgs, CompareFormat};
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::machine::host;
 use crate::{files, interop, terminal};
 
@@ -20,19 +20,19 @@ use crate::{files, interop, terminal};
 const REPORT: &str = "report.json";
 
 /// Reads both sides, chooses the subjects, refuses or compares, writes.
-pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &CompareArgs) -> Result<ExitStatus, Error> {
     let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
-    let pairs = choose(&a, &b).map_err(Failure::Usage)?;
+    let pairs = choose(&a, &b).map_err(Error::usage)?;
     let differences = differences(&pairs);
     if !differences.is_empty() && !args.force {
         let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        return Err(Failure::Usage(format!(
+        return Err(Error::usage(format!(
             "A and B cannot be compared: {}; --force compares them all the same, and says so in the result",
             told.join("; ")
         )));
     }
     let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
-    let subjects = subjects.map_err(Failure::Usage)?;
+    let subjects = subjects.map_err(Error::usage)?;
     let comparison = Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
@@ -46,7 +46,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         CompareFormat::Table => text::table(&comparison),
         CompareFormat::Json => comparison.to_json(),
         CompareFormat::Markdown => text::markdown(&comparison),
-        CompareFormat::Svg => picture::picture(&comparison).map_err(Failure::Usage)?.svg,
+        CompareFormat::Svg => picture::picture(&comparison).map_err(Error::usage)?.svg,
     };
     files::deliver(text.as_bytes(), args.out.as_deref())?;
     if !comparison.forced.is_empty() {
@@ -64,10 +64,10 @@ struct Side {
 }
 
 impl Side {
-    fn read(text: &str) -> Result<Self, Failure> {
+    fn read(text: &str) -> Result<Self, Error> {
         let (path, id) = split(text, |path| path.exists());
         let file = if path.is_dir() { path.join(REPORT) } else { path };
-        let report = interop::read(&file).map_err(|e| Failure::Usage(e.to_string()))?;
+        let report = interop::read(&file).map_err(|e| Error::usage(e.to_string()))?;
         Ok(Self { file, id, report })
     }
 

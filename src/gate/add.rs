@@ -12,7 +12,7 @@ use jitterstat::gate::baseline::{Baseline, CONTROL, SCHEMA, SESSION_PAIRS, SESSI
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::BaselineMetric;
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::gate::args::{BaselineAddArgs, OnInconclusive};
 use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
 use crate::machine::{host, tuning};
@@ -20,10 +20,10 @@ use crate::measure::round::Shared;
 use crate::{files, gate, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
-pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
     let (file, quiet) = (args.file.as_path(), args.judged.quiet);
     let name = file.display();
-    let found = read(file).map_err(Failure::Usage)?;
+    let found = read(file).map_err(Error::usage)?;
     let kept = found.clone().filter(|_| !args.replace);
     let session = SessionPlan::of(
         &args.judged,
@@ -31,13 +31,13 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
         kept.as_ref().map(|b| &b.scenario),
         args.max_rounds.unwrap_or(SESSION_PAIRS),
     );
-    let session = session.map_err(Failure::Usage)?;
+    let session = session.map_err(Error::usage)?;
     let environment = EnvironmentKey::of(&host::capture());
     if let Some(kept) = &kept {
-        same_scenario(file, kept, &session).map_err(Failure::Usage)?;
+        same_scenario(file, kept, &session).map_err(Error::usage)?;
         let differences = kept.environment.differences(&environment);
         if !differences.is_empty() {
-            return Err(Failure::Usage(format!(
+            return Err(Error::usage(format!(
                 "{name} is of another machine: {}; nothing was measured; --replace starts the file anew",
                 listed(&differences)
             )));
@@ -45,8 +45,8 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
     }
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::NamedTempFile::new_in(directory)
-        .map_err(|e| Failure::Usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
-    session.run.cpu.map_or(Ok(()), tuning::bind).map_err(Failure::Usage)?;
+        .map_err(|e| Error::usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
+    session.run.cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
     terminal::note(quiet, &format!("a session of {}: {:.0}s", session.subject().id, session.time().as_secs_f64()));
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
@@ -54,7 +54,7 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &shared, quiet);
     if let Some(why) = failure {
-        return Err(Failure::Measure(format!("{why}; no session was added to {name}")));
+        return Err(Error::measure(format!("{why}; no session was added to {name}")));
     }
     if reason.is_some() || shared.stop.load(Ordering::Relaxed) {
         terminal::note(false, &format!("interrupted; no session was added to {name}"));
@@ -83,7 +83,7 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Failure> {
             }
         }
     };
-    std::io::stdout().write_all(told.as_bytes()).map_err(Failure::writing)?;
+    std::io::stdout().write_all(told.as_bytes()).map_err(Error::writing)?;
     Ok(status)
 }
 
@@ -109,12 +109,12 @@ fn store(
     session: Session,
     plan: &SessionPlan,
     environment: EnvironmentKey,
-) -> Result<(usize, usize), Failure> {
+) -> Result<(usize, usize), Error> {
     let name = file.display();
     let meanwhile = |what: &str| {
-        Failure::Measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
+        Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
     };
-    let now = read(file).map_err(|e| Failure::Measure(format!("{e}; nothing was written")))?;
+    let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
     let fresh = |session| Baseline {
         schema: SCHEMA.to_owned(),
         scenario: plan.scenario.clone(),
@@ -140,6 +140,6 @@ fn store(
         }
     };
     files::write_atomically(file, baseline.to_json().as_bytes())
-        .map_err(|e| Failure::Measure(format!("cannot write {name}: {e}")))?;
+        .map_err(|e| Error::measure(format!("cannot write {name}: {e}")))?;
     Ok((baseline.sessions.len(), gone))
 }

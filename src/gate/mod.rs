@@ -27,7 +27,7 @@ use jitterstat::gate::round::tail_name;
 use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, Mode, SCHEMA, Verdict};
 use jitterstat::report::{Host, Subject, Warning};
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::files::Directory;
 use crate::gate::args::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
 use crate::machine::{host, tuning};
@@ -40,28 +40,28 @@ use plan::{Comparison, Sides};
 use session::Session;
 
 /// Plans, measures until all is decided, writes the verdict.
-pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &GateArgs) -> Result<ExitStatus, Error> {
     if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
         return add::run(add);
     }
-    let comparisons = plan::comparisons(args).map_err(Failure::Usage)?;
-    let against = against::plan(args).map_err(Failure::Usage)?;
-    let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Failure::Usage)?;
+    let comparisons = plan::comparisons(args).map_err(Error::usage)?;
+    let against = against::plan(args).map_err(Error::usage)?;
+    let limits = limits::plan(args, plan::one_cpu(&args.judged)).map_err(Error::usage)?;
     if comparisons.is_empty() && against.is_none() && limits.is_none() {
         let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
-        return Err(Failure::Usage(what.to_owned()));
+        return Err(Error::usage(what.to_owned()));
     }
-    let calibration = args.calibration.as_deref().map(calibration::read).transpose().map_err(Failure::Usage)?;
+    let calibration = args.calibration.as_deref().map(calibration::read).transpose().map_err(Error::usage)?;
     let quiet = args.judged.quiet;
     let cpu = comparisons.first().and_then(|c| c.plan.cpu);
-    cpu.map_or(Ok(()), tuning::bind).map_err(Failure::Usage)?;
+    cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
+    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;
     for comparison in comparisons.iter().filter(|c| c.mode == Mode::Duet) {
         if let Sides::Subjects(scenarios) = &comparison.sides {
-            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Failure::Usage)?;
+            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Error::usage)?;
         }
     }
     announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
@@ -78,7 +78,7 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
         gate.compare(comparison);
     }
     if let Some(against) = &against {
-        gate.judge_by(against).map_err(Failure::Usage)?;
+        gate.judge_by(against).map_err(Error::usage)?;
     }
     if let Some(limits) = &limits {
         gate.limit(limits, &out)?;
@@ -87,7 +87,7 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// Writes the verdict, prints it, and turns it into an exit code.
-fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitStatus, Failure> {
+fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitStatus, Error> {
     let json = verdict.to_json();
     let file = out.write("verdict.json", &json)?;
     let text = match args.format {
@@ -96,7 +96,7 @@ fn conclude(verdict: &Verdict, args: &GateArgs, out: &Directory) -> Result<ExitS
         VerdictFormat::Markdown => gate::text::markdown(verdict),
         VerdictFormat::Junit => gate::text::junit(verdict),
     };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing);
+    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
     terminal::note(args.judged.quiet, &format!("verdict: {}", file.display()));
     if verdict.verdict == Outcome::Inconclusive {
         // Said even when asked to be quiet: an exit code of 0 must not be taken for a pass.
@@ -202,7 +202,7 @@ impl Gate {
         self.host.cpus_online.unwrap_or(1).max(1) as f64
     }
 
-    fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Failure> {
+    fn limit(&mut self, limits: &Limits, out: &Directory) -> Result<(), Error> {
         match &limits.source {
             Source::Report(report, which) => {
                 // Where something is measured here, too, the verdict's machine is this one.
@@ -221,7 +221,7 @@ impl Gate {
             Source::Measure(plan) => {
                 let (host, started_utc) = (self.host.clone(), self.started_utc.clone());
                 let report = limits::measure(plan, host, started_utc, &self.shared, self.quiet);
-                let report = report.map_err(Failure::Usage)?;
+                let report = report.map_err(Error::usage)?;
                 out.write("report.json", &report.to_json())?;
                 self.hold(limits, &report.subjects[0]);
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 use jitterstat::bench::{SCHEMA, dispatch, timeout};
 
 use crate::bench;
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::files;
 use crate::picture::canvas::Picture;
 use crate::render::formats::ReportFormat;
@@ -26,14 +26,14 @@ enum Bench {
 }
 
 /// Makes the format of the files if they are of benches; `None` if the first is not.
-pub fn run(args: &ReportArgs) -> Result<Option<ExitStatus>, Failure> {
+pub fn run(args: &ReportArgs) -> Result<Option<ExitStatus>, Error> {
     if !args.files.first().is_some_and(|file| is_bench(file)) {
         return Ok(None);
     }
     if args.samples || args.subject.is_some() {
-        return Err(Failure::Usage("--samples and --subject go with the report of a run".into()));
+        return Err(Error::usage("--samples and --subject go with the report of a run"));
     }
-    let benches = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+    let benches = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>().map_err(Error::usage)?;
     let join = |one: &dyn Fn(&Bench) -> String| benches.iter().map(one).collect::<Vec<_>>().join("\n");
     let text = match args.format {
         ReportFormat::Table => join(&|bench| bench.table(args.reference)),
@@ -47,7 +47,7 @@ pub fn run(args: &ReportArgs) -> Result<Option<ExitStatus>, Failure> {
             return Ok(Some(ExitStatus::Done));
         }
         _ => {
-            return Err(Failure::Usage("the file of a bench can be had as table, json, markdown and svg".into()));
+            return Err(Error::usage("the file of a bench can be had as table, json, markdown and svg"));
         }
     };
     files::deliver(text, args.out.as_deref())?;

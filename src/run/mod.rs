@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 
 use jitterstat::report::{Plan, Scenario, Status};
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::files::Directory;
 use crate::machine::{host, tuning};
 use crate::measure::record::Record;
@@ -22,18 +22,18 @@ use crate::scenario::{self, OneOrMany, Options, RunOptions};
 use crate::{interop, interrupt, render, terminal};
 
 /// Plans, measures, writes.
-pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
-    let plan = plan(args).map_err(Failure::Usage)?;
+pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
+    let plan = plan(args).map_err(Error::usage)?;
     if args.print_plan {
         let text = scenario::to_toml(&plan);
-        std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+        std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
         return Ok(ExitStatus::Done);
     }
-    host::holds(&plan).map_err(Failure::Usage)?;
+    host::holds(&plan).map_err(Error::usage)?;
     let host = host::capture();
-    let changes = tuning::apply(&plan).map_err(Failure::Usage)?;
+    let changes = tuning::apply(&plan).map_err(Error::usage)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Failure::Usage)?;
+    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
     announce(&plan, args.quiet);
 
     let shared = Arc::new(Shared::default());
@@ -69,7 +69,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         Format::Table => render::table::with_reading(&report, terminal::columns()),
         Format::Json => json,
     };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing);
+    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
     terminal::note(args.quiet, &format!("report: {}", file.display()));
     written?;
     let complete = report.subjects.iter().all(|s| s.status == Status::Measured);

@@ -16,7 +16,7 @@ use tach::{Anchor, MonotonicInstant, OrderedInstant};
 
 use crate::bench::clock::args::BenchClockArgs;
 use crate::bench::clock::model::{Absurd, BENCH, Bench, Clock, Cost, Drift, First, Granularity, Order, SCHEMA};
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::machine::host;
 use crate::render::formats::Format;
 use crate::text::units;
@@ -32,18 +32,18 @@ const NEIGHBOURS: usize = 100_000;
 const ABSURD: Duration = Duration::from_secs(86_400);
 
 /// Measures, and writes what was found.
-pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Error> {
     // First of all, before anything else here has asked for a clock.
     let first = first_uses();
     let spans = match args.drift.as_slice() {
         [] => vec![Duration::from_secs(1)],
-        given => given.iter().map(|text| units::duration(text)).collect::<Result<_, _>>().map_err(Failure::Usage)?,
+        given => given.iter().map(|text| units::duration(text)).collect::<Result<_, _>>().map_err(Error::usage)?,
     };
     if spans.iter().any(Duration::is_zero) {
-        return Err(Failure::Usage("--drift 0s compares nothing; give at least 1ms".to_owned()));
+        return Err(Error::usage("--drift 0s compares nothing; give at least 1ms"));
     }
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|e| Failure::Usage(format!("cannot make {}: {e}", out.display())))?;
+        std::fs::create_dir_all(out).map_err(|e| Error::usage(format!("cannot make {}: {e}", out.display())))?;
     }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let mut threads = if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
@@ -89,14 +89,14 @@ pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Failure> {
         for (name, text) in files {
             let file = out.join(name);
             files::write_atomically(&file, text.as_bytes())
-                .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))?;
+                .map_err(|e| Error::measure(format!("cannot write {}: {e}", file.display())))?;
         }
     }
     let text = match args.format {
         Format::Json => json,
         Format::Table => bench.table(),
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
     Ok(ExitStatus::Done)
 }
 

@@ -20,15 +20,15 @@ use jitterstat::report::{Host, Tool, Warning};
 use crate::bench::dispatch::args::{BenchDispatchArgs, DispatchFormat};
 use crate::bench::dispatch::measure::{Observer, Round};
 use crate::bench::dispatch::plan::{BATCHES, Operation, Options, Plan, Side};
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::files::Directory;
 use crate::machine::host;
 use crate::{interrupt, terminal};
 
 /// Plans, measures, writes.
-pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Error> {
     if args.list {
-        std::io::stdout().write_all(list().as_bytes()).map_err(Failure::writing)?;
+        std::io::stdout().write_all(list().as_bytes()).map_err(Error::writing)?;
         return Ok(ExitStatus::Done);
     }
     let plan = plan::build(&Options {
@@ -38,9 +38,9 @@ pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Failure> {
         quick: args.quick,
         seed: args.seed.unwrap_or_else(crate::scenario::draw_seed),
     })
-    .map_err(Failure::Usage)?;
+    .map_err(Error::usage)?;
     let directory = match &args.out {
-        Some(path) => Some(Directory::open(Some(path), "").map_err(Failure::Usage)?),
+        Some(path) => Some(Directory::open(Some(path), "").map_err(Error::usage)?),
         None => None,
     };
     let seconds = plan::expected(&plan).as_secs_f64().ceil();
@@ -58,7 +58,7 @@ pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Failure> {
     let mut record = Record::new(&plan, args.quiet);
     let rate_hz = measure::run(&plan, &stop, &mut record);
     record.progress.finish();
-    let rate_hz = rate_hz.map_err(|e| Failure::Measure(format!("cannot measure: {e}")))?;
+    let rate_hz = rate_hz.map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
     let partial = stop.load(Ordering::Relaxed);
     let report = Report {
         schema: jitterstat::bench::SCHEMA.to_owned(),
@@ -100,7 +100,7 @@ pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Failure> {
         DispatchFormat::Markdown => markdown::markdown(&report),
         DispatchFormat::Svg => picture::picture(&report).svg,
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 

@@ -29,15 +29,15 @@ use crate::bench::timeout::args::BenchTimeoutArgs;
 use crate::bench::timeout::measure::{Counted, Observer, Round};
 use crate::bench::timeout::plan::{BATCHES, Cell, Combination, Options, Plan, Workload};
 use crate::bench::timeout::subject::{BASELINE, Clock};
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::machine::host;
 use crate::render::formats::Format;
 use crate::{files, interrupt, terminal};
 
 /// Plans, measures, writes.
-pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
+pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Error> {
     if args.list {
-        std::io::stdout().write_all(list().as_bytes()).map_err(Failure::writing)?;
+        std::io::stdout().write_all(list().as_bytes()).map_err(Error::writing)?;
         return Ok(ExitStatus::Done);
     }
     let plan = plan::build(&Options {
@@ -52,14 +52,14 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
         round_time: args.round_time.clone(),
         seed: args.seed.unwrap_or_else(|| rand::random::<u32>().into()),
     })
-    .map_err(Failure::Usage)?;
+    .map_err(Error::usage)?;
     if args.reference && !plan.cells.iter().any(|c| view::is_like_reference(&c.workload.to_string())) {
         let like = view::LIKE_REFERENCE;
-        return Err(Failure::Usage(format!("--reference needs the workload {like}: add --workload {like}")));
+        return Err(Error::usage(format!("--reference needs the workload {like}: add --workload {like}")));
     }
     if let Some(directory) = &args.out {
         let proved = std::fs::create_dir_all(directory).and_then(|()| tempfile::NamedTempFile::new_in(directory));
-        proved.map_err(|e| Failure::Usage(format!("cannot write to {}: {e}; nothing was run", directory.display())))?;
+        proved.map_err(|e| Error::usage(format!("cannot write to {}: {e}; nothing was run", directory.display())))?;
     }
     let seconds = plan::expected(&plan).as_secs_f64();
     let (workloads, variants) = (plan.cells.len(), plan.combinations.len());
@@ -77,7 +77,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
     #[allow(clippy::disallowed_methods, reason = "the length of the bench")]
     let started = Instant::now();
     let mut record = Record::new(&plan, args.quiet);
-    measure::run(&plan, &stop, &mut record).map_err(|e| Failure::Measure(format!("cannot measure: {e}")))?;
+    measure::run(&plan, &stop, &mut record).map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
     record.progress.finish();
     let partial = stop.load(Ordering::Relaxed);
     let report = record.report(&plan, host, clocks, started_utc, started.elapsed().as_nanos() as u64, partial);
@@ -87,7 +87,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
         let write = |name: &str, text: &str| {
             let file = directory.join(name);
             files::write_atomically(&file, text.as_bytes())
-                .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", file.display())))
+                .map_err(|e| Error::measure(format!("cannot write {}: {e}", file.display())))
         };
         write("timeout.json", &json)?;
         for picture in picture::pictures(&report) {
@@ -100,7 +100,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Failure> {
         Format::Table if args.reference => view::table(&report) + &view::beside_reference(&report),
         Format::Table => view::table(&report),
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 

@@ -15,7 +15,7 @@ use jitterstat::gate::round::{Pair, RoundValue, tail_quantile};
 use jitterstat::gate::verdict;
 use jitterstat::report::{Host, Plan, Scenario};
 
-use crate::exit::{ExitStatus, Failure};
+use crate::exit::{Error, ExitStatus};
 use crate::gate::calibrate;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::machine::{host, os, tuning};
@@ -32,10 +32,10 @@ const SET_UP: Duration = Duration::from_millis(4);
 const MANY_TICKS: u64 = 100_000;
 
 /// Plans, measures for as long as asked, works out what it means, writes.
-pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
-    let planned = Planned::of(args).map_err(Failure::Usage)?;
+pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Error> {
+    let planned = Planned::of(args).map_err(Error::usage)?;
     prove_writable(&args.out)?;
-    planned.plan.cpu.map_or(Ok(()), tuning::bind).map_err(Failure::Usage)?;
+    planned.plan.cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (subject, seconds) = (&planned.plan.scenarios[0].id, planned.time.as_secs_f64());
@@ -51,16 +51,16 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
 
     let json = calibration.to_json();
     files::write_atomically(&args.out, json.as_bytes())
-        .map_err(|e| Failure::Measure(format!("cannot write {}: {e}", args.out.display())))?;
+        .map_err(|e| Error::measure(format!("cannot write {}: {e}", args.out.display())))?;
     let text = match args.format {
         Format::Table => calibrate::text::table(&calibration),
         Format::Json => json,
     };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Failure::writing);
+    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
     terminal::note(args.quiet, &format!("calibration: {}", args.out.display()));
     written?;
     if let Some(failure) = calibration.failure {
-        return Err(Failure::Measure(failure));
+        return Err(Error::measure(failure));
     }
     Ok(if calibration.partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
@@ -115,13 +115,13 @@ impl Planned {
 }
 
 /// Refuses a place that could not be written to in the end.
-fn prove_writable(file: &Path) -> Result<(), Failure> {
+fn prove_writable(file: &Path) -> Result<(), Error> {
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let probe = if file.is_dir() { Err(std::io::ErrorKind::IsADirectory.into()) } else { Ok(()) };
     let probe = probe.and_then(|()| tempfile::NamedTempFile::new_in(directory).map(drop));
     probe.map_err(|e| {
         let file = file.display();
-        Failure::Usage(format!("cannot write {file}: {e}; choose another place with --out; nothing was run"))
+        Error::usage(format!("cannot write {file}: {e}; choose another place with --out; nothing was run"))
     })
 }
 
