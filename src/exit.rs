@@ -46,6 +46,7 @@ enum Kind {
 }
 
 /// What every step of a command returns.
+#[allow(dead_code, reason = "taken up room by room")]
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

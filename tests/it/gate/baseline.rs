@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use jitterstat::gate::baseline::{Baseline, RoundRecord};
 use jitterstat::gate::look::{Outcome, Reason};
 
-use crate::Gate;
+use super::Gate;
 
 /// 24 pairs of rounds of 12 ticks at 2 ms: less than two seconds.
 const QUICK: [&str; 2] = ["--max-rounds", "24"];

@@ -1,6 +1,6 @@
 //! What people look at, held: the table, the Markdown and the structure of every picture of one fixed report.
 //!
-//! A change that is meant: `INSTA_UPDATE=always cargo test --test snapshots`, and look at the difference.
+//! A change that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
 
 use std::path::Path;
 use std::process::Command;

@@ -5,7 +5,7 @@ use std::process::Command;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::report::Report;
 
-use crate::Gate;
+use super::Gate;
 
 /// Twenty rounds of twenty-five ticks at 1 ms: less than a second.
 const SHORT: [&str; 8] = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];

@@ -6,7 +6,7 @@ use std::process::Command;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::Verdict;
 
-use crate::Gate;
+use super::Gate;
 
 /// The example beside the binary; cargo builds examples with the tests unless one target alone is asked for.
 fn gated_loop() -> PathBuf {

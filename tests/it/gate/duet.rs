@@ -3,7 +3,7 @@
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::Mode;
 
-use crate::Gate;
+use super::Gate;
 
 #[test]
 fn two_at_once_are_paired_and_bound_to_one_cpu() {

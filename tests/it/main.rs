@@ -1,0 +1,20 @@
+//! The binary from outside: what it prints, writes and exits with.
+//!
+//! A change of a snapshot that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
+#![allow(unreachable_pub, reason = "a test binary has no public interface")]
+
+mod bench;
+mod calibrate;
+mod compare;
+mod export;
+mod gate;
+mod hostile;
+mod import;
+mod live;
+mod merge;
+#[allow(dead_code, reason = "taken up file by file")]
+mod osjitter;
+mod report;
+mod run;
+mod snapshots;
+mod table;

@@ -1,0 +1,106 @@
+//! A command line of osjitter, built, run and looked at.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A command line under construction. What it writes goes to a directory of its own, unless told otherwise.
+pub struct Osjitter {
+    command: Command,
+    out: TempDir,
+}
+
+/// What came of a command line.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    out: TempDir,
+}
+
+impl Osjitter {
+    /// `osjitter COMMAND ...`, without what the environment might change about its output.
+    pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+        command.args(args).env_remove("COLUMNS").env_remove("NO_COLOR").stdin(Stdio::null());
+        Self { command, out: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Adds `--out` with a path in its directory; `""` is the directory itself.
+    pub fn out(mut self, name: &str) -> Self {
+        let path = if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
+        self.command.arg("--out").arg(path);
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn run(mut self) -> Ran {
+        let output = self.command.output().expect("the binary runs");
+        Ran {
+            code: output.status.code().expect("it was not killed"),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            out: self.out,
+        }
+    }
+
+    /// Runs it, and sends an interrupt as soon as a line of stderr contains `line`: by then its handler is installed.
+    #[cfg(unix)]
+    pub fn interrupt_at(mut self, line: &str) -> Ran {
+        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut said = String::new();
+        while !said.lines().any(|l| l.contains(line)) {
+            assert_ne!(stderr.read_line(&mut said).expect("text"), 0, "no line with {line:?} in: {said}");
+        }
+        interrupt(&child);
+        let mut stdout = String::new();
+        child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+        stderr.read_to_string(&mut said).expect("text");
+        let status = child.wait().expect("it ends");
+        Ran { code: status.code().expect("it was not killed"), stdout, stderr: said, out: self.out }
+    }
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs").success());
+}
+
+impl Ran {
+    /// Fails with what it said unless it exited with `code`.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stderr: {}\nstdout: {}", self.stderr, self.stdout);
+        self
+    }
+
+    /// A path in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.out.path().join(name)
+    }
+
+    /// The directory that `--out` named.
+    pub fn directory(&self) -> &Path {
+        self.out.path()
+    }
+
+    /// A file that it wrote.
+    #[track_caller]
+    pub fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}; stderr: {}", self.stderr))
+    }
+}
