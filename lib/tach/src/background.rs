@@ -4,6 +4,8 @@ use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::instant::recalibrate;
+
 /// What most programs that want the thread at all will set.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The thread never runs more often: an anchor costs microseconds, and the rate does not change in less.
@@ -26,14 +28,14 @@ struct State {
 static BACKGROUND: Background =
     Background { interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }), changed: Condvar::new() };
 
-/// Calls [`recalibrate`](crate::recalibrate) each `interval`, from a thread that is started by the first call; takes
+/// Calls [`recalibrate`] each `interval`, from a thread that is started by the first call; takes
 /// effect at once, and zero ends the thread. At least a millisecond. Without a call there is no thread.
 ///
 /// # Errors
 /// The thread cannot be started.
 pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
     BACKGROUND.set(interval, || {
-        std::thread::Builder::new().name("tach-recalibrate".to_owned()).spawn(|| BACKGROUND.run(crate::recalibrate))?;
+        std::thread::Builder::new().name("tach-recalibrate".to_owned()).spawn(|| BACKGROUND.run(recalibrate))?;
         Ok(())
     })
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use crate::counter;
-use crate::instant::{ns, timeline};
+use crate::instant::ns;
 use crate::os;
-use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter, cross_thread_order, source, why_not_counter};
+use crate::reading::{cross_thread_order, ordered_count, source, why_not_counter};
+use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter};
+use crate::timeline::TIMELINE;
 
 /// How the rate is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +56,8 @@ pub fn info() -> Info {
         (1e9, RateFrom::Definition, 0.0, 1)
     } else {
         // A conversion, so that there are two anchors to tell a rate.
-        let _ = ns(crate::ordered_count());
-        let quality = timeline().quality().expect("a conversion has taken them");
+        let _ = ns(ordered_count());
+        let quality = TIMELINE.quality().expect("a conversion has taken them");
         let wrong_ns = quality.bracket_ns + quality.ns_per_count + (os::STEP_NS - 1) as f64;
         let baseline = Duration::from_nanos(quality.baseline_ns as u64);
         // Two anchors, each by a bracket and a count, carried on to a threshold twice as far away.
@@ -88,5 +90,13 @@ mod tests {
         let second = info();
         let apart = (first.rate_hz / second.rate_hz - 1.0).abs() * 1e9;
         assert!(apart <= first.rate_error_ppb + second.rate_error_ppb, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn a_stated_rate_is_that_of_the_anchors() {
+        let info = info();
+        let Some(stated) = info.rate_stated else { return };
+        let ratio = stated.hz as f64 / info.rate_hz;
+        assert!((0.9..1.1).contains(&ratio), "{stated:?} is {ratio} of the measured rate");
     }
 }

@@ -75,6 +75,7 @@ mod counter;
 mod info;
 mod instant;
 mod os;
+mod reading;
 mod source;
 mod timeline;
 
@@ -84,10 +85,8 @@ pub use background::{DEFAULT_RECALIBRATION_INTERVAL, set_recalibration_interval}
 pub use info::{Info, RateFrom, info};
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
 pub use os::OsInstant;
-pub use source::{
-    CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter, count, fenced_count, lost_trust, ordered_count,
-    source, why_not_counter,
-};
+pub use reading::{count, fenced_count, lost_trust, ordered_count, source, why_not_counter};
+pub use source::{CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter};
 
 /// The instructions without the question whether they can be trusted: what a benchmark compares [`count`] with. Only
 /// where [`source`] is a counter; elsewhere they may panic.

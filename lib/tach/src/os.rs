@@ -101,7 +101,7 @@ pub(crate) fn now() -> OsInstant {
 /// What the kernel says of the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
 /// the counter, and has therefore checked that all cores agree on it, and reads it in user space itself (in the vDSO); `Ok(false)` if there
 /// is nobody to ask.
-pub(crate) fn kernel_vouches() -> Result<bool, WhyNotCounter> {
+pub(crate) fn kernel_trusts_counter() -> Result<bool, WhyNotCounter> {
     if !cfg!(all(any(target_os = "linux", target_os = "android"), any(target_arch = "x86", target_arch = "x86_64"))) {
         return Ok(false);
     }

@@ -17,12 +17,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::anchor::Anchor;
+use crate::counter;
 
 /// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
 /// some years. Those not in use are untouched zero pages.
 const PIECES: usize = 16_384;
 /// So many are kept for doubling again, when a process lives for longer than the hours last.
-const LAST_PIECES: usize = 32;
+const RESERVED_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
 const FIRST_BASELINE: Duration = Duration::from_micros(10);
 /// A piece is at most this long: the rate of a counter against a disciplined clock changes with the temperature.
@@ -30,9 +31,9 @@ const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
 /// A piece is never shorter than this share of the time since the first anchor, however often anchors are asked for.
 const AGE_SHARE: u64 = 512;
 /// How far ahead a recalibration moves the threshold: the time of a few anchors.
-const AHEAD: Duration = Duration::from_micros(10);
+const RECALIBRATION_LEAD: Duration = Duration::from_micros(10);
 /// What must be left of that when every thread sees the threshold: far longer than any CPU holds back an instruction.
-const VISIBLE: Duration = Duration::from_micros(2);
+const VISIBILITY_MARGIN: Duration = Duration::from_micros(2);
 /// A stated rate that differs from the first two anchors by more than this, beside their own error, is not believed.
 const STATED_TOLERANCE: f64 = 1e-3;
 /// Slopes are nanoseconds per count times two to this power.
@@ -64,6 +65,10 @@ struct Anchors {
     /// The widest bracket of an anchor that a piece rests on.
     bracket_ns: f64,
 }
+
+/// The line of this process.
+pub(crate) static TIMELINE: Timeline =
+    Timeline::new(|| counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64));
 
 /// What is known of the line.
 #[derive(Clone, Copy, Debug)]
@@ -102,14 +107,14 @@ impl Timeline {
             let begun = self.len.load(Ordering::Acquire) > 0;
             // A count of the future needs no piece: nothing of what it converts to is kept.
             if begun && (count <= threshold || now() <= threshold) {
-                return self.on_the_line(count);
+                return self.ns_on_line(count);
             }
             let stated = if begun { None } else { (self.stated_ns_per_count)() };
-            self.extend(threshold, &now, &anchor, stated);
+            self.add_piece(threshold, &now, &anchor, stated);
         }
     }
 
-    fn on_the_line(&self, count: u64) -> i64 {
+    fn ns_on_line(&self, count: u64) -> i64 {
         let pieces = &self.pieces[..self.len.load(Ordering::Acquire)];
         let begins_by = |p: &&Piece| p.count.load(Ordering::Relaxed) <= count;
         // Most counts are recent.
@@ -127,7 +132,7 @@ impl Timeline {
 
     /// Adds the piece that begins at `threshold`, unless another thread has.
     #[cold]
-    fn extend(
+    fn add_piece(
         &self,
         threshold: u64,
         now: &impl Fn() -> u64,
@@ -151,27 +156,27 @@ impl Timeline {
             last = anchor();
         }
         let baseline = last.count().saturating_sub(origin.count()).max(1);
-        let mean_rate = stated.unwrap_or_else(|| (since(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE));
+        let mean_rate = stated.unwrap_or_else(|| (ns_between(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE));
         let longest = (LONGEST_PIECE.as_nanos() as f64 / mean_rate) as u64;
         let longest = longest.max(baseline / AGE_SHARE);
-        let step = if len < PIECES - LAST_PIECES { baseline.min(longest) } else { baseline };
+        let step = if len < PIECES - RESERVED_PIECES { baseline.min(longest) } else { baseline };
         // The last hour is a better witness of the present rate than last week, but for no longer than it lasted.
         let rate = match anchors.last {
             Some(recent) if len > 0 && last.count().saturating_sub(recent.count()) >= step => {
-                since(&last, &recent) / (last.count() - recent.count()) as f64
+                ns_between(&last, &recent) / (last.count() - recent.count()) as f64
             }
             _ => mean_rate,
         };
         anchors.bracket_ns = anchors.bracket_ns.max(last.bracket_counts().max(origin.bracket_counts()) as f64 * rate);
         anchors.last = Some(last);
 
-        let (start, start_ns) = if len == 0 { (origin.count(), 0) } else { (threshold, self.on_the_line(threshold)) };
+        let (start, start_ns) = if len == 0 { (origin.count(), 0) } else { (threshold, self.ns_on_line(threshold)) };
         let next = if len + 1 == PIECES { u64::MAX } else { last.count().saturating_add(step.max(1)) };
         // Where the clock will be at the next threshold, as far as is known now. In whole numbers: the nanoseconds of
         // some months are more than an `f64` counts.
         let ahead_ns = (rate * (next - last.count()) as f64) as i128;
-        let aim_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
-        let exact = ((aim_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
+        let target_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
+        let exact = ((target_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
         let scaled_rate = rate * (1_u64 << SLOPE_BITS) as f64;
         // A clock that was set back or stood still must not bend the line backwards.
         let slope = exact.clamp((scaled_rate / 2.0) as i128, (scaled_rate * 2.0) as i128);
@@ -195,19 +200,19 @@ impl Timeline {
             let old = self.threshold.load(Ordering::Relaxed);
             let len = self.len.load(Ordering::Relaxed);
             let start = self.pieces[len - 1].count.load(Ordering::Relaxed);
-            let rate = since(&last, &origin) / last.count().saturating_sub(origin.count()).max(1) as f64;
+            let rate = ns_between(&last, &origin) / last.count().saturating_sub(origin.count()).max(1) as f64;
             let counts = |length: Duration| (length.as_nanos() as f64 / rate) as u64;
             let asked = now();
-            let moved = asked.saturating_add(counts(AHEAD)).max(start + 1);
+            let moved = asked.saturating_add(counts(RECALIBRATION_LEAD)).max(start + 1);
             let age = asked.saturating_sub(origin.count());
-            if moved >= old || asked.saturating_sub(last.count()) < age / AGE_SHARE || len + LAST_PIECES >= PIECES {
+            if moved >= old || asked.saturating_sub(last.count()) < age / AGE_SHARE || len + RESERVED_PIECES >= PIECES {
                 return false;
             }
             // A thread that loaded the old threshold did so before the fence, so it converts a count from before now;
             // up to what a CPU reads ahead of time. That lies below the new threshold: no such span is ever changed.
             self.threshold.store(moved, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            if now().saturating_add(counts(VISIBLE)) >= moved {
+            if now().saturating_add(counts(VISIBILITY_MARGIN)) >= moved {
                 // This thread was held up, and others may have gone on. The old piece simply stays.
                 self.threshold.store(old, Ordering::Release);
                 return false;
@@ -217,7 +222,7 @@ impl Timeline {
         while now() <= moved {
             std::hint::spin_loop();
         }
-        self.extend(moved, &now, &anchor, None);
+        self.add_piece(moved, &now, &anchor, None);
         true
     }
 
@@ -225,7 +230,7 @@ impl Timeline {
         let anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let (origin, last) = anchors.origin.zip(anchors.last)?;
         let counts = last.count().saturating_sub(origin.count()).max(1) as f64;
-        let baseline_ns = since(&last, &origin);
+        let baseline_ns = ns_between(&last, &origin);
         Some(Quality { ns_per_count: baseline_ns / counts, bracket_ns: anchors.bracket_ns, baseline_ns })
     }
 
@@ -249,13 +254,13 @@ impl Timeline {
 /// Whether a stated rate is that of two anchors, as far as they can tell.
 fn agrees(stated: f64, first: &Anchor, last: &Anchor) -> bool {
     let counts = last.count().saturating_sub(first.count()) as f64;
-    let off = (since(last, first) - counts * stated).abs();
+    let off = (ns_between(last, first) - counts * stated).abs();
     let brackets = (first.bracket_counts() + last.bracket_counts() + 2) as f64 * stated;
     // Anchors that cannot tell twice the rate from the rate are no check.
     off <= brackets + counts * stated * STATED_TOLERANCE && brackets < counts * stated / 2.0
 }
 
-fn since(later: &Anchor, earlier: &Anchor) -> f64 {
+fn ns_between(later: &Anchor, earlier: &Anchor) -> f64 {
     later.std().saturating_duration_since(earlier.std()).as_nanos() as f64
 }
 
@@ -269,7 +274,7 @@ mod tests {
     struct Fake {
         ns: Cell<u64>,
         noise: Cell<u64>,
-        base: crate::OsInstant,
+        base: crate::os::OsInstant,
     }
 
     impl Fake {
@@ -334,7 +339,7 @@ mod tests {
             fake.ns.set(step);
             timeline.ns(fake.now(), || fake.now(), || fake.anchor());
             let count = timeline.count_at(ns);
-            let again = timeline.on_the_line(count);
+            let again = timeline.ns_on_line(count);
             prop_assert!((again - ns).abs() <= 1, "{again} {ns}");
         }
     }
@@ -371,9 +376,9 @@ mod tests {
             }
         }
         assert!(added > 1_000, "{added}");
-        assert!(timeline.len.load(Ordering::Relaxed) < PIECES - LAST_PIECES);
+        assert!(timeline.len.load(Ordering::Relaxed) < PIECES - RESERVED_PIECES);
         for (count, before) in seen {
-            assert_eq!(timeline.on_the_line(count), before);
+            assert_eq!(timeline.ns_on_line(count), before);
         }
     }
 

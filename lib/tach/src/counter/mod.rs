@@ -14,6 +14,7 @@
 //! - `rate_stated_cheaply()`: the same where asking costs less than the two anchors that it saves waiting for.
 #![allow(unsafe_code)]
 
+// The ladder. Where no rung holds, the module is the file of its own name.
 #[cfg_attr(
     all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2", not(target_env = "sgx")),
     path = "x86.rs"
@@ -21,37 +22,8 @@
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "loongarch64", path = "loongarch64.rs")]
-#[cfg_attr(
-    not(any(
-        all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2", not(target_env = "sgx")),
-        target_arch = "aarch64",
-        target_arch = "riscv64",
-        target_arch = "loongarch64"
-    )),
-    path = "none.rs"
-)]
-mod imp;
+mod none;
 
-pub(crate) use imp::{ONE_FOR_ALL_CORES, SOURCE, fenced_count, rate_stated_cheaply, stated_rate, usable};
-pub use imp::{count, ordered_count};
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_read_is_not_less_than_the_one_before() {
-        if crate::why_not_counter().is_some() {
-            return;
-        }
-        for _ in 0..100_000 {
-            let reads = [super::ordered_count(), super::count(), super::ordered_count(), super::fenced_count()];
-            assert!(reads.is_sorted(), "{reads:?}");
-        }
-    }
-
-    #[test]
-    fn a_stated_rate_is_that_of_the_anchors() {
-        let Some(stated) = super::stated_rate().filter(|_| crate::why_not_counter().is_none()) else { return };
-        let ratio = stated.hz as f64 / crate::info().rate_hz;
-        assert!((0.9..1.1).contains(&ratio), "{stated:?} is {ratio} of the measured rate");
-    }
-}
+use none as selected;
+pub(crate) use selected::{ONE_FOR_ALL_CORES, SOURCE, fenced_count, rate_stated_cheaply, stated_rate, usable};
+pub use selected::{count, ordered_count};
