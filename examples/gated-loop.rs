@@ -25,7 +25,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
-    let mut interval = OsInterval::new(period)?;
+    let mut interval = OsInterval::builder(period).build()?;
     while lateness_ns.len() < ticks + warmup {
         let deadline = interval.tick().await;
         let woken = Instant::now();

@@ -75,7 +75,7 @@ async fn run(mut change: Change) -> Result<(), Box<dyn Error>> {
     let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
-    let mut interval = OsInterval::new(PERIOD)?;
+    let mut interval = OsInterval::builder(PERIOD).build()?;
     while lateness_ns.len() < ticks + warmup {
         let deadline = interval.tick().await.into_std();
         let until = deadline + {

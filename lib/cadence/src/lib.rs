@@ -11,7 +11,7 @@
 //! let period = Duration::from_millis(50);
 //! // Observed 120 ms after its deadline: Skip goes on at the next multiple of the period.
 //! let step = next(MissedTickBehavior::Skip, Duration::from_millis(120), period, DEFAULT_TOLERANCE);
-//! assert_eq!((step.after, step.acted), (Duration::from_millis(150), true));
+//! assert_eq!((step.after, step.missed), (Duration::from_millis(150), true));
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
@@ -73,7 +73,7 @@ pub struct Step {
     /// From the old deadline to the new one. Saturates at [`Duration::MAX`].
     pub after: Duration,
     /// Whether the tick was late by more than the tolerance, so that the behaviour was asked.
-    pub acted: bool,
+    pub missed: bool,
 }
 
 /// Steps from the deadline of a tick to the next one.
@@ -89,7 +89,7 @@ pub struct Step {
 pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tolerance: Duration) -> Step {
     assert!(!period.is_zero(), "a period of zero has no next tick");
     if late <= tolerance {
-        return Step { after: period, acted: false };
+        return Step { after: period, missed: false };
     }
     let after = match behavior {
         MissedTickBehavior::Burst => period,
@@ -100,7 +100,7 @@ pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tole
             (late - into).saturating_add(period)
         }
     };
-    Step { after, acted: true }
+    Step { after, missed: true }
 }
 
 /// `a` modulo `b`, exact for every pair of durations.
@@ -125,9 +125,9 @@ mod tests {
     fn within_the_tolerance_every_behaviour_keeps_the_grid() {
         for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
             for late in [Duration::ZERO, MS(1), MS(5)] {
-                assert_eq!(next(behavior, late, MS(2), MS(5)), Step { after: MS(2), acted: false });
+                assert_eq!(next(behavior, late, MS(2), MS(5)), Step { after: MS(2), missed: false });
             }
-            assert!(next(behavior, MS(5) + Duration::from_nanos(1), MS(2), MS(5)).acted);
+            assert!(next(behavior, MS(5) + Duration::from_nanos(1), MS(2), MS(5)).missed);
         }
     }
 

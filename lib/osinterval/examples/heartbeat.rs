@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
+use osinterval::OsInterval;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
     let beats: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(8);
-    let mut interval = osinterval::try_interval(Duration::from_millis(250))?;
+    let mut interval = OsInterval::builder(Duration::from_millis(250)).build()?;
     println!("ticking from {}", interval.backend());
     for beat in 0..beats {
         let deadline = interval.tick().await;

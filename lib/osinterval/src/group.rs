@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
 use crate::schedule::{Schedule, interval_surface};
-use crate::timer::{Timer, later, real_now};
+use crate::timer::{Timer, add_or_far, real_now};
 
 /// Expirations this close together are served together, unless set otherwise.
 const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
@@ -184,8 +184,8 @@ impl GroupInterval {
         self.group.shared.now()
     }
 
-    fn moved(&mut self) -> io::Result<()> {
-        self.group.shared.moved(self.member, self.schedule.deadline.into_std())
+    fn rearm(&mut self) -> io::Result<()> {
+        self.group.shared.relist(self.member, self.schedule.deadline.into_std())
     }
 }
 
@@ -259,22 +259,22 @@ impl Shared {
     }
 
     /// The slot at whose end a deadline has passed.
-    fn slot(&self, deadline: std::time::Instant) -> u64 {
+    fn slot_of(&self, deadline: std::time::Instant) -> u64 {
         let after = deadline.saturating_duration_since(self.origin).as_nanos();
         u64::try_from(after.div_ceil(self.resolution.as_nanos())).unwrap_or(u64::MAX)
     }
 
     /// The end of a slot.
-    fn end(&self, slot: u64, now: std::time::Instant) -> std::time::Instant {
+    fn slot_end(&self, slot: u64, now: std::time::Instant) -> std::time::Instant {
         const NANOS: u128 = 1_000_000_000;
         let after = self.resolution.as_nanos().saturating_mul(u128::from(slot));
         let after = Duration::new(u64::try_from(after / NANOS).unwrap_or(u64::MAX), (after % NANOS) as u32);
-        later(self.origin, after, now)
+        add_or_far(self.origin, after, now)
     }
 
     /// The member waits for its deadline.
     fn wait(&self, member: usize, deadline: std::time::Instant, waker: &Waker) -> io::Result<()> {
-        let slot = self.slot(deadline);
+        let slot = self.slot_of(deadline);
         let mut state = self.lock();
         if state.failed {
             return Err(io::ErrorKind::NotConnected.into());
@@ -294,8 +294,8 @@ impl Shared {
     }
 
     /// The member's deadline has moved: if it waits, it is woken at the new one.
-    fn moved(&self, member: usize, deadline: std::time::Instant) -> io::Result<()> {
-        let slot = self.slot(deadline);
+    fn relist(&self, member: usize, deadline: std::time::Instant) -> io::Result<()> {
+        let slot = self.slot_of(deadline);
         let mut state = self.lock();
         let place = &state.members[member];
         let early_enough = place.listed.is_none_or(|listed| listed.slot <= slot);
@@ -306,7 +306,7 @@ impl Shared {
         let first = state.slots.first_key_value().is_none_or(|(first, _)| slot < *first);
         state.list(member, slot);
         // Armed for a later slot, or for none: the driver is woken earlier.
-        if first { state.timer.bring_forward(self.end(slot, self.now())) } else { Ok(()) }
+        if first { state.timer.bring_forward(self.slot_end(slot, self.now())) } else { Ok(()) }
     }
 }
 
@@ -343,12 +343,12 @@ impl State {
         }
         if list.is_empty() {
             let list = entry.remove();
-            self.keep(list);
+            self.keep_spare(list);
         }
     }
 
     /// Keeps an emptied list for the next slot. A few are enough: slots come one after the other.
-    fn keep(&mut self, list: Vec<usize>) {
+    fn keep_spare(&mut self, list: Vec<usize>) {
         const SPARE: usize = 128;
         if self.spare.len() < SPARE {
             self.spare.push(list);
@@ -356,7 +356,7 @@ impl State {
     }
 
     /// Moves the wakers of all slots up to `now` into `due`.
-    fn collect(&mut self, now: u64, due: &mut Vec<Waker>) {
+    fn take_due(&mut self, now: u64, due: &mut Vec<Waker>) {
         while let Some(entry) = self.slots.first_entry().filter(|entry| *entry.key() <= now) {
             let mut list = entry.remove();
             for member in list.drain(..) {
@@ -364,7 +364,7 @@ impl State {
                 place.listed = None;
                 due.extend(place.waker.take());
             }
-            self.keep(list);
+            self.keep_spare(list);
         }
     }
 }
@@ -372,8 +372,8 @@ impl State {
 /// Serves the timer of a group until it is aborted.
 async fn drive(shared: Arc<Shared>) {
     /// Says so when the driver ends, however that comes about.
-    struct Ended<'a>(&'a Shared);
-    impl Drop for Ended<'_> {
+    struct FailOnDrop<'a>(&'a Shared);
+    impl Drop for FailOnDrop<'_> {
         fn drop(&mut self) {
             let mut state = self.0.lock();
             state.failed = true;
@@ -382,7 +382,7 @@ async fn drive(shared: Arc<Shared>) {
             wakers.into_iter().for_each(Waker::wake);
         }
     }
-    let ended = Ended(&shared);
+    let fail_on_drop = FailOnDrop(&shared);
     let mut due = Vec::new();
     let _: io::Result<()> = poll_fn(|cx| {
         let mut state = shared.lock();
@@ -390,9 +390,9 @@ async fn drive(shared: Arc<Shared>) {
             let now = shared.now();
             // A slot has ended when its end has passed: rounding down.
             let passed = now.saturating_duration_since(shared.origin).as_nanos() / shared.resolution.as_nanos();
-            state.collect(u64::try_from(passed).unwrap_or(u64::MAX), &mut due);
+            state.take_due(u64::try_from(passed).unwrap_or(u64::MAX), &mut due);
             let next = state.slots.first_key_value().map(|(slot, _)| *slot);
-            let until = next.map_or_else(|| later(now, Duration::MAX, now), |slot| shared.end(slot, now));
+            let until = next.map_or_else(|| add_or_far(now, Duration::MAX, now), |slot| shared.slot_end(slot, now));
             match state.timer.poll_until(cx, until) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
@@ -404,7 +404,7 @@ async fn drive(shared: Arc<Shared>) {
         result
     })
     .await;
-    drop(ended);
+    drop(fail_on_drop);
 }
 
 #[cfg(test)]

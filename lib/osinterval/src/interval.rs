@@ -26,7 +26,7 @@ pub use cadence::MissedTickBehavior;
 ///
 /// # Panics
 /// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the operating system has no timer left.
-/// [`try_interval`] returns an error for the last two.
+/// [`OsInterval::builder`] returns an error for the last two.
 #[track_caller]
 pub fn interval(period: Duration) -> OsInterval {
     expect(OsInterval::builder(period).build())
@@ -41,33 +41,13 @@ pub fn interval_at(start: Instant, period: Duration) -> OsInterval {
     expect(OsInterval::builder(period).start_at(start).build())
 }
 
-/// [`interval`], with an error where there is no runtime with I/O, or no timer left.
-///
-/// # Errors
-/// See [`Builder::build`].
-///
-/// # Panics
-/// If `period` is zero.
-#[track_caller]
-pub fn try_interval(period: Duration) -> io::Result<OsInterval> {
-    OsInterval::builder(period).build()
-}
-
-/// [`interval_at`], with an error where there is no runtime with I/O, or no timer left.
-///
-/// # Errors
-/// See [`Builder::build`].
-///
-/// # Panics
-/// If `period` is zero.
-#[track_caller]
-pub fn try_interval_at(start: Instant, period: Duration) -> io::Result<OsInterval> {
-    OsInterval::builder(period).start_at(start).build()
-}
-
 #[track_caller]
 fn expect(built: io::Result<OsInterval>) -> OsInterval {
-    built.unwrap_or_else(|error| panic!("cannot make an interval: {error}"))
+    match built {
+        Ok(interval) => interval,
+        // Not in a closure, which would be blamed instead of the caller.
+        Err(error) => panic!("cannot make an interval: {error}"),
+    }
 }
 
 /// What an [`OsInterval`] is made from; [`OsInterval::builder`] begins one.
@@ -131,8 +111,8 @@ impl Builder {
         };
         let schedule =
             Schedule { deadline, period: self.period, behavior: self.behavior, tolerance: self.tolerance, missed: 0 };
-        let mut interval = OsInterval { timer, schedule, lead, wake: deadline, waited: false };
-        interval.aim();
+        let mut interval = OsInterval { timer, schedule, lead, wake_up: deadline, waited: false };
+        interval.set_wake_up();
         Ok(interval)
     }
 }
@@ -153,8 +133,8 @@ pub struct OsInterval {
     schedule: Schedule,
     lead: Option<Lead>,
     /// What the timer is armed for: the deadline, or the lead before it.
-    wake: Instant,
-    /// Whether the task has waited for the timer since `wake` was set: only then its lateness is the timer's.
+    wake_up: Instant,
+    /// Whether the task has waited for the timer since `wake_up` was set: only then its lateness is the timer's.
     waited: bool,
 }
 
@@ -178,30 +158,6 @@ impl OsInterval {
         }
     }
 
-    /// An interval that ticks at once, then every `period`.
-    ///
-    /// # Errors
-    /// See [`Builder::build`].
-    ///
-    /// # Panics
-    /// If `period` is zero.
-    #[track_caller]
-    pub fn new(period: Duration) -> io::Result<Self> {
-        Self::builder(period).build()
-    }
-
-    /// An interval that ticks at `start`, then every `period`.
-    ///
-    /// # Errors
-    /// See [`Builder::build`].
-    ///
-    /// # Panics
-    /// If `period` is zero.
-    #[track_caller]
-    pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
-        Self::builder(period).start_at(start).build()
-    }
-
     /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken then, or
     /// earlier if a `reset` method moves it.
     ///
@@ -211,7 +167,7 @@ impl OsInterval {
     /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        match self.timer.poll_until(cx, self.wake.into_std()) {
+        match self.timer.poll_until(cx, self.wake_up.into_std()) {
             Poll::Pending => {
                 self.waited = true;
                 return Poll::Pending;
@@ -222,27 +178,27 @@ impl OsInterval {
             }
         }
         budget.made_progress();
-        self.learn();
+        self.learn_lead();
         let due = self.schedule.deadline;
         // The next tick is worked out before this one's deadline, not after it: what follows the deadline is short.
-        self.schedule.go_on();
-        self.aim();
-        let now = self.watch(due.into_std());
-        if self.schedule.mend(due, now) {
-            self.aim();
+        self.schedule.advance();
+        self.set_wake_up();
+        let now = self.spin_until(due.into_std());
+        if self.schedule.apply_behavior(due, now) {
+            self.set_wake_up();
         }
         Poll::Ready(due)
     }
 
     /// The timer has woken the task: what that says about the lead.
-    fn learn(&mut self) {
+    fn learn_lead(&mut self) {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.waited) {
-            lead.observe(self.timer.now().saturating_duration_since(self.wake.into_std()));
+            lead.observe(self.timer.now().saturating_duration_since(self.wake_up.into_std()));
         }
     }
 
     /// The clock, once it has reached `due`: in the precise mode the rest of the lead is watched away here.
-    fn watch(&self, due: std::time::Instant) -> std::time::Instant {
+    fn spin_until(&self, due: std::time::Instant) -> std::time::Instant {
         let mut now = self.timer.now();
         while now < due {
             std::hint::spin_loop();
@@ -252,9 +208,9 @@ impl OsInterval {
     }
 
     /// The deadline has moved: what the timer is to be armed for.
-    fn aim(&mut self) {
+    fn set_wake_up(&mut self) {
         let deadline = self.schedule.deadline;
-        self.wake = self.lead.as_ref().and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline);
+        self.wake_up = self.lead.as_ref().and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline);
         self.waited = false;
     }
 
@@ -262,9 +218,9 @@ impl OsInterval {
         self.timer.now()
     }
 
-    fn moved(&mut self) -> io::Result<()> {
-        self.aim();
-        self.timer.moved(self.wake.into_std())
+    fn rearm(&mut self) -> io::Result<()> {
+        self.set_wake_up();
+        self.timer.rearm(self.wake_up.into_std())
     }
 
     /// How long before a deadline the timer is to wake the task, as learnt so far; `None` outside the precise mode.

@@ -77,13 +77,13 @@ pub use backend::{Backend, Fallback};
 #[cfg(feature = "interval")]
 pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 #[cfg(feature = "interval")]
-pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at, try_interval, try_interval_at};
+pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at};
 #[cfg(feature = "periodic")]
 pub use periodic::{Expirations, PeriodicInterval};
 #[cfg(feature = "interval")]
 pub use precision::{Precision, Spin};
 
-// The programs of the project's front page are compiled as this crate's documentation tests.
+// The programs of the crate's front page are compiled as documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
 use crate::sys;
-use crate::timer::{Timer, later, on_runtime, real_now};
+use crate::timer::{Timer, add_or_far, on_runtime, real_now};
 
 /// Periods that ended since the last tick: one, or several where the reader was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +36,14 @@ pub struct Expirations {
 /// the schedule all the same. Where that offset matters, `OsInterval` has none.
 #[derive(Debug)]
 pub struct PeriodicInterval {
-    source: Source,
+    repetition: Repetition,
     period: Duration,
     /// Deadline of the first period that has not been reported.
     next: Instant,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Repetition {
     Kernel(sys::Periodic),
     Rearmed(Timer),
 }
@@ -59,7 +59,7 @@ impl PeriodicInterval {
     #[track_caller]
     pub fn new(period: Duration) -> io::Result<Self> {
         let now = if sys::KERNEL_PERIODIC { real_now().into() } else { Instant::now() };
-        Self::new_at(later(now.into_std(), period, now.into_std()).into(), period)
+        Self::new_at(add_or_far(now.into_std(), period, now.into_std()).into(), period)
     }
 
     /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at once and tells how many
@@ -74,12 +74,12 @@ impl PeriodicInterval {
     #[track_caller]
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
-        let source = if sys::KERNEL_PERIODIC {
-            Source::Kernel(on_runtime(|| sys::Periodic::new(start.into_std(), period))?)
+        let repetition = if sys::KERNEL_PERIODIC {
+            Repetition::Kernel(on_runtime(|| sys::Periodic::new(start.into_std(), period))?)
         } else {
-            Source::Rearmed(Timer::new(Fallback::Never)?)
+            Repetition::Rearmed(Timer::new(Fallback::Never)?)
         };
-        Ok(Self { source, period, next: start })
+        Ok(Self { repetition, period, next: start })
     }
 
     /// Waits until at least one period has ended since the last tick.
@@ -99,25 +99,25 @@ impl PeriodicInterval {
     /// As [`PeriodicInterval::tick`].
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        let count = match &mut self.source {
-            Source::Kernel(timer) => loop {
+        let count = match &mut self.repetition {
+            Repetition::Kernel(timer) => loop {
                 // The kernel wakes, the clock counts: where a repetition cannot begin at a given time, its count is
                 // not that of the schedule. None has ended if the clock has already told of this one.
                 ready!(timer.poll_expired(cx))?;
-                let count = ended(self.next.into_std(), real_now(), self.period);
+                let count = periods_ended(self.next.into_std(), real_now(), self.period);
                 if count > 0 {
                     break count;
                 }
             },
-            Source::Rearmed(timer) => {
+            Repetition::Rearmed(timer) => {
                 ready!(timer.poll_until(cx, self.next.into_std()))?;
-                ended(self.next.into_std(), timer.now(), self.period)
+                periods_ended(self.next.into_std(), timer.now(), self.period)
             }
         };
         budget.made_progress();
         let first = self.next;
-        let last = multiple(first, self.period, count.saturating_sub(1));
-        self.next = multiple(last, self.period, 1);
+        let last = add_periods(first, self.period, count.saturating_sub(1));
+        self.next = add_periods(last, self.period, 1);
         Poll::Ready(Ok(Expirations { count, first, last }))
     }
 
@@ -133,23 +133,23 @@ impl PeriodicInterval {
 
     /// What this interval ticks from.
     pub fn backend(&self) -> Backend {
-        match &self.source {
-            Source::Kernel(_) => sys::native().unwrap_or(Backend::TokioSleep),
-            Source::Rearmed(timer) => timer.backend(),
+        match &self.repetition {
+            Repetition::Kernel(_) => sys::native().unwrap_or(Backend::TokioSleep),
+            Repetition::Rearmed(timer) => timer.backend(),
         }
     }
 }
 
 /// Periods that have ended by `now`, the first of them due at `first`.
-fn ended(first: std::time::Instant, now: std::time::Instant, period: Duration) -> u64 {
+fn periods_ended(first: std::time::Instant, now: std::time::Instant, period: Duration) -> u64 {
     let Some(late) = now.checked_duration_since(first) else { return 0 };
     1 + u64::try_from(late.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
 /// `from` + `n` × `period`, exact; far in the future where that cannot be told.
-fn multiple(from: Instant, period: Duration, n: u64) -> Instant {
+fn add_periods(from: Instant, period: Duration, n: u64) -> Instant {
     const NANOS: u128 = 1_000_000_000;
     let total = period.as_nanos().saturating_mul(u128::from(n));
     let after = Duration::new(u64::try_from(total / NANOS).unwrap_or(u64::MAX), (total % NANOS) as u32);
-    later(from.into_std(), after, from.into_std()).into()
+    add_or_far(from.into_std(), after, from.into_std()).into()
 }

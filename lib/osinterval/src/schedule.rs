@@ -5,7 +5,7 @@ use std::time::Duration;
 use cadence::MissedTickBehavior;
 use tokio::time::Instant;
 
-use crate::timer::later;
+use crate::timer::add_or_far;
 
 /// The deadlines of an interval and its missed-tick policy.
 #[derive(Clone, Debug)]
@@ -22,35 +22,35 @@ impl Schedule {
     /// The tick is observed at `now`, not before its deadline: returns that, and goes on to the next.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
         let due = self.deadline;
-        self.go_on();
-        self.mend(due, now);
+        self.advance();
+        self.apply_behavior(due, now);
         due
     }
 
     /// Goes on to the next tick, as if this one were observed at its deadline.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn advance(&mut self) {
         let due = self.deadline.into_std();
-        self.deadline = later(due, self.period, due).into();
+        self.deadline = add_or_far(due, self.period, due).into();
     }
 
     /// The tick that was due at `due`, from which the schedule has gone on, was observed at `now`: where that was too
     /// late, the missed-tick behaviour decides. Returns whether it has moved the deadline.
     #[inline]
-    pub(crate) fn mend(&mut self, due: Instant, now: std::time::Instant) -> bool {
+    pub(crate) fn apply_behavior(&mut self, due: Instant, now: std::time::Instant) -> bool {
         let late = now.saturating_duration_since(due.into_std());
-        late > self.tolerance && self.act(due, late, now)
+        late > self.tolerance && self.deviate(due, late, now)
     }
 
     #[cold]
-    fn act(&mut self, due: Instant, late: Duration, now: std::time::Instant) -> bool {
+    fn deviate(&mut self, due: Instant, late: Duration, now: std::time::Instant) -> bool {
         let step = cadence::next(self.behavior, late, self.period, self.tolerance);
-        let next = later(due.into_std(), step.after, now).into();
-        self.missed += u64::from(step.acted);
+        let next = add_or_far(due.into_std(), step.after, now).into();
+        self.missed += u64::from(step.missed);
         std::mem::replace(&mut self.deadline, next) != next
     }
 }
 
-/// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock, and a `moved()` to be
+/// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock, and a `rearm()` to be
 /// called when the deadline has been changed from outside.
 macro_rules! interval_surface {
     ($type:ident) => {
@@ -79,7 +79,7 @@ macro_rules! interval_surface {
             /// Moves the next tick to `after` from now.
             pub fn reset_after(&mut self, after: std::time::Duration) {
                 let now = self.now();
-                self.reset_at(crate::timer::later(now, after, now).into());
+                self.reset_at(crate::timer::add_or_far(now, after, now).into());
             }
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
@@ -91,7 +91,7 @@ macro_rules! interval_surface {
             /// If a task waits and the operating system refuses to arm the timer again, which it has no reason to.
             pub fn reset_at(&mut self, deadline: tokio::time::Instant) {
                 self.schedule.deadline = deadline;
-                if let Err(error) = self.moved() {
+                if let Err(error) = self.rearm() {
                     panic!("cannot arm the timer of an interval: {error}");
                 }
             }

@@ -15,8 +15,8 @@ use crate::sys;
 /// Further away than any program runs, and not so far that a clock overflows.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// A deadline `after` another one, or one in the far future where that cannot be told.
-pub(crate) fn later(deadline: Instant, after: Duration, now: Instant) -> Instant {
+/// `deadline` plus `after`, or a time in the far future where no instant can hold that.
+pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> Instant {
     deadline.checked_add(after).or_else(|| now.checked_add(FAR)).unwrap_or(deadline)
 }
 
@@ -50,12 +50,6 @@ impl Timer {
             Kind::Native(_) => sys::native().unwrap_or(Backend::TokioSleep),
             Kind::Tokio(_) => Backend::TokioSleep,
         }
-    }
-
-    /// Whether it is the operating system's, and follows real time.
-    #[cfg(feature = "interval")]
-    pub(crate) fn is_native(&self) -> bool {
-        matches!(self.kind, Kind::Native(_))
     }
 
     /// The clock this timer follows.
@@ -101,16 +95,22 @@ impl Timer {
             }
         }
     }
+}
 
-    /// As [`Timer::moved`], where `deadline` is earlier than what it is armed for.
-    #[cfg(feature = "interval")]
+#[cfg(feature = "interval")]
+impl Timer {
+    /// Whether it is the operating system's, and follows real time.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.kind, Kind::Native(_))
+    }
+
+    /// As [`Timer::rearm`], where `deadline` is earlier than what it is armed for.
     pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
-        if self.armed.is_some_and(|armed| deadline < armed) { self.moved(deadline) } else { Ok(()) }
+        if self.armed.is_some_and(|armed| deadline < armed) { self.rearm(deadline) } else { Ok(()) }
     }
 
     /// The deadline has moved: a task that waits is woken at the new one. Costs nothing where none waits.
-    #[cfg(feature = "interval")]
-    pub(crate) fn moved(&mut self, deadline: Instant) -> io::Result<()> {
+    pub(crate) fn rearm(&mut self, deadline: Instant) -> io::Result<()> {
         if self.armed.is_none_or(|armed| armed == deadline) {
             return Ok(());
         }
@@ -129,7 +129,7 @@ pub(crate) fn real_now() -> Instant {
 }
 
 /// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is not or where its
-/// drivers are disabled. tokio tells the latter by a panic only, which is caught here (and said by the panic hook).
+/// drivers are disabled. tokio reports the latter by a panic only, which is caught here (the panic hook still sees it).
 pub(crate) fn on_runtime<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     tokio::runtime::Handle::try_current().map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
     catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {

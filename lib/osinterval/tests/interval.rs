@@ -133,15 +133,15 @@ async fn behaviours_after_a_stall() {
             .build()
             .unwrap();
         let first = watched(interval.tick()).await;
-        let acted = interval.missed();
+        let missed = interval.missed();
         stall(ms(70));
         let before = real_now();
         let second = watched(interval.tick()).await;
         let after = real_now();
         let next = interval.deadline();
         // A late first tick may have moved the grid already, on a busy machine.
-        assert_eq!(second, if acted == 0 { first + period } else { second });
-        assert_eq!(interval.missed(), acted + 1, "{behavior:?}");
+        assert_eq!(second, if missed == 0 { first + period } else { second });
+        assert_eq!(interval.missed(), missed + 1, "{behavior:?}");
         match behavior {
             MissedTickBehavior::Burst => assert_eq!(next, second + period),
             MissedTickBehavior::Delay => assert!(next >= before + period && next <= after + period),
@@ -260,12 +260,11 @@ async fn the_longest_period_saturates() {
 
 #[test]
 fn without_a_runtime_there_is_an_error_or_a_documented_panic() {
-    let error = osinterval::try_interval(ms(1)).unwrap_err();
+    let error = OsInterval::builder(ms(1)).build().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotConnected, "{error}");
-    assert!(std::panic::catch_unwind(|| osinterval::interval(ms(1))).is_err());
     // A timer of Windows asks nothing of the runtime's drivers; every other one does.
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    match bare.block_on(async { osinterval::try_interval(ms(1)) }) {
+    match bare.block_on(async { OsInterval::builder(ms(1)).build() }) {
         Ok(interval) => assert!(cfg!(windows) && interval.backend() != Backend::TokioSleep),
         Err(error) => assert!(error.to_string().contains("enable_all"), "{error}"),
     }
@@ -274,7 +273,32 @@ fn without_a_runtime_there_is_an_error_or_a_documented_panic() {
 #[tokio::test]
 #[should_panic(expected = "`period` must be non-zero")]
 async fn a_period_of_zero_is_refused() {
-    let _ = osinterval::try_interval(Duration::ZERO);
+    let _ = osinterval::interval(Duration::ZERO);
+}
+
+/// The file and line that the panic of `make` names.
+fn blamed(make: impl FnOnce() -> OsInterval) -> (String, u32) {
+    use std::cell::RefCell;
+    thread_local!(static PLACE: RefCell<Option<(String, u32)>> = const { RefCell::new(None) });
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(|place| (place.file().to_owned(), place.line()));
+            let _ = PLACE.try_with(|known| known.replace(place));
+            before(info);
+        }));
+    });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).is_err());
+    PLACE.take().expect("a panic has a place")
+}
+
+#[test]
+fn a_panic_names_the_line_that_asked_for_the_interval() {
+    let here = |line: u32| (file!().to_owned(), line);
+    assert_eq!(blamed(|| osinterval::interval(ms(1))), here(line!()));
+    assert_eq!(blamed(|| osinterval::interval_at(real_now(), ms(1))), here(line!()));
+    assert_eq!(blamed(|| osinterval::interval(Duration::ZERO)), here(line!()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,26 +1,24 @@
-//! What a kqueue timer is told, as arithmetic: compiled and tested everywhere.
+//! The arithmetic of kqueue timers, compiled and tested everywhere.
+#![allow(dead_code, reason = "each dialect of kqueue uses a part, other kernels none")]
 
 use std::time::Duration;
 
 /// How long from now to a deadline, in whole `unit`s, rounded up so that the timer is not early; at least one, since a
 /// timer of zero means different things to different kernels.
-#[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "deadlines are absolute there"))]
 pub(super) fn units_until(deadline: Duration, now: Duration, unit: Duration) -> i64 {
     let left = deadline.saturating_sub(now).as_nanos();
     i64::try_from(left.div_ceil(unit.as_nanos()).max(1)).unwrap_or(i64::MAX)
 }
 
 /// Nanoseconds in ticks of a clock whose ticks are `numer`/`denom` nanoseconds long, rounded up.
-#[cfg_attr(not(target_vendor = "apple"), allow(dead_code, reason = "no other kernel has such ticks"))]
-pub(super) fn ticks(ns: Duration, numer: u32, denom: u32) -> u64 {
+pub(super) fn clock_ticks(ns: Duration, numer: u32, denom: u32) -> u64 {
     let ticks = (ns.as_nanos() * u128::from(denom)).div_ceil(u128::from(numer.max(1)));
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
 /// Whether a repetition that begins now keeps close to a schedule whose first time was `late` ago: `None` if we are
 /// within a sixteenth of the period after one of its times, otherwise how long it is to the next.
-#[cfg_attr(not(any(target_vendor = "apple", target_os = "freebsd")), allow(dead_code, reason = "others do not repeat"))]
-pub(super) fn grid_wait(late: Duration, period: Duration) -> Option<Duration> {
+pub(super) fn wait_for_grid(late: Duration, period: Duration) -> Option<Duration> {
     const NANOS: u128 = 1_000_000_000;
     const CLOSE: u128 = 16;
     let period = period.as_nanos();
@@ -48,22 +46,22 @@ mod tests {
     #[test]
     fn a_repetition_begins_close_to_the_schedule_or_waits_for_it() {
         let us = Duration::from_micros;
-        assert_eq!(grid_wait(us(0), us(1_600)), None);
-        assert_eq!(grid_wait(us(100), us(1_600)), None);
-        assert_eq!(grid_wait(us(16_100), us(1_600)), None);
+        assert_eq!(wait_for_grid(us(0), us(1_600)), None);
+        assert_eq!(wait_for_grid(us(100), us(1_600)), None);
+        assert_eq!(wait_for_grid(us(16_100), us(1_600)), None);
         // Three whole periods and a bit more than a sixteenth of one: the rest of that period is waited for.
-        assert_eq!(grid_wait(us(4_901), us(1_600)), Some(us(1_499)));
-        assert_eq!(grid_wait(us(1_599), us(1_600)), Some(us(1)));
-        assert_eq!(grid_wait(Duration::ZERO, Duration::MAX), None);
-        assert_eq!(grid_wait(Duration::MAX - NS, Duration::MAX), Some(NS));
+        assert_eq!(wait_for_grid(us(4_901), us(1_600)), Some(us(1_499)));
+        assert_eq!(wait_for_grid(us(1_599), us(1_600)), Some(us(1)));
+        assert_eq!(wait_for_grid(Duration::ZERO, Duration::MAX), None);
+        assert_eq!(wait_for_grid(Duration::MAX - NS, Duration::MAX), Some(NS));
     }
 
     #[test]
     fn ticks_of_an_apple_clock() {
         // Apple silicon counts at 24 MHz: 125/3 ns a tick.
-        assert_eq!(ticks(Duration::from_nanos(125), 125, 3), 3);
-        assert_eq!(ticks(Duration::from_nanos(126), 125, 3), 4);
-        assert_eq!(ticks(Duration::from_secs(1), 1, 1), 1_000_000_000);
+        assert_eq!(clock_ticks(Duration::from_nanos(125), 125, 3), 3);
+        assert_eq!(clock_ticks(Duration::from_nanos(126), 125, 3), 4);
+        assert_eq!(clock_ticks(Duration::from_secs(1), 1, 1), 1_000_000_000);
     }
 
     proptest! {
@@ -79,7 +77,7 @@ mod tests {
 
         #[test]
         fn ticks_are_never_short(ns in 0_u64..1 << 50, numer in 1_u32..1_000, denom in 1_u32..1_000) {
-            let ticks = u128::from(ticks(Duration::from_nanos(ns), numer, denom));
+            let ticks = u128::from(clock_ticks(Duration::from_nanos(ns), numer, denom));
             prop_assert!(ticks * u128::from(numer) >= u128::from(ns) * u128::from(denom));
             prop_assert!(ticks == 0 || (ticks - 1) * u128::from(numer) < u128::from(ns) * u128::from(denom));
         }

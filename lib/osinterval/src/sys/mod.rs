@@ -17,48 +17,13 @@
 //! A backend only talks to its kernel: deadlines, policy and the check against the clock live above it.
 #![cfg_attr(not(feature = "periodic"), allow(dead_code, reason = "one feature uses a part of a backend"))]
 
-#[cfg(any(
-    test,
-    target_vendor = "apple",
-    target_os = "freebsd",
-    target_os = "netbsd",
-    target_os = "openbsd",
-    target_os = "dragonfly"
-))]
 mod kqueue_time;
 
-// The ladder: the first that holds is the backend.
-#[cfg(any(not(feature = "os-native"), osinterval_force_fallback))]
-#[path = "none.rs"]
-mod imp;
-
-#[cfg(all(feature = "os-native", not(osinterval_force_fallback), any(target_os = "linux", target_os = "android")))]
-#[path = "timerfd.rs"]
-mod imp;
-
-#[cfg(all(
-    feature = "os-native",
-    not(osinterval_force_fallback),
-    any(
-        target_vendor = "apple",
-        target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd",
-        target_os = "dragonfly"
-    )
-))]
-#[path = "kqueue.rs"]
-mod imp;
-
-#[cfg(all(feature = "os-native", not(osinterval_force_fallback), windows))]
-#[path = "windows.rs"]
-mod imp;
-
-#[cfg(all(
-    feature = "os-native",
-    not(osinterval_force_fallback),
-    not(any(
-        any(target_os = "linux", target_os = "android"),
+// The ladder. Where no rung holds, the module is the file of its own name.
+#[cfg_attr(
+    all(feature = "os-native", not(osinterval_force_fallback)),
+    cfg_attr(any(target_os = "linux", target_os = "android"), path = "timerfd.rs"),
+    cfg_attr(
         any(
             target_vendor = "apple",
             target_os = "freebsd",
@@ -66,10 +31,11 @@ mod imp;
             target_os = "openbsd",
             target_os = "dragonfly"
         ),
-        windows
-    ))
-))]
-#[path = "none.rs"]
-mod imp;
+        path = "kqueue.rs"
+    ),
+    cfg_attr(windows, path = "windows.rs")
+)]
+mod none;
 
-pub(crate) use imp::*;
+use none as selected;
+pub(crate) use selected::*;

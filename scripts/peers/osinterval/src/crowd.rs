@@ -66,7 +66,7 @@ fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Ou
                     })
                 }
                 Kind::OneEach => {
-                    let mut interval = OsInterval::new_at(first, PERIOD)?;
+                    let mut interval = OsInterval::builder(PERIOD).start_at(first).build()?;
                     tokio::spawn(async move {
                         for _ in 0..ticks {
                             book(interval.tick().await);
