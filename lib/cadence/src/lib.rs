@@ -1,15 +1,15 @@
 //! When the next tick is due: the missed-tick policy of a periodic timer, as a pure function.
 //!
 //! Everything here is arithmetic on [`Duration`]s: no clock is read and nothing is allocated, so a policy can be tested
-//! without waiting. The meaning of each [`MissedTickBehavior`] is that of `tokio::time::MissedTickBehavior`, its
-//! tolerance included.
+//! without waiting. Each [`MissedTickBehavior`] means the same as in `tokio::time::MissedTickBehavior`, including the
+//! tolerance.
 //!
 //! ```
 //! use std::time::Duration;
 //! use cadence::{DEFAULT_TOLERANCE, MissedTickBehavior, next};
 //!
 //! let period = Duration::from_millis(50);
-//! // Observed 120 ms after its deadline: Skip goes on at the next multiple of the period.
+//! // Observed 120 ms after its deadline: Skip continues at the next multiple of the period.
 //! let step = next(MissedTickBehavior::Skip, Duration::from_millis(120), period, DEFAULT_TOLERANCE);
 //! assert_eq!((step.after, step.missed), (Duration::from_millis(150), true));
 //! ```
@@ -18,13 +18,13 @@
 
 use core::time::Duration;
 
-/// How late a tick must be observed for a policy to act: that of `tokio::time::Interval`.
+/// How late a tick must be observed to count as missed: 5 ms, as in `tokio::time::Interval`.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 
-/// What an interval does about a tick that was observed late by more than the tolerance.
+/// What an interval does about a missed tick, one that was observed late by more than the tolerance.
 ///
-/// With a period of 50 ms, a task that stalls for 120 ms after its first tick, and then is quick again, gets ticks at
-/// these times (in ms after the first):
+/// With a period of 50 ms, a task that stalls for 120 ms after its first tick gets its further ticks at these times (in ms
+/// after the first):
 ///
 /// | | | | | | | |
 /// |---|---|---|---|---|---|---|
@@ -34,14 +34,14 @@ pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 /// | `Skip`  | 120 | 150 | 200 | 250 | 300 | 350 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Ticks as fast as possible until it has caught up. The schedule never slips; the ticks that were missed are all
-    /// delivered, each later than the next.
+    /// Ticks as fast as possible until it has caught up. The schedule never slips, and every tick is delivered, the
+    /// missed ones late.
     #[default]
     Burst,
     /// Ticks again one period after the late tick was observed. The schedule slips.
     Delay,
-    /// Ticks again at the next multiple of the period after the start. The schedule stays, ticks in between are never
-    /// delivered.
+    /// Ticks again at the next multiple of the period after the start. The schedule never slips, and the ticks in between
+    /// are never delivered.
     Skip,
 }
 
@@ -72,18 +72,32 @@ impl From<MissedTickBehavior> for tokio::time::MissedTickBehavior {
 pub struct Step {
     /// From the old deadline to the new one. Saturates at [`Duration::MAX`].
     pub after: Duration,
-    /// Whether the tick was late by more than the tolerance, so that the behaviour was asked.
+    /// Whether the tick was late by more than the tolerance, so that the behaviour applied.
     pub missed: bool,
 }
 
 /// Steps from the deadline of a tick to the next one.
 ///
-/// `late` is how long after its deadline the tick was observed, zero if it was not. Only a tick observed strictly later
-/// than `tolerance` is subject to the behaviour; any other is followed by `period`, so that the ordinary latency of a
-/// wake-up neither slips nor skips anything.
+/// `late` is how long after its deadline the tick was observed. Only a tick later than `tolerance` is subject to the
+/// behaviour; after any other comes `period`, so that the ordinary lateness of a wake-up neither shifts nor skips anything.
 ///
 /// # Panics
 /// If `period` is zero.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use cadence::{MissedTickBehavior, next};
+///
+/// let ms = Duration::from_millis;
+/// // A period of 10 ms, a tick 12 ms late, no tolerance.
+/// let after = |behavior| next(behavior, ms(12), ms(10), Duration::ZERO).after;
+/// assert_eq!(after(MissedTickBehavior::Burst), ms(10)); // due already
+/// assert_eq!(after(MissedTickBehavior::Delay), ms(22)); // a period from now
+/// assert_eq!(after(MissedTickBehavior::Skip), ms(20)); // the next multiple
+/// // Within the tolerance nothing is missed.
+/// assert!(!next(MissedTickBehavior::Skip, ms(3), ms(10), ms(5)).missed);
+/// ```
 #[must_use]
 #[inline]
 pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tolerance: Duration) -> Step {
@@ -110,6 +124,11 @@ fn remainder(a: Duration, b: Duration) -> Duration {
     // Less than `a`, so its seconds fit where those of `a` did.
     Duration::new((rest / NANOS) as u64, (rest % NANOS) as u32)
 }
+
+// The programs of the crate's front page are compiled as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 #[cfg(test)]
 mod tests {

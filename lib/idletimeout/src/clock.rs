@@ -1,30 +1,54 @@
-//! Where a touch takes its stamp from.
+//! The clocks that a touch can read.
 
 use std::time::Duration;
 
-/// A clock for stamps that are only ever asked how long ago they were.
+/// A clock for stamps that only measure how long ago they were taken.
+///
+/// # Examples
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// /// The standard library's clock.
+/// struct StdClock;
+///
+/// impl idletimeout::Clock for StdClock {
+///     type Stamp = Instant;
+///     fn now(&self) -> Instant {
+///         Instant::now()
+///     }
+///     fn elapsed(&self, stamp: Instant) -> Duration {
+///         stamp.elapsed()
+///     }
+///     fn error_bound(&self) -> Duration {
+///         Duration::ZERO // tokio reads the same clock
+///     }
+/// }
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let idle = idletimeout::IdleTimeout::with_clock(Duration::from_secs(1), StdClock);
+/// # drop(idle) });
+/// ```
 pub trait Clock {
     /// One reading.
     type Stamp: Copy;
 
-    /// Reads the clock; this is all that a touch costs.
+    /// Reads the clock; a touch costs nothing more.
     fn now(&self) -> Self::Stamp;
 
-    /// Time since `stamp`; zero if that lies ahead.
+    /// The time since `stamp`; zero if that lies in the future.
     fn elapsed(&self, stamp: Self::Stamp) -> Duration;
 
-    /// What [`elapsed`](Self::elapsed) may be too large by, against tokio's clock. Asked only when the timer has run out.
+    /// By how much [`elapsed`](Self::elapsed) may exceed the time on tokio's clock. Called only when the timer has expired.
     fn error_bound(&self) -> Duration;
 }
 
-/// The CPU counter, through [`tach::Instant`]; the operating system's clock where the counter cannot be trusted.
+/// The CPU counter, through [`tach::Instant`]; the OS clock where the counter cannot be trusted.
 ///
-/// It does not follow a paused runtime.
+/// It ignores a paused runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TachClock;
 
-/// A counter may be read before earlier instructions of its thread have completed: by no more than what a CPU holds in
-/// flight, some hundreds of instructions.
+/// A counter may be read before earlier instructions of its thread have completed, by no more than a CPU has in flight:
+/// some hundreds of instructions.
 const IN_FLIGHT: Duration = Duration::from_micros(1);
 
 impl Clock for TachClock {
@@ -44,7 +68,8 @@ impl Clock for TachClock {
     }
 }
 
-/// Tokio's own clock, which a runtime under test may pause and advance.
+/// Tokio's own clock, which a test may pause and advance. [`IdleTimeout::with_clock`](crate::IdleTimeout::with_clock) has
+/// an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;
 

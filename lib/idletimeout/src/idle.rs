@@ -1,4 +1,4 @@
-//! The timeout itself, and the wait that it guards.
+//! The timeout, and the wait that it guards.
 
 use std::fmt;
 use std::future::Future;
@@ -12,34 +12,51 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::{Clock, TachClock};
 
-/// A length that no instant can tell stands for this: nobody waits for it.
+/// What a length that no instant can hold is cut to: nobody waits for it.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 pin_project! {
-    /// Fires when nothing has touched it for a given time. See the [crate] for what that means exactly.
+    /// Fires when nothing has touched it for a given time; the [crate] defines exactly what that means.
     ///
     /// It is a future as well, for `select!`: it completes when it fires, and may be polled again for the next time.
     ///
     /// # Cancel safety
+    /// It keeps its state between polls: dropping a future that borrows it, such as a [`Guard`], loses nothing but that
+    /// future.
     ///
-    /// It keeps its state between polls: dropping a future that borrows it, a [`Guard`] among them, loses nothing but
-    /// that future.
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use idletimeout::IdleTimeout;
+    ///
+    /// let mut idle = pin!(IdleTimeout::new(Duration::from_millis(20)));
+    /// let mut beats = tokio::time::interval(Duration::from_millis(1));
+    /// for _ in 0..10 {
+    ///     tokio::select! {
+    ///         _ = beats.tick() => idle.as_mut().touch(),
+    ///         elapsed = idle.as_mut() => println!("{elapsed}, for {:?}", idle.length()),
+    ///     }
+    /// }
+    /// println!("idle for {:?}; {} timers registered", idle.idle_for(), idle.registrations());
+    /// # }
+    /// ```
     pub struct IdleTimeout<C: Clock = TachClock> {
         clock: C,
         length: Duration,
         last: C::Stamp,
         #[pin]
         sleep: Sleep,
-        // Whom the armed timer wakes. `None` while it is not registered, or known to have run out.
+        // The task that the armed timer wakes. `None` while it is not registered, or known to have expired.
         waker: Option<Waker>,
         registrations: u64,
-        // A firing was put off, because the task had used its cooperative budget up.
-        put_off: bool,
+        // A firing was deferred because the task had used up its cooperative budget.
+        deferred: bool,
     }
 }
 
 impl IdleTimeout {
-    /// A timeout that is stamped from the CPU counter; idle from now on.
+    /// A timeout of `length`, stamped from the CPU counter and counted from now. [`IdleTimeout`] has an example.
     ///
     /// # Panics
     /// Outside a tokio runtime with its time driver enabled.
@@ -50,10 +67,25 @@ impl IdleTimeout {
 }
 
 impl<C: Clock> IdleTimeout<C> {
-    /// A timeout that is stamped from `clock`; idle from now on.
+    /// A timeout of `length`, stamped from `clock` and counted from now.
     ///
     /// # Panics
     /// Outside a tokio runtime with its time driver enabled.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+    /// use std::{pin::pin, time::Duration};
+    /// use idletimeout::{IdleTimeout, TokioClock};
+    ///
+    /// // The test's clock is paused: an hour passes at once.
+    /// let hour = Duration::from_secs(3_600);
+    /// let mut idle = pin!(IdleTimeout::with_clock(hour, TokioClock));
+    /// let start = tokio::time::Instant::now();
+    /// idle.as_mut().await;
+    /// assert_eq!(start.elapsed(), hour);
+    /// # });
+    /// ```
     #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
         let last = clock.now();
@@ -64,11 +96,11 @@ impl<C: Clock> IdleTimeout<C> {
             sleep: sleep_until(from_now(length)),
             waker: None,
             registrations: 0,
-            put_off: false,
+            deferred: false,
         }
     }
 
-    /// Says that something happened: from here on it takes the whole length again. Stores one stamp.
+    /// Starts the length anew: something happened. Stores one stamp. [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
         let this = self.project();
@@ -81,6 +113,16 @@ impl<C: Clock> IdleTimeout<C> {
     ///
     /// # Cancel safety
     /// That of `future`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::{future::pending, pin::pin, time::Duration};
+    /// let mut idle = pin!(idletimeout::IdleTimeout::new(Duration::from_millis(2)));
+    /// assert_eq!(idle.as_mut().guard(async { "ready" }).await, Ok("ready"));
+    /// assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
+    /// # }
+    /// ```
     #[inline]
     pub fn guard<F: Future>(self: Pin<&mut Self>, future: F) -> Guard<'_, F, C> {
         Guard { idle: self, future }
@@ -92,7 +134,17 @@ impl<C: Clock> IdleTimeout<C> {
         self.length
     }
 
-    /// Another length, counted from the last touch too.
+    /// Sets another length, counted from the last touch as well.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// let mut idle = pin!(idletimeout::IdleTimeout::new(Duration::from_secs(3_600)));
+    /// idle.as_mut().set_length(Duration::from_millis(2));
+    /// idle.as_mut().await;
+    /// # }
+    /// ```
     pub fn set_length(self: Pin<&mut Self>, length: Duration) {
         let mut this = self.project();
         *this.length = length;
@@ -103,23 +155,23 @@ impl<C: Clock> IdleTimeout<C> {
         *this.waker = None;
     }
 
-    /// Time since the last touch or firing.
+    /// The time since the last touch or firing.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
         self.clock.elapsed(self.last)
     }
 
-    /// How often a timer was registered with the runtime so far: at the first wait, and then at most about once in a
-    /// length, however many touches there were.
+    /// How often a timer has been registered with the runtime: at the first wait, and then at most about once per length,
+    /// however many touches there were.
     #[must_use]
     pub fn registrations(&self) -> u64 {
         self.registrations
     }
 
-    /// Whether it fires now; if not, wakes the task when the armed timer runs out.
+    /// Ready if it fires now; if not, wakes the task when the armed timer expires.
     ///
-    /// Takes from tokio's cooperative budget when it fires. A budget that is spent puts it off, but only once: beside a
-    /// future that spends it at every poll it would else never fire.
+    /// Takes from tokio's cooperative budget when it fires. A spent budget defers it, but only once: beside a future that
+    /// spends the budget at every poll it would otherwise never fire.
     #[inline]
     pub(crate) fn poll_idle(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
@@ -153,10 +205,10 @@ impl<C: Clock> IdleTimeout<C> {
                 match coop::poll_proceed(cx) {
                     Poll::Ready(budget) => budget.made_progress(),
                     // The budget's owner has been woken for another poll.
-                    Poll::Pending if !std::mem::replace(this.put_off, true) => return Poll::Pending,
+                    Poll::Pending if !std::mem::replace(this.deferred, true) => return Poll::Pending,
                     Poll::Pending => {}
                 }
-                *this.put_off = false;
+                *this.deferred = false;
                 *this.last = this.clock.now();
                 return Poll::Ready(());
             }
@@ -186,7 +238,7 @@ impl<C: Clock> fmt::Debug for IdleTimeout<C> {
 }
 
 pin_project! {
-    /// A future under an [`IdleTimeout`]; made by [`IdleTimeout::guard`].
+    /// A future under an [`IdleTimeout`], from [`IdleTimeout::guard`].
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Guard<'a, F, C: Clock = TachClock> {
         idle: Pin<&'a mut IdleTimeout<C>>,
@@ -215,7 +267,7 @@ impl<F, C: Clock> fmt::Debug for Guard<'_, F, C> {
     }
 }
 
-/// Nothing touched an [`IdleTimeout`] for its length.
+/// The error of a guarded wait: nothing touched the [`IdleTimeout`] for its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 

@@ -1,10 +1,10 @@
 //! A timeout that costs next to nothing while it does not fire.
 //!
-//! The commonest timer of an async program is the timeout around every `recv()` that never fires. With
-//! [`tokio::time::timeout`] each message pays for a timer: made, registered in the timer wheel when the message is not
-//! there yet, deregistered when it comes. An [`IdleTimeout`] is armed once and *touched* at each message. A touch stores
-//! one stamp, and nothing else; only when the armed timer runs out before its time, once per timeout length, is it armed
-//! again for what is left.
+//! The most common timer in an async program isn't periodic at all: it's the timeout around every `recv()`, which never
+//! fires. With [`tokio::time::timeout`] each message pays for a timer: created, registered in the timer wheel if the
+//! message is not there yet, deregistered when it comes. An [`IdleTimeout`] is armed once and *touched* at each message. A
+//! touch stores one stamp and does nothing else. When the armed timer expires, once per timeout length, it is armed again
+//! for what is left since the last touch.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -16,30 +16,30 @@
 //! let mut idle = pin!(IdleTimeout::new(Duration::from_millis(20)));
 //! // The message is there, and touches the timeout ...
 //! assert_eq!(idle.as_mut().guard(receiver.recv()).await, Ok(Some("a message")));
-//! // ... and no other one comes for 20 ms.
+//! // ... and no other comes for 20 ms.
 //! assert!(idle.as_mut().guard(receiver.recv()).await.is_err());
 //! # }
 //! ```
 //!
 //! # What "idle for d" means
 //!
-//! - It fires when nothing has touched it for at least d: *never* before d after the last touch (or after it was made).
-//! - Its task is woken at most one timer resolution after that, as far as the machine allows: tokio's wheel
-//!   turns once a millisecond.
-//! - Each firing begins a new period: a loop that goes on after it hears again after another d without a touch.
-//! - Time that the loop spends on a message counts as idle, where a `timeout` around `recv` starts anew at each call. A loop that
-//!   does not want that touches once more before it waits.
+//! - It fires when nothing has touched it for at least d: *never* before d after the last touch (or its creation).
+//! - Its task is woken at most one timer resolution after that, as far as the machine allows: tokio's wheel turns once a
+//!   millisecond.
+//! - If the loop keeps polling after a timeout, the timeout fires again after a further d without a touch.
+//! - The time that the loop spends on a message counts as idle, where a `timeout` around `recv` starts anew at each call. To
+//!   exclude it, touch once more before waiting.
 //!
 //! # Clocks
 //!
 //! | Clock | A touch reads | Use it |
 //! |---|---|---|
 //! | [`TachClock`], the default | the CPU counter, where it can be trusted | in production |
-//! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's time |
+//! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's clock |
 //!
-//! The stamps are used to tell elapsed time only; a deadline is always in tokio's own clock, and the error bound of the
-//! conversion is added to the wait. So no drift between the two clocks makes it fire early, however long it lives. (A
-//! system clock that is being slewed, by NTP say, differs from the counter by up to its slew, at most 500 ppm on Linux.)
+//! Stamps only measure elapsed time; a deadline is always on tokio's own clock, and the error bound of the conversion is
+//! added to the wait. So no drift between the two clocks makes it fire early, however long it lives. (An OS clock that is
+//! being slewed, by NTP say, differs from the counter by up to its slew, at most 500 ppm on Linux.)
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -51,3 +51,8 @@ pub use clock::{Clock, TachClock, TokioClock};
 pub use idle::{Elapsed, Guard, IdleTimeout};
 #[cfg(feature = "stream")]
 pub use stream::IdleStream;
+
+// The programs of the crate's front page are compiled as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -13,8 +13,28 @@ use crate::idle::{Elapsed, IdleTimeout};
 pin_project! {
     /// The items of a stream as `Ok`, and an `Err` whenever none has come for the length of the timeout.
     ///
-    /// An item is a touch. The stream goes on after an `Err`, with another one for each further length without an item;
+    /// An item is a touch. The stream continues after an `Err`, with another one for each further length without an item;
     /// it ends when the inner one does.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::{future::poll_fn, pin::{Pin, pin}, task::{Context, Poll}, time::Duration};
+    /// use futures_core::Stream;
+    /// use idletimeout::{IdleStream, IdleTimeout};
+    ///
+    /// /// A stream that has gone silent.
+    /// struct Silent;
+    /// impl Stream for Silent {
+    ///     type Item = u32;
+    ///     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u32>> {
+    ///         Poll::Pending
+    ///     }
+    /// }
+    /// let mut stream = pin!(IdleStream::new(Silent, IdleTimeout::new(Duration::from_millis(2))));
+    /// assert!(matches!(poll_fn(|cx| stream.as_mut().poll_next(cx)).await, Some(Err(_))));
+    /// # }
+    /// ```
     pub struct IdleStream<S, C: Clock = TachClock> {
         #[pin]
         stream: S,
@@ -24,7 +44,7 @@ pin_project! {
 }
 
 impl<S, C: Clock> IdleStream<S, C> {
-    /// A stream and the timeout it is to have.
+    /// Puts `stream` under the timeout `idle`. [`IdleStream`] has an example.
     pub fn new(stream: S, idle: IdleTimeout<C>) -> Self {
         Self { stream, idle }
     }
@@ -43,7 +63,7 @@ impl<S: Stream, C: Clock> Stream for IdleStream<S, C> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Errors may come in between, any number of them.
+        // Any number of errors may come in between.
         (self.stream.size_hint().0, None)
     }
 }

@@ -1,7 +1,7 @@
-//! A loop that does some work every 500 ms, and once takes far too long: what each missed-tick behaviour makes of it.
+//! A loop that works every 500 ms and once takes far too long: what each missed-tick behaviour does about it.
 //!
 //! `cargo run --release --example cron_loop`
-#![allow(clippy::print_stdout, reason = "an example speaks")]
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
 

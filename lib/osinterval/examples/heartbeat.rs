@@ -1,7 +1,7 @@
 //! A heartbeat every 250 ms that prints how late each beat was.
 //!
 //! `cargo run --release --example heartbeat -- 8` for eight beats.
-#![allow(clippy::print_stdout, reason = "an example speaks")]
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! A clock like that of MIDI, in the precise mode: a pulse every 500 us for two seconds, and what it came to.
+//! A clock like MIDI's, first plain and then in the precise mode: a pulse every 500 us for two seconds, and how late they
+//! were.
 //!
 //! `cargo run --release --example midi_clock`
-#![allow(clippy::print_stdout, reason = "an example speaks")]
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
 

@@ -1,21 +1,33 @@
-//! What ticks come from.
+//! The kinds of timer.
 
 use std::fmt;
 
 /// What an interval ticks from. Its text form is stable and meant for reports.
+///
+/// # Examples
+/// ```
+/// # #[cfg(feature = "interval")]
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let interval = osinterval::interval(std::time::Duration::from_millis(1));
+/// if interval.backend() == osinterval::Backend::TokioSleep {
+///     eprintln!("no native timer here: ticks will be a millisecond late");
+/// }
+/// # });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `timerfd` on the monotonic clock (Linux, Android): nanoseconds in the interface, tens of microseconds in effect.
+    /// `timerfd` on the monotonic clock (Linux, Android): takes nanoseconds, is tens of microseconds late.
     Timerfd,
-    /// `EVFILT_TIMER` of kqueue. Apple's systems: an absolute, critical timer, tens of microseconds in effect. FreeBSD and
-    /// NetBSD: nanoseconds in the interface. OpenBSD and DragonFly: whole milliseconds, rounded up.
+    /// `EVFILT_TIMER` of kqueue. Apple's systems: absolute and critical, tens of microseconds late. FreeBSD and NetBSD take
+    /// nanoseconds, OpenBSD and DragonFly whole milliseconds, rounded up.
     Kqueue,
-    /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a millisecond in effect.
+    /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a millisecond late.
     WaitableTimer,
-    /// The thread pool's timer (older Windows): the system's tick, 15.6 ms unless some program has asked for less.
+    /// The thread pool's timer (older Windows): late by up to the system's tick, 15.6 ms unless a program has asked for
+    /// less.
     ThreadpoolTimer,
-    /// tokio's own timer wheel: one to two milliseconds in effect.
+    /// tokio's own timer wheel: one to two milliseconds late.
     TokioSleep,
 }
 
@@ -31,15 +43,26 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What to do where the operating system refuses a timer, for example because no descriptor is left.
+/// What to do where the OS refuses a timer, for example because no descriptor is left.
 ///
 /// Platforms without a native timer, and builds without the feature `os-native`, use tokio's timer in any case.
+///
+/// # Examples
+/// ```
+/// # #[cfg(feature = "interval")]
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use osinterval::{Fallback, OsInterval};
+/// let period = std::time::Duration::from_millis(1);
+/// let interval = OsInterval::builder(period).fallback(Fallback::TokioSleep).build()?;
+/// println!("ticking from {}", interval.backend());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
     /// Return the error.
     #[default]
     Never,
-    /// Tick from tokio's timer instead; [`Backend::TokioSleep`] tells that it is so.
+    /// Tick from tokio's timer instead; the interval's backend is then [`Backend::TokioSleep`].
     TokioSleep,
 }

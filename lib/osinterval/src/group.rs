@@ -16,20 +16,24 @@ use crate::backend::{Backend, Fallback};
 use crate::schedule::{Schedule, interval_surface};
 use crate::timer::{Timer, add_or_far, real_now};
 
-/// Expirations this close together are served together, unless set otherwise.
+/// Length of a slot unless set otherwise.
 const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 
-/// Any number of intervals from one timer of the operating system.
+/// Any number of intervals from one timer of the OS.
 ///
 /// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the runtime for itself. That
-/// is right for a few; a thousand of them cost more than tokio's wheel, and their number is limited by that of
-/// descriptors. A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines of a
-/// slot together, at its end: a tick is up to the resolution later than it might be, and never early.
+/// is right for a few; a thousand of them cost more than tokio's wheel, and descriptors limit their number. A group has
+/// one timer. It divides time into slots of its *resolution*, and serves all deadlines of a slot together, at its end: a
+/// tick is up to the resolution later than it might be, and never early.
 ///
-/// Each slot in which something is due is a wake-up of the thread. Where deadlines are spread evenly, that is what a group
-/// costs: longer slots are cheaper and later. Where many deadlines fall together it costs less than tokio's wheel.
+/// Each slot in which something is due wakes the thread once. Where deadlines are spread evenly, that is what a group
+/// costs: longer slots are cheaper and later. Where many deadlines coincide it costs less than tokio's wheel.
 /// `scripts/peers-osinterval.sh` of the project measures both beside tokio's.
 ///
+/// A clone is the same group. A task on the runtime on which the group was made serves its timer; it ends with the last
+/// clone and the last interval.
+///
+/// # Examples
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::time::Duration;
@@ -39,15 +43,24 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 /// tokio::join!(fast.tick(), slow.tick());
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
-///
-/// A clone is the same group. Its timer is served by a task on the runtime on which the group was made, which ends with
-/// the last clone and the last interval.
 #[derive(Clone, Debug)]
 pub struct IntervalGroup {
     group: Arc<Group>,
 }
 
-/// What an [`IntervalGroup`] is made from; [`IntervalGroup::builder`] begins one.
+/// Settings for an [`IntervalGroup`]; starts at [`IntervalGroup::builder`].
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use osinterval::{Fallback, IntervalGroup};
+/// let half_a_millisecond = Duration::from_micros(500);
+/// let group = IntervalGroup::builder().resolution(half_a_millisecond).fallback(Fallback::TokioSleep).build()?;
+/// assert_eq!(group.resolution(), half_a_millisecond);
+/// println!("ticking from {}", group.backend());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct GroupBuilder {
@@ -56,14 +69,14 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// Length of a slot: how much later a tick may be so that it is served together with others. 100 us unless set; at
+    /// The length of a slot: how much later a tick may come to be served together with others. 100 us unless set; at
     /// least 1 ns.
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = resolution.max(Duration::from_nanos(1));
         self
     }
 
-    /// What to do where the operating system refuses a timer; the error is returned unless set.
+    /// What to do where the OS refuses a timer; the error is returned unless set.
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
         self
@@ -95,7 +108,7 @@ impl GroupBuilder {
 }
 
 impl IntervalGroup {
-    /// A group with the default resolution.
+    /// A group with slots of 100 us.
     ///
     /// # Errors
     /// As [`Builder::build`](crate::Builder::build).
@@ -103,12 +116,12 @@ impl IntervalGroup {
         Self::builder().build()
     }
 
-    /// Begins a group.
+    /// Starts the settings of a group; [`GroupBuilder`] has an example.
     pub fn builder() -> GroupBuilder {
         GroupBuilder { resolution: DEFAULT_RESOLUTION, fallback: Fallback::default() }
     }
 
-    /// An interval of this group that ticks at once, then every `period`.
+    /// An interval of this group that ticks at once, then every `period`. [`IntervalGroup`] has an example.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -121,6 +134,17 @@ impl IntervalGroup {
     ///
     /// # Panics
     /// If `period` is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// let group = osinterval::IntervalGroup::new()?;
+    /// let start = tokio::time::Instant::now() + Duration::from_millis(5);
+    /// let mut interval = group.interval_at(start, Duration::from_millis(1));
+    /// assert_eq!(interval.tick().await, start);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> GroupInterval {
         assert!(!period.is_zero(), "`period` must be non-zero");
@@ -135,7 +159,7 @@ impl IntervalGroup {
         GroupInterval { group: Arc::clone(&self.group), member, schedule }
     }
 
-    /// Length of a slot.
+    /// The length of a slot: how much later than its deadline a tick may be served.
     pub fn resolution(&self) -> Duration {
         self.group.shared.resolution
     }
@@ -146,7 +170,7 @@ impl IntervalGroup {
     }
 }
 
-/// An interval of an [`IntervalGroup`]: the surface of [`OsInterval`](crate::OsInterval), served together with others.
+/// An interval of an [`IntervalGroup`], with the surface of [`OsInterval`](crate::OsInterval).
 #[derive(Debug)]
 pub struct GroupInterval {
     group: Arc<Group>,
@@ -154,7 +178,7 @@ pub struct GroupInterval {
     schedule: Schedule,
 }
 
-interval_surface!(GroupInterval);
+interval_surface!(GroupInterval, "group.interval", "let group = osinterval::IntervalGroup::new()?;");
 
 impl GroupInterval {
     /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken at the end of the
@@ -162,6 +186,9 @@ impl GroupInterval {
     ///
     /// # Panics
     /// If the runtime on which the group was made is shutting down.
+    ///
+    /// # Examples
+    /// See [`GroupInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let now = self.now();
@@ -192,7 +219,7 @@ impl GroupInterval {
 impl Drop for GroupInterval {
     fn drop(&mut self) {
         let waker = self.group.shared.lock().leave(self.member);
-        // What a waker does when it is dropped is its own affair: not under the lock.
+        // Dropping a waker may run anything: not under the lock.
         drop(waker);
     }
 }
@@ -231,7 +258,7 @@ struct State {
     vacant: Vec<usize>,
     /// Emptied lists, to be filled again: in a steady state nothing is allocated.
     spare: Vec<Vec<usize>>,
-    /// The timer failed, or its runtime has gone: nobody would be woken.
+    /// The timer failed, or its runtime is gone: nobody would be woken.
     failed: bool,
 }
 
@@ -371,7 +398,7 @@ impl State {
 
 /// Serves the timer of a group until it is aborted.
 async fn drive(shared: Arc<Shared>) {
-    /// Says so when the driver ends, however that comes about.
+    /// Marks the group as failed when the driver ends, for whatever reason.
     struct FailOnDrop<'a>(&'a Shared);
     impl Drop for FailOnDrop<'_> {
         fn drop(&mut self) {

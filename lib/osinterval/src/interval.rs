@@ -1,4 +1,4 @@
-//! `OsInterval`: tokio's interval, ticking from the operating system.
+//! `OsInterval`: tokio's interval, ticking from the OS.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -13,8 +13,13 @@ use crate::timer::Timer;
 
 pub use cadence::MissedTickBehavior;
 
-/// Ticks at once, then every `period`: [`tokio::time::interval`] over the operating system's timer.
+/// Ticks at once, then every `period`: [`tokio::time::interval`] over the OS's timer.
 ///
+/// # Panics
+/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the OS has no timer left.
+/// [`OsInterval::builder`] returns an error for the last two.
+///
+/// # Examples
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let mut interval = osinterval::interval(std::time::Duration::from_millis(1));
@@ -23,19 +28,25 @@ pub use cadence::MissedTickBehavior;
 /// assert_eq!(second - first, interval.period());
 /// # });
 /// ```
-///
-/// # Panics
-/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the operating system has no timer left.
-/// [`OsInterval::builder`] returns an error for the last two.
 #[track_caller]
 pub fn interval(period: Duration) -> OsInterval {
     expect(OsInterval::builder(period).build())
 }
 
-/// Ticks at `start`, then every `period`: [`tokio::time::interval_at`] over the operating system's timer.
+/// Ticks at `start`, then every `period`: [`tokio::time::interval_at`] over the OS's timer.
 ///
 /// # Panics
 /// As [`interval`].
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// let start = tokio::time::Instant::now() + Duration::from_millis(5);
+/// let mut interval = osinterval::interval_at(start, Duration::from_millis(1));
+/// assert_eq!(interval.tick().await, start);
+/// # });
+/// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> OsInterval {
     expect(OsInterval::builder(period).start_at(start).build())
@@ -50,7 +61,23 @@ fn expect(built: io::Result<OsInterval>) -> OsInterval {
     }
 }
 
-/// What an [`OsInterval`] is made from; [`OsInterval::builder`] begins one.
+/// Settings for an [`OsInterval`], and the way to one that returns errors; starts at [`OsInterval::builder`].
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use osinterval::{MissedTickBehavior, OsInterval, Precision};
+/// let period = Duration::from_micros(500);
+/// let mut interval = OsInterval::builder(period)
+///     .start_at(tokio::time::Instant::now() + Duration::from_millis(2))
+///     .missed_tick_behavior(MissedTickBehavior::Skip)
+///     .tolerance(period / 2)
+///     .precision(Precision::spin())
+///     .build()?;
+/// interval.tick().await;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
@@ -63,7 +90,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Deadline of the first tick; without it the first tick comes at once.
+    /// The deadline of the first tick; the first tick comes at once unless set.
     pub fn start_at(mut self, start: Instant) -> Self {
         self.start = Some(start);
         self
@@ -76,7 +103,7 @@ impl Builder {
     }
 
     /// How late a tick must be observed to count as missed; tokio's 5 ms unless set, so that both deliver the same
-    /// sequences. At a period of 500 us that is ten periods: an application with `Delay` or `Skip` may want less.
+    /// sequences. At a period of 500 us that is ten periods: a program that uses `Delay` or `Skip` may want less.
     pub fn tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = tolerance;
         self
@@ -88,7 +115,7 @@ impl Builder {
         self
     }
 
-    /// What to do where the operating system refuses a timer; the error is returned unless set.
+    /// What to do where the OS refuses a timer; the error is returned unless set.
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
         self
@@ -97,10 +124,10 @@ impl Builder {
     /// Makes the interval, on the current tokio runtime.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled. tokio tells
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled. tokio reports
     ///   the latter by a panic, which is caught here: the panic hook sees it, and a program built with `panic = "abort"`
     ///   ends.
-    /// - What the operating system said, where it refuses a timer: no descriptor is left, for example. With
+    /// - The OS's own error where it refuses a timer, for example because no descriptor is left. With
     ///   [`Fallback::TokioSleep`] there is no such error.
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
@@ -117,16 +144,32 @@ impl Builder {
     }
 }
 
-/// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the operating system's own timer.
+/// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the OS's own timer.
 ///
 /// Deadlines are absolute: tick k is due at start + k × period whatever happened before, unless a missed-tick
-/// behaviour other than `Burst` moves the schedule. Each interval has one timer of the operating system, armed again
-/// for every tick: one system call to arm it, beside the one in which the runtime waits.
+/// behaviour other than `Burst` moves the schedule. Each interval has one timer of the OS, armed again for every tick: one
+/// system call arms it, and the runtime waits in another.
 ///
 /// # Precision
-/// Linux: the kernel's high-resolution timer, plus the wake-up of the thread and the turn of the runtime; tens of
-/// microseconds on an idle machine. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the timer
-/// falls back to tokio's: one to two milliseconds, whatever the precision.
+/// Linux: tens of microseconds on an idle machine, which the kernel's high-resolution timer, the wake-up of the thread
+/// and the turn of the runtime add up to. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the
+/// timer falls back to tokio's: one to two milliseconds, whatever the precision.
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use osinterval::{MissedTickBehavior, OsInterval, Precision};
+/// let mut interval = OsInterval::builder(Duration::from_millis(1)).precision(Precision::spin()).build()?;
+/// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+/// interval.set_tolerance(Duration::from_micros(100));
+/// for _ in 0..10 {
+///     let deadline = interval.tick().await;
+///     println!("{:?} late; the timer is armed {:?} early", deadline.elapsed(), interval.lead());
+/// }
+/// println!("{} ticks from {} were missed", interval.missed(), interval.backend());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct OsInterval {
     timer: Timer,
@@ -138,10 +181,10 @@ pub struct OsInterval {
     waited: bool,
 }
 
-interval_surface!(OsInterval);
+interval_surface!(OsInterval, "osinterval::interval");
 
 impl OsInterval {
-    /// Begins an interval of `period`.
+    /// Starts the settings of an interval; [`Builder`] has an example.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -165,6 +208,9 @@ impl OsInterval {
     ///
     /// # Panics
     /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
+    ///
+    /// # Examples
+    /// See [`OsInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         match self.timer.poll_until(cx, self.wake_up.into_std()) {
@@ -180,7 +226,7 @@ impl OsInterval {
         budget.made_progress();
         self.learn_lead();
         let due = self.schedule.deadline;
-        // The next tick is worked out before this one's deadline, not after it: what follows the deadline is short.
+        // The next tick is computed before this one's deadline: little is left to do after it.
         self.schedule.advance();
         self.set_wake_up();
         let now = self.spin_until(due.into_std());
@@ -190,14 +236,14 @@ impl OsInterval {
         Poll::Ready(due)
     }
 
-    /// The timer has woken the task: what that says about the lead.
+    /// The timer has woken the task: the lead learns from how late.
     fn learn_lead(&mut self) {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.waited) {
             lead.observe(self.timer.now().saturating_duration_since(self.wake_up.into_std()));
         }
     }
 
-    /// The clock, once it has reached `due`: in the precise mode the rest of the lead is watched away here.
+    /// The clock once it has reached `due`; in the precise mode this is where the rest of the lead passes.
     fn spin_until(&self, due: std::time::Instant) -> std::time::Instant {
         let mut now = self.timer.now();
         while now < due {
@@ -207,7 +253,7 @@ impl OsInterval {
         now
     }
 
-    /// The deadline has moved: what the timer is to be armed for.
+    /// The deadline has moved: works out what the timer is to be armed for.
     fn set_wake_up(&mut self) {
         let deadline = self.schedule.deadline;
         self.wake_up = self.lead.as_ref().and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline);
@@ -223,7 +269,7 @@ impl OsInterval {
         self.timer.rearm(self.wake_up.into_std())
     }
 
-    /// How long before a deadline the timer is to wake the task, as learnt so far; `None` outside the precise mode.
+    /// How long before a deadline the timer wakes the task, as learnt so far; `None` outside the precise mode.
     pub fn lead(&self) -> Option<Duration> {
         self.lead.as_ref().map(Lead::get)
     }

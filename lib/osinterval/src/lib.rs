@@ -1,8 +1,8 @@
-//! Periodic ticks for tokio, from the operating system's own timers, in the shape of [`tokio::time::Interval`].
+//! Periodic ticks for tokio from the OS's own timers, in the shape of [`tokio::time::Interval`].
 //!
-//! tokio keeps time in a wheel that turns once a millisecond: a tick of [`tokio::time::Interval`] comes 1 to 2 ms after
-//! its deadline, whatever the period. A timer of the kernel comes within tens of microseconds. Moving over is mostly a
-//! change of import:
+//! tokio keeps time in a wheel that turns once a millisecond, so a tick of [`tokio::time::Interval`] comes 1 to 2 ms after
+//! its deadline, whatever the period. A kernel timer is tens of microseconds late. Moving over is mostly a change of
+//! import:
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,32 +28,32 @@
 //! | older Windows | the thread pool's timer | [`Backend::ThreadpoolTimer`] |
 //! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
 //!
-//! - `OsInterval` has one descriptor of its own and takes two system calls a tick: one that arms it, one in which the
-//!   runtime waits. It has every missed-tick behaviour of tokio's interval, with equal meaning.
-//!   With `Precision::spin()` its ticks come within tens of nanoseconds, for a few per cent of one core.
-//! - `IntervalGroup` serves any number of intervals from one timer, together within a settable resolution.
-//! - `PeriodicInterval` leaves the repetition to the kernel, and tells at each tick how many periods have passed.
+//! - `OsInterval` has one kernel timer of its own, and on Linux takes two system calls a tick: one arms the timer, the
+//!   runtime waits in the other. It supports every missed-tick behaviour of tokio's interval, with the same meaning. With
+//!   `Precision::spin()` its ticks are tens of nanoseconds late, for a few per cent of one core.
+//! - `IntervalGroup` serves any number of intervals from one timer, to within a resolution you set.
+//! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many periods have passed.
 //!
 //! # Never early
 //!
-//! After every wake-up the clock is asked whether the deadline has come. A tick is never delivered before its deadline,
-//! only after it: how long after is up to the kernel's timer, the scheduler, and what else the runtime has to do.
+//! A tick is never delivered before its deadline: after every wake-up the clock decides whether that has come. How long
+//! after depends on the kernel's timer, the scheduler, and what else the runtime has to do.
 //!
 //! # Which clock
 //!
-//! A native interval follows the kernel's monotonic clock, the one below [`std::time::Instant`], and never the clock of
+//! A native interval follows the kernel's monotonic clock, the one behind [`std::time::Instant`], and never the clock of
 //! a paused tokio runtime: under `tokio::time::pause` its ticks follow real time. The fallback follows tokio's clock.
-//! The monotonic clock stands still while the system is suspended.
+//! The monotonic clock stops while the system is suspended.
 //!
 //! # Cancellation, panics, fork
 //!
-//! Dropping a pending `tick` loses no tick. What panics is said at each function. A process that forks shares the
-//! timer with its child: make intervals after the fork.
+//! Dropping a pending `tick` loses no tick. Each function documents its panics. A process that forks shares the timer
+//! with its child: create intervals after the fork.
 //!
 //! # Features
 //!
-//! `interval` (`OsInterval`, `IntervalGroup`), `periodic` (`PeriodicInterval`) and `os-native` (the operating system's
-//! timers) are on by default; `stream` makes intervals streams.
+//! `interval` (`OsInterval`, `IntervalGroup`), `periodic` (`PeriodicInterval`) and `os-native` (the OS's timers) are on
+//! by default; `stream` makes intervals streams.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
@@ -84,6 +84,6 @@ pub use periodic::{Expirations, PeriodicInterval};
 pub use precision::{Precision, Spin};
 
 // The programs of the crate's front page are compiled as documentation tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "interval"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

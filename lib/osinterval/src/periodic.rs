@@ -11,29 +11,44 @@ use crate::backend::{Backend, Fallback};
 use crate::sys;
 use crate::timer::{Timer, add_or_far, on_runtime, real_now};
 
-/// Periods that ended since the last tick: one, or several where the reader was late.
+/// The periods that ended since the last tick: one, or several where the reader was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expirations {
-    /// How many; at least one.
+    /// Number of periods; at least one.
     pub count: u64,
-    /// Deadline of the first of them.
+    /// Deadline of the first.
     pub first: Instant,
-    /// Deadline of the last of them: `first` + (`count` − 1) × period.
+    /// Deadline of the last: `first` + (`count` − 1) × period.
     pub last: Instant,
 }
 
 /// A periodic timer that the kernel arms again by itself.
 ///
-/// The schedule is absolute: start + k × period, for ever. A reader that comes late gets one tick that tells how many
-/// periods have ended and when each was due; nothing is delivered twice, nothing is left out. There is no missed-tick
-/// behaviour and no reset: for those, and for one tick a period, there is `OsInterval`.
+/// The schedule is absolute: start + k × period. A late reader gets one tick that reports how many periods have ended and
+/// when each was due; none is delivered twice, none is left out. There is no missed-tick behaviour and no reset: for
+/// those, and for one tick per period, use `OsInterval`.
 ///
+/// # Platform notes
 /// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue). Elsewhere, and without
 /// the feature `os-native`, the same sequence comes from a timer that is armed again for each tick.
 ///
-/// kqueue can begin to repeat only when it is told to, which is when the first tick has been delivered: the kernel's
-/// wake-ups then come that much after the deadlines, for as long as the interval lives. The deadlines it reports are of
-/// the schedule all the same. Where that offset matters, `OsInterval` has none.
+/// kqueue starts to repeat only from the moment it is asked to, which is when the first tick has been delivered: the
+/// kernel's wake-ups then come that much after the deadlines for as long as the interval lives. The deadlines it reports
+/// are those of the schedule all the same. Where that offset matters, use `OsInterval`, which has none.
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// let mut interval = osinterval::PeriodicInterval::new(Duration::from_millis(1))?;
+/// let mut elapsed = Duration::ZERO;
+/// while elapsed < Duration::from_millis(10) {
+///     let expirations = interval.tick().await?;
+///     elapsed += interval.period() * expirations.count as u32;
+/// }
+/// println!("10 ms have passed by {}; next at {:?}", interval.backend(), interval.deadline());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct PeriodicInterval {
     repetition: Repetition,
@@ -49,7 +64,7 @@ enum Repetition {
 }
 
 impl PeriodicInterval {
-    /// Ticks one period from now, then every `period`.
+    /// Ticks one period from now, then every `period`. [`PeriodicInterval`] has an example.
     ///
     /// # Errors
     /// As [`PeriodicInterval::new_at`].
@@ -62,15 +77,25 @@ impl PeriodicInterval {
         Self::new_at(add_or_far(now.into_std(), period, now.into_std()).into(), period)
     }
 
-    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at once and tells how many
+    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at once and reports how many
     /// periods have ended since.
     ///
     /// # Errors
     /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled.
-    /// - What the operating system said, where it refuses a timer.
+    /// - The OS's own error where it refuses a timer.
     ///
     /// # Panics
     /// If `period` is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// let start = tokio::time::Instant::now() + Duration::from_millis(5);
+    /// let mut interval = osinterval::PeriodicInterval::new_at(start, Duration::from_millis(1))?;
+    /// assert_eq!(interval.tick().await?.first, start);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
@@ -85,7 +110,7 @@ impl PeriodicInterval {
     /// Waits until at least one period has ended since the last tick.
     ///
     /// # Errors
-    /// Where the runtime it was made on is shutting down.
+    /// If the runtime it was made on is shutting down.
     ///
     /// # Cancel safety
     /// Dropping the future before it is ready loses nothing.
@@ -102,7 +127,7 @@ impl PeriodicInterval {
         let count = match &mut self.repetition {
             Repetition::Kernel(timer) => loop {
                 // The kernel wakes, the clock counts: where a repetition cannot begin at a given time, its count is
-                // not that of the schedule. None has ended if the clock has already told of this one.
+                // not that of the schedule. None has ended if the clock has already counted this one.
                 ready!(timer.poll_expired(cx))?;
                 let count = periods_ended(self.next.into_std(), real_now(), self.period);
                 if count > 0 {
@@ -121,12 +146,12 @@ impl PeriodicInterval {
         Poll::Ready(Ok(Expirations { count, first, last }))
     }
 
-    /// The period.
+    /// The time between deadlines.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// When the next period ends that has not been reported.
+    /// The end of the first period that has not been reported yet.
     pub fn deadline(&self) -> Instant {
         self.next
     }
@@ -146,7 +171,7 @@ fn periods_ended(first: std::time::Instant, now: std::time::Instant, period: Dur
     1 + u64::try_from(late.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
-/// `from` + `n` × `period`, exact; far in the future where that cannot be told.
+/// `from` + `n` × `period`, exact; far in the future where no instant can hold that.
 fn add_periods(from: Instant, period: Duration, n: u64) -> Instant {
     const NANOS: u128 = 1_000_000_000;
     let total = period.as_nanos().saturating_mul(u128::from(n));

@@ -1,22 +1,22 @@
-//! The precise mode: wake up a little before the deadline, and watch the clock for the rest.
+//! The precise mode: wake up a little before the deadline, and spin on the clock for the rest.
 
 use std::time::Duration;
 
-/// How close to its deadline a tick is delivered, and what that may cost.
+/// How close to its deadline a tick is delivered, and what that may cost. [`Builder`](crate::Builder) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Precision {
-    /// As the operating system's timer wakes the task: tens of microseconds late, next to no CPU time.
+    /// When the OS's timer wakes the task: tens of microseconds late, next to no CPU time.
     #[default]
     Os,
-    /// Tens of nanoseconds late, for CPU time: the timer is armed a *lead* before the deadline, and the poll that
+    /// Tens of nanoseconds late, paid for in CPU time: the timer is armed a *lead* before the deadline, and the poll that
     /// finds itself within the lead spins on the kernel's clock until the deadline has come.
     ///
-    /// The lead is learnt: it follows the given quantile of how late the timer was observed to wake the task, up
-    /// within tens of ticks, down again within hundreds. Ticks that the timer wakes later than the lead come as late as
-    /// without it, less the lead. Whatever keeps the task from being polled once the timer has woken it counts: beside
-    /// tasks that hold the worker for long, the lead grows towards its cap. Where the interval falls back to tokio's
-    /// timer it ticks as with [`Precision::Os`]: no lead of bearable length covers a wheel of a millisecond.
+    /// The lead is learnt: it follows the given quantile of how late the timer wakes the task, up within tens of ticks,
+    /// down again within hundreds. A tick for which the timer is later than the lead is as late as without it, less the
+    /// lead. Whatever keeps the task from being polled once the timer has woken it counts too: beside tasks that hold the
+    /// worker for long, the lead grows towards its cap. Where the interval falls back to tokio's timer it ticks as with
+    /// [`Precision::Os`]: no lead of reasonable length covers a wheel of a millisecond.
     ///
     /// # What it does to others
     /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at most the share
@@ -34,17 +34,27 @@ impl Precision {
 }
 
 /// Settings of the precise mode.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use osinterval::{Precision, Spin};
+/// // At most 50 us of spinning a tick, and a tenth of a core.
+/// let spin = Spin::default().quantile(0.9).floor(Duration::from_micros(2)).cap(Duration::from_micros(50)).share(0.1);
+/// let precision = Precision::from(spin);
+/// assert_ne!(precision, Precision::spin());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Spin {
-    /// Share of the ticks that should find the task awake before the deadline, between 0 and 1 (0.92). More means more
-    /// punctual ticks, and more time spent waiting in a loop.
+    /// The share of ticks that should find the task awake before the deadline, between 0 and 1 (0.92). More means more
+    /// punctual ticks, and more time spent spinning.
     pub quantile: f64,
     /// The lead is never shorter than this (1 us).
     pub floor: Duration,
     /// The lead is never longer than this (200 us): the longest time that one poll holds its thread.
     pub cap: Duration,
-    /// The lead is never longer than this share of the period (0.2): the most of one core that the loop takes.
+    /// The lead is never longer than this share of the period (0.2): the largest share of one core that spinning takes.
     pub share: f64,
 }
 
@@ -55,7 +65,7 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Sets [`Spin::quantile`]; values outside 0.5 to 0.999 are moved to the nearer of these.
+    /// Sets [`Spin::quantile`]; clamped to 0.5 to 0.999.
     #[must_use]
     pub fn quantile(self, quantile: f64) -> Self {
         Self { quantile, ..self }
@@ -73,7 +83,7 @@ impl Spin {
         Self { cap, ..self }
     }
 
-    /// Sets [`Spin::share`]; values outside 0 to 1 are moved to the nearer of these.
+    /// Sets [`Spin::share`]; clamped to 0 to 1.
     #[must_use]
     pub fn share(self, share: f64) -> Self {
         Self { share, ..self }
@@ -100,9 +110,9 @@ pub(crate) struct Lead {
 
 /// Size of a step up and a step down together, on the logarithm.
 const GAIN: f64 = 0.1;
-/// The first observation is taken for the median; the lead begins this much above it.
+/// The first observation is taken as the median; the lead starts this much above it.
 const FIRST_MARGIN: f64 = 1.5;
-/// The steps begin so much larger, and shrink to their size over as many observations.
+/// The steps start this many times larger, and shrink to their size over as many observations.
 const FIRST_STEPS: u32 = 5;
 
 impl Lead {

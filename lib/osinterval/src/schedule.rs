@@ -1,4 +1,4 @@
-//! When the next tick is due, and the methods that every kind of interval has in common.
+//! When the next tick is due, and the methods that all kinds of interval share.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The tick is observed at `now`, not before its deadline: returns that, and goes on to the next.
+    /// Delivers the tick observed at `now`, not before its deadline: returns that, and advances to the next.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
         let due = self.deadline;
         self.advance();
@@ -27,14 +27,14 @@ impl Schedule {
         due
     }
 
-    /// Goes on to the next tick, as if this one were observed at its deadline.
+    /// Advances to the next tick, as if this one were observed at its deadline.
     pub(crate) fn advance(&mut self) {
         let due = self.deadline.into_std();
         self.deadline = add_or_far(due, self.period, due).into();
     }
 
-    /// The tick that was due at `due`, from which the schedule has gone on, was observed at `now`: where that was too
-    /// late, the missed-tick behaviour decides. Returns whether it has moved the deadline.
+    /// Applies the missed-tick behaviour where the tick that was due at `due`, from which the schedule has advanced, was
+    /// observed too late. Returns whether that moved the deadline.
     #[inline]
     pub(crate) fn apply_behavior(&mut self, due: Instant, now: std::time::Instant) -> bool {
         let late = now.saturating_duration_since(due.into_std());
@@ -52,31 +52,45 @@ impl Schedule {
 
 /// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock, and a `rearm()` to be
 /// called when the deadline has been changed from outside.
+///
+/// `$make` is the path of a function from a period to the type, for the examples.
 macro_rules! interval_surface {
-    ($type:ident) => {
+    ($type:ident, $make:literal $(, $setup:literal)?) => {
         impl $type {
-            /// Waits for the next tick and returns its deadline, which is in the past by then.
+            /// Waits for the next tick and returns its deadline, which has passed by then.
+            ///
+            /// # Panics
+            /// If the runtime it was made on is shutting down, as `tokio::time::Interval` does.
             ///
             /// # Cancel safety
             /// Dropping the future before it is ready loses nothing: the next call waits for the same tick.
             ///
-            /// # Panics
-            /// If the runtime it was made on is shutting down, as `tokio::time::Interval` does.
+            /// # Examples
+            /// ```
+            /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            $(#[doc = $setup])?
+            #[doc = concat!("let mut interval = ", $make, "(std::time::Duration::from_millis(1));")]
+            /// let deadline = interval.tick().await;
+            /// // A tick is the same for whoever polls it:
+            /// let next = std::future::poll_fn(|cx| interval.poll_tick(cx)).await;
+            /// assert_eq!(next, deadline + interval.period());
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
             pub async fn tick(&mut self) -> tokio::time::Instant {
                 std::future::poll_fn(|cx| self.poll_tick(cx)).await
             }
 
-            /// Moves the next tick to one period from now.
+            /// Moves the next tick to one period from now. See [`Self::reset_at`] for all four.
             pub fn reset(&mut self) {
                 self.reset_after(self.schedule.period);
             }
 
-            /// Moves the next tick to now.
+            /// Moves the next tick to now. See [`Self::reset_at`].
             pub fn reset_immediately(&mut self) {
                 self.reset_after(std::time::Duration::ZERO);
             }
 
-            /// Moves the next tick to `after` from now.
+            /// Moves the next tick to `after` from now. See [`Self::reset_at`].
             pub fn reset_after(&mut self, after: std::time::Duration) {
                 let now = self.now();
                 self.reset_at(crate::timer::add_or_far(now, after, now).into());
@@ -88,7 +102,27 @@ macro_rules! interval_surface {
             /// the new time.
             ///
             /// # Panics
-            /// If a task waits and the operating system refuses to arm the timer again, which it has no reason to.
+            /// If a task waits and the OS refuses to arm the timer again, for which it has no reason.
+            ///
+            /// # Examples
+            /// ```
+            /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            /// use std::time::Duration;
+            /// use tokio::time::Instant;
+            $(#[doc = $setup])?
+            #[doc = concat!("let mut interval = ", $make, "(Duration::from_secs(1));")]
+            /// interval.tick().await; // the first, at once
+            /// let soon = Instant::now() + Duration::from_millis(2);
+            /// interval.reset_at(soon);
+            /// assert_eq!(interval.tick().await, soon);
+            /// interval.reset_after(Duration::from_millis(2));
+            /// interval.tick().await;
+            /// interval.reset_immediately();
+            /// assert!(interval.tick().await <= Instant::now());
+            /// interval.reset();
+            /// assert!(interval.deadline() > Instant::now());
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
             pub fn reset_at(&mut self, deadline: tokio::time::Instant) {
                 self.schedule.deadline = deadline;
                 if let Err(error) = self.rearm() {
@@ -96,7 +130,7 @@ macro_rules! interval_surface {
                 }
             }
 
-            /// The period.
+            /// The time between deadlines.
             pub fn period(&self) -> std::time::Duration {
                 self.schedule.period
             }
@@ -106,12 +140,12 @@ macro_rules! interval_surface {
                 self.schedule.deadline
             }
 
-            /// What is done about missed ticks.
+            /// What happens to missed ticks.
             pub fn missed_tick_behavior(&self) -> cadence::MissedTickBehavior {
                 self.schedule.behavior
             }
 
-            /// Sets what is done about missed ticks.
+            /// Sets what happens to missed ticks from the next one on.
             pub fn set_missed_tick_behavior(&mut self, behavior: impl Into<cadence::MissedTickBehavior>) {
                 self.schedule.behavior = behavior.into();
             }
@@ -127,14 +161,14 @@ macro_rules! interval_surface {
                 self.schedule.tolerance = tolerance;
             }
 
-            /// Ticks so far that were observed later than the tolerance: those on which the missed-tick behaviour
-            /// acted.
+            /// How many ticks were observed later than the tolerance so far, and so were subject to the missed-tick
+            /// behaviour.
             pub fn missed(&self) -> u64 {
                 self.schedule.missed
             }
         }
 
-        /// Ticks without end; each item is the deadline of a tick.
+        /// Ticks without end; each item is a tick's deadline.
         #[cfg(feature = "stream")]
         impl futures_core::Stream for $type {
             type Item = tokio::time::Instant;

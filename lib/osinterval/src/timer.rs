@@ -1,4 +1,4 @@
-//! One timer that waits for a deadline: the operating system's, or tokio's.
+//! One timer that waits for a deadline: the OS's, or tokio's.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 use crate::backend::{Backend, Fallback};
 use crate::sys;
 
-/// Further away than any program runs, and not so far that a clock overflows.
+/// Longer than any program runs, and not so long that a clock overflows.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// `deadline` plus `after`, or a time in the far future where no instant can hold that.
@@ -99,7 +99,7 @@ impl Timer {
 
 #[cfg(feature = "interval")]
 impl Timer {
-    /// Whether it is the operating system's, and follows real time.
+    /// Whether it is the OS's, and follows real time.
     pub(crate) fn is_native(&self) -> bool {
         matches!(self.kind, Kind::Native(_))
     }

@@ -158,7 +158,7 @@ async fn compare(make: impl Fn(Instant, Duration, MissedTickBehavior) -> Box<dyn
                     Ours::Member(mut interval) => run(&mut interval, &script, period, behavior).await,
                 };
                 let (Some((theirs_saw, theirs)), Some((ours_saw, ours))) = (theirs, ours) else { continue };
-                // Where one of them was late by more than the other, nothing can be said.
+                // Where one of them was later than the other, the trial decides nothing.
                 if theirs_saw == ours_saw {
                     assert_eq!(theirs, ours, "{behavior:?} at {period:?}: the same was observed, {ours_saw:?}");
                     decided = true;

@@ -1,4 +1,4 @@
-//! The contract in short, for platforms where the test suite cannot run: it panics where a clock does not keep it.
+//! The contract in short, for platforms where the test suite cannot run: panics where a clock breaks it.
 //! `scripts/tach-node.sh` runs it in Node.
 
 use std::time::Duration;

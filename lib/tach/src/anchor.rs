@@ -1,10 +1,16 @@
-//! Pairs of a count and the operating system's clock, and the line between two of them.
+//! Pairs of a count and the OS clock, and the line between two of them.
 
 use std::time::Duration;
 
 use crate::os::{self, OsInstant};
 
-/// A count and the operating system's clock at the same moment, up to the bracket.
+/// A count and the OS clock at the same moment, up to the bracket.
+///
+/// # Examples
+/// ```
+/// let anchor = tach::Anchor::take();
+/// println!("{} is {:?}, give or take {} counts", anchor.count(), anchor.std(), anchor.bracket_counts() / 2);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
     count: u64,
@@ -12,11 +18,11 @@ pub struct Anchor {
     bracket_counts: u64,
 }
 
-/// An anchor is the tightest of so many pairs: enough that one of them meets no interrupt.
+/// An anchor is the tightest of this many pairs: enough that one of them meets no interrupt.
 const PAIRS: usize = 32;
 
 impl Anchor {
-    /// The tightest of several readings of the clock, each between two counts.
+    /// The tightest of several readings of the OS clock, each between two counts.
     pub(crate) fn tightest(ordered_count: impl Fn() -> u64) -> Self {
         let pair = || {
             let before = ordered_count();
@@ -35,19 +41,19 @@ impl Anchor {
         Self { count, std, bracket_counts }
     }
 
-    /// The count.
+    /// The raw count.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The operating system's clock at that count.
+    /// The OS clock at that count.
     #[must_use]
     pub fn std(&self) -> OsInstant {
         self.std
     }
 
-    /// Counts between the two readings around the clock's: the pair is wrong by at most half of it.
+    /// Counts between the readings on either side of the clock's: the pair is off by at most half of that.
     #[must_use]
     pub fn bracket_counts(&self) -> u64 {
         self.bracket_counts
@@ -55,6 +61,20 @@ impl Anchor {
 }
 
 /// The line through two anchors: counts to nanoseconds, in whole numbers, with an error bound.
+///
+/// # Examples
+/// ```
+/// use tach::{Anchor, Conversion};
+/// let first = Anchor::take();
+/// let counts: Vec<u64> = (0..1_000).map(|_| tach::count()).collect();
+/// std::thread::sleep(std::time::Duration::from_millis(1));
+/// let last = Anchor::take();
+/// let conversion = Conversion::between(&first, &last).expect("a millisecond lies between");
+/// println!("{} counts per second, within {} ns", conversion.rate_hz(), conversion.error_bound_ns());
+/// let ns: Vec<i64> = conversion.series(counts.iter().copied(), first.std()).collect();
+/// assert_eq!(ns[0], conversion.ns_since(counts[0], first.std()));
+/// assert!(ns.is_sorted());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
     first: Anchor,
@@ -64,7 +84,7 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// The line; `None` if either clock has not advanced from the first anchor to the last.
+    /// The line through both; `None` if either clock has not advanced from the first anchor to the last.
     #[must_use]
     pub fn between(first: &Anchor, last: &Anchor) -> Option<Self> {
         let counts = last.count.checked_sub(first.count).filter(|&c| c > 0)?;
@@ -114,9 +134,9 @@ impl Conversion {
         i64::try_from(after + offset).unwrap_or(if after < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// How far [`Conversion::ns_since`] can be off for a count between the anchors: half the wider bracket, one
-    /// count, and the step of the clock and the rounding of the result. The anchors' own error enters linearly, so
-    /// between them it is never more than at the worse of the two; a rate that varies in between is not in it.
+    /// How far [`Conversion::ns_since`] can be off for a count between the anchors, in nanoseconds: half the wider
+    /// bracket, one count, the step of the OS clock and the rounding of the result. The anchors' own error enters
+    /// linearly, so between them it never exceeds that of the worse one. A rate that varies in between is not included.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
         let counts = u128::from(self.bracket_counts) + 2;
@@ -124,7 +144,7 @@ impl Conversion {
         u64::try_from(half).unwrap_or(u64::MAX).saturating_add(os::STEP_NS + 1)
     }
 
-    /// Counts a second, from the anchors.
+    /// Counts per second, from the anchors.
     #[must_use]
     pub fn rate_hz(&self) -> f64 {
         self.counts as f64 / self.ns as f64 * 1e9

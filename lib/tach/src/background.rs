@@ -1,4 +1,4 @@
-//! Anchors at an interval of the caller's choice, from a thread of their own.
+//! A thread that takes an anchor whenever an interval of the caller's choice has passed.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::instant::recalibrate;
 
-/// What most programs that want the thread at all will set.
+/// An interval that suits most programs that want the thread at all.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The thread never runs more often: an anchor costs microseconds, and the rate does not change in less.
-const LEAST: Duration = Duration::from_millis(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Background {
@@ -28,11 +28,18 @@ struct State {
 static BACKGROUND: Background =
     Background { interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }), changed: Condvar::new() };
 
-/// Calls [`recalibrate`] each `interval`, from a thread that is started by the first call; takes
-/// effect at once, and zero ends the thread. At least a millisecond. Without a call there is no thread.
+/// Calls [`recalibrate`] every `interval` (at least a millisecond), from a thread that the first call starts. Takes effect
+/// at once; zero ends the thread. Without a call there is no thread.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// If the thread cannot be started.
+///
+/// # Examples
+/// ```
+/// tach::set_recalibration_interval(tach::DEFAULT_RECALIBRATION_INTERVAL)?;
+/// tach::set_recalibration_interval(std::time::Duration::ZERO)?; // no more
+/// # std::io::Result::Ok(())
+/// ```
 pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
     BACKGROUND.set(interval, || {
         std::thread::Builder::new().name("tach-recalibrate".to_owned()).spawn(|| BACKGROUND.run(recalibrate))?;
@@ -43,7 +50,7 @@ pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
 impl Background {
     fn set(&self, interval: Duration, start: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
-        state.interval = if interval.is_zero() { interval } else { interval.max(LEAST) };
+        state.interval = if interval.is_zero() { interval } else { interval.max(SHORTEST_INTERVAL) };
         let here = std::process::id();
         if !interval.is_zero() && state.running_in != Some(here) {
             start()?;
@@ -85,7 +92,7 @@ mod tests {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| background.run(|| turns.fetch_add(1, Ordering::Relaxed) > 0));
             // Takes effect although the thread is asleep for an hour.
-            background.set(LEAST, || unreachable!("it runs already")).unwrap();
+            background.set(SHORTEST_INTERVAL, || unreachable!("it runs already")).unwrap();
             while turns.load(Ordering::Relaxed) < 3 {
                 std::thread::yield_now();
             }

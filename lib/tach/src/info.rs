@@ -1,4 +1,4 @@
-//! What is read, and how far its conversion can be trusted.
+//! What is read, and how far the conversion can be trusted.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::timeline::TIMELINE;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RateFrom {
-    /// A count of the operating system's clock is a nanosecond.
+    /// A count of the OS clock is a nanosecond.
     Definition,
-    /// Measured: two anchors so far apart.
+    /// Measured between two anchors.
     Anchors {
-        /// Time between them.
+        /// The time between them.
         baseline: Duration,
     },
 }
@@ -28,34 +28,40 @@ pub enum RateFrom {
 pub struct Info {
     /// What a count is a reading of.
     pub source: Source,
-    /// Counts a second.
+    /// Counts per second.
     pub rate_hz: f64,
-    /// How that is known.
+    /// How the rate is known.
     pub rate_from: RateFrom,
-    /// How far the rate can be off, in parts per billion, as far as its anchors tell: their brackets over the baseline. A
-    /// span of the past has this relative error at most, and one second of a span that is still to come.
+    /// How far the rate can be off, in parts per billion, judging by its anchors: their brackets over the baseline. This
+    /// bounds the relative error of a span of the past, and of one second of a span that is still to come.
     pub rate_error_ppb: f64,
-    /// The rate by the CPU's or the hypervisor's own account; used for the first microseconds only, and only if the
-    /// anchors agree with it.
+    /// The rate that the CPU or the hypervisor states; used for the first microseconds only, and only if the anchors
+    /// agree with it.
     pub rate_stated: Option<StatedRate>,
-    /// How far the conversion of a count of the past is off the operating system's monotonic clock at most, as far as
-    /// the anchors can tell: each is wrong by up to its bracket, and a piece of the line lies between two of them. A
-    /// clock whose own rate is being changed in between (by NTP, say) is not in it.
+    /// How far the conversion of a count of the past can be off the OS's monotonic clock, in nanoseconds, judging by the
+    /// anchors: each is off by up to its bracket, and a piece of the line lies between two of them. A change of that
+    /// clock's own rate in between (by NTP, say) is not included.
     pub error_bound_ns: u64,
-    /// What keeps [`MonotonicInstant`](crate::MonotonicInstant) in order across threads.
+    /// What keeps [`MonotonicInstant`](crate::MonotonicInstant)s in order across threads.
     pub cross_thread_order: CrossThreadOrder,
     /// Why the counter is not used; `None` if it is.
     pub why_not_counter: Option<WhyNotCounter>,
 }
 
-/// Tells what is read, at what rate, and with what error bound; takes an anchor if that is due.
+/// Reports what is read, at what rate, and with what error bound; takes an anchor if one is due.
+///
+/// # Examples
+/// ```
+/// let info = tach::info();
+/// println!("{} at {:.0} Hz, within {} ns", info.source, info.rate_hz, info.error_bound_ns);
+/// ```
 #[must_use]
 pub fn info() -> Info {
     let source = source();
     let (rate_hz, rate_from, rate_error_ppb, error_bound_ns) = if source == Source::OsClock {
         (1e9, RateFrom::Definition, 0.0, 1)
     } else {
-        // A conversion, so that there are two anchors to tell a rate.
+        // A conversion, so that there are two anchors to take a rate from.
         let _ = ns(ordered_count());
         let quality = TIMELINE.quality().expect("a conversion has taken them");
         let wrong_ns = quality.bracket_ns + quality.ns_per_count + (os::STEP_NS - 1) as f64;
@@ -82,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_tells_a_rate_that_the_bound_fits() {
+    fn it_reports_a_rate_that_the_bound_fits() {
         let first = info();
         assert!(first.rate_hz > 0.0 && first.rate_error_ppb >= 0.0 && first.error_bound_ns > 0);
         assert_eq!(first.rate_from == RateFrom::Definition, first.source == Source::OsClock);

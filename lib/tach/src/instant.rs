@@ -10,7 +10,7 @@ use crate::reading::{self, OS_CLOCK_ORIGIN, ordered_count};
 use crate::source::Source;
 use crate::timeline::TIMELINE;
 
-/// Nanoseconds from the beginning of the line to `count`.
+/// Nanoseconds from the start of the line to `count`.
 pub(crate) fn ns(count: u64) -> i64 {
     match reading::source() {
         // That clock's counts are its nanoseconds: no line, and no error.
@@ -19,7 +19,7 @@ pub(crate) fn ns(count: u64) -> i64 {
     }
 }
 
-/// The count at so many nanoseconds from the beginning of the line: the inverse of [`ns`], up to a rounding.
+/// The count that lies `ns` nanoseconds from the start of the line: the inverse of [`ns`], up to rounding.
 fn count_at(ns: i64) -> u64 {
     match reading::source() {
         Source::OsClock => OS_CLOCK_ORIGIN.saturating_add_signed(ns),
@@ -27,7 +27,7 @@ fn count_at(ns: i64) -> u64 {
     }
 }
 
-/// A count beside the operating system's clock at that moment.
+/// A count, and the OS clock at that moment.
 fn count_with_os_clock() -> (u64, OsInstant) {
     match reading::source() {
         Source::OsClock => (OS_CLOCK_ORIGIN, reading::os_clock_base()),
@@ -38,14 +38,21 @@ fn count_with_os_clock() -> (u64, OsInstant) {
     }
 }
 
-/// Takes an anchor now, and continues the line towards it: time from now on runs at the rate between the last anchors.
-/// Nothing that was converted before changes. Costs some ten to twenty microseconds.
+/// Takes an anchor now and continues the line towards it: from now on time runs at the rate between the last anchors.
+/// Nothing that was converted before changes. Costs ten to twenty microseconds.
 ///
-/// Nobody needs to call it: conversions take anchors as the process grows older. It serves a process that wants them
+/// There is no need to call it: conversions take anchors as the process grows older. It is for a process that wants them
 /// more often, because the temperature (and so the rate) changes within the hour, or at a moment of its own choice.
 ///
-/// False if there is nothing to do: the last anchor is so recent, against the age of the process, that another would tell
-/// nothing new; the thread was held up in the middle; or the operating system's clock is read.
+/// False if nothing was done: the last anchor is so recent, for the age of the process, that another would add nothing;
+/// the thread was held up in the middle; or counts come from the OS clock.
+///
+/// # Examples
+/// ```
+/// let start = tach::Instant::now();
+/// tach::recalibrate(); // before the busy hours, say
+/// assert!(start.elapsed() < std::time::Duration::from_secs(60));
+/// ```
 pub fn recalibrate() -> bool {
     reading::source() != Source::OsClock && TIMELINE.recalibrate(ordered_count, Anchor::take)
 }
@@ -57,7 +64,7 @@ macro_rules! instants {
         pub struct $name(u64);
 
         impl $name {
-            /// Now: one reading of the counter, and nothing else.
+            /// The current time: one reading of the counter, and nothing else.
             #[inline]
             #[must_use]
             pub fn now() -> Self {
@@ -65,13 +72,19 @@ macro_rules! instants {
             }
 
             /// The instant of a raw count, such as [`count`](crate::count) returns.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
+            #[doc = concat!("assert_eq!(tach::", stringify!($name), "::from_count(now.count()), now);")]
+            /// ```
             #[inline]
             #[must_use]
             pub const fn from_count(count: u64) -> Self {
                 Self(count)
             }
 
-            /// The raw count.
+            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second.
             #[inline]
             #[must_use]
             pub const fn count(self) -> u64 {
@@ -91,6 +104,15 @@ macro_rules! instants {
             }
 
             /// Time from `earlier` to this instant; `None` if `earlier` is later.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = concat!("let first = tach::", stringify!($name), "::now();")]
+            /// let second = first + std::time::Duration::from_millis(1);
+            /// assert!(second.checked_duration_since(first).is_some());
+            /// assert_eq!(first.checked_duration_since(second), None);
+            /// assert!(first.duration_since(second).is_zero() && first.saturating_duration_since(second).is_zero());
+            /// ```
             #[must_use]
             pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
                 if self.0 < earlier.0 {
@@ -101,13 +123,21 @@ macro_rules! instants {
                 Some(Duration::from_nanos(later_ns.abs_diff(ns(earlier.0))))
             }
 
-            /// Time from `earlier` to this instant; zero if `earlier` is later.
+            /// As [`Self::duration_since`], by std's name for it.
             #[must_use]
             pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
                 self.duration_since(earlier)
             }
 
-            /// This instant plus `duration`; `None` where no instant can tell it.
+            /// This instant plus `duration`; `None` where no instant can represent that.
+            ///
+            /// # Examples
+            /// ```
+            /// use std::time::Duration;
+            #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
+            /// assert!(now.checked_add(Duration::from_secs(1)) > Some(now));
+            /// assert_eq!((now.checked_add(Duration::MAX), now.checked_sub(Duration::MAX)), (None, None));
+            /// ```
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
                 let ns = ns(self.0).checked_add(i64::try_from(duration.as_nanos()).ok()?)?;
@@ -115,7 +145,7 @@ macro_rules! instants {
                 (count < u64::MAX).then_some(Self(count.max(self.0)))
             }
 
-            /// This instant minus `duration`; `None` where no instant can tell it.
+            /// This instant minus `duration`; `None` where no instant can represent that. See [`Self::checked_add`].
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
                 let ns = ns(self.0).checked_sub(i64::try_from(duration.as_nanos()).ok()?)?;
@@ -123,7 +153,14 @@ macro_rules! instants {
                 (count > 0).then_some(Self(count.min(self.0)))
             }
 
-            /// The same moment on the operating system's clock, up to the error bound of [`info`](crate::info).
+            /// The same moment on the OS clock, up to the error bound of [`info`](crate::info).
+            ///
+            /// # Examples
+            /// ```
+            #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
+            #[doc = concat!("let there_and_back = tach::", stringify!($name), "::from_std(now.to_std());")]
+            /// assert!(there_and_back.duration_since(now) < std::time::Duration::from_secs(1));
+            /// ```
             #[must_use]
             pub fn to_std(self) -> OsInstant {
                 let (count, os) = count_with_os_clock();
@@ -135,7 +172,8 @@ macro_rules! instants {
                 moved.unwrap_or(os)
             }
 
-            /// The instant of a moment on the operating system's clock, up to the error bound of [`info`](crate::info).
+            /// The instant of a moment on the OS clock, up to the error bound of [`info`](crate::info). See
+            /// [`Self::to_std`].
             #[must_use]
             pub fn from_std(std: OsInstant) -> Self {
                 let (count, os) = count_with_os_clock();
@@ -167,7 +205,7 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can tell the sum.
+            /// Where no instant can represent the sum.
             fn add(self, duration: Duration) -> Self {
                 self.checked_add(duration).expect("an instant within the counter's range")
             }
@@ -183,7 +221,7 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can tell the difference.
+            /// Where no instant can represent the difference.
             fn sub(self, duration: Duration) -> Self {
                 self.checked_sub(duration).expect("an instant within the counter's range")
             }
@@ -200,39 +238,75 @@ macro_rules! instants {
 instants! {
     /// A moment of the counter, with the surface of [`std::time::Instant`]; where that saturates, this does.
     ///
-    /// Reading it is one instruction, which the CPU may carry out before earlier loads have completed. Converting a
-    /// span costs some nanoseconds; now and then, rarer as the process grows older, it takes an [`Anchor`] (microseconds).
+    /// Reading it is one instruction, which the CPU may execute before earlier loads have completed. Converting a span
+    /// costs nanoseconds; now and then, less often as the process grows older, it takes an [`Anchor`] (microseconds).
     ///
-    /// A span between two moments of the past has one length for ever, and [`Instant::elapsed`] never goes back. A
-    /// moment of the future, such as a sum, is an estimate until it has come.
+    /// # Precision
+    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`] never goes back. A
+    /// moment of the future, such as a sum, is an estimate until it comes.
+    ///
+    /// # Examples
+    /// ```
+    /// use tach::Instant;
+    /// let start = Instant::now();
+    /// let end = Instant::now();
+    /// assert!(end >= start && start.elapsed() >= end - start);
+    /// ```
     Instant reads reading::count;
 
-    /// The same, read so that no earlier load of this thread can pass it: for a stamp that is compared with what
+    /// As [`Instant`], read so that no earlier load of this thread can pass it: for a stamp that is compared with what
     /// another thread published.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use tach::OrderedInstant;
+    /// let published = AtomicU64::new(OrderedInstant::now().count());
+    /// // On another thread: how old is what it reads?
+    /// let theirs = OrderedInstant::from_count(published.load(Ordering::Acquire));
+    /// println!("{:?}", OrderedInstant::now() - theirs);
+    /// ```
     OrderedInstant reads reading::ordered_count;
 
-    /// The same, and never less than an instant of this type that was taken before, on whatever thread: if one thread
-    /// takes an instant and then lets another know in any way that synchronises (a release store that an acquire load
-    /// reads, a lock, a channel), then the other's next instant is not earlier. Two may be equal.
+    /// As [`Instant`], and never less than an instant of this type that was taken before, on whatever thread: if one
+    /// thread takes an instant and then lets another know in any way that synchronises (a release store that an acquire
+    /// load reads, a lock, a channel), the other's next instant is not earlier. Two may be equal.
     ///
-    /// How that is kept is told by [`Info::cross_thread_order`](crate::Info::cross_thread_order). Where the architecture
-    /// (Arm) or the kernel (Linux, by using the counter for its own time) vouches that all cores count alike, an ordered
-    /// read is enough, and threads do not disturb each other. Elsewhere every read goes through one shared word, which
-    /// costs more the more threads ask.
+    /// # Platform notes
+    /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports what keeps the order. Where the architecture
+    /// (Arm) or the kernel (Linux, by using the counter for its own time) guarantees that all cores count alike, an
+    /// ordered read is enough, and threads do not disturb each other. Elsewhere every read goes through one shared word,
+    /// which costs more the more threads read.
+    ///
+    /// # Examples
+    /// ```
+    /// use tach::MonotonicInstant;
+    /// let before = MonotonicInstant::now();
+    /// let theirs = std::thread::spawn(MonotonicInstant::now).join().unwrap();
+    /// assert!(before <= theirs && theirs <= MonotonicInstant::now());
+    /// ```
     MonotonicInstant reads reading::monotonic_count;
 }
 
 macro_rules! as_unordered {
     ($($name:ident)*) => {$(
         impl $name {
-            /// The same moment without the promise; there is no way back.
+            /// The same moment without the guarantee; there is no way back.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = concat!("let start = tach::", stringify!($name), "::now();")]
+            /// assert_eq!(start.as_unordered().count(), start.count());
+            /// let elapsed = start.elapsed_unordered(); // ends in a plain read, as `start.as_unordered().elapsed()`
+            /// # let _ = elapsed;
+            /// ```
             #[inline]
             #[must_use]
             pub const fn as_unordered(self) -> Instant {
                 Instant(self.0)
             }
 
-            /// Time since this instant, the end read as an [`Instant`] is: cheaper, and the CPU may read it early.
+            /// Time since this instant, with the end read as a plain [`Instant`]: cheaper, and the CPU may read it early.
             #[must_use]
             pub fn elapsed_unordered(&self) -> Duration {
                 self.as_unordered().elapsed()
@@ -250,8 +324,16 @@ macro_rules! as_unordered {
 as_unordered! { OrderedInstant MonotonicInstant }
 
 impl OrderedInstant {
-    /// Now, and no later instruction begins before it was read: for the end of a section under measurement, so that
+    /// The current time, read before any later instruction begins: for the end of a section under measurement, so that
     /// what follows does not leak into it.
+    ///
+    /// # Examples
+    /// ```
+    /// use tach::OrderedInstant;
+    /// let start = OrderedInstant::now();
+    /// let sum = std::hint::black_box((0..100_u64).sum::<u64>());
+    /// println!("{sum} took {:?}", OrderedInstant::now_fenced() - start);
+    /// ```
     #[inline]
     #[must_use]
     pub fn now_fenced() -> Self {

@@ -1,13 +1,13 @@
-//! What the operating system is asked: its clock, and what it thinks of the counter.
+//! What the OS is asked for: its clock, and whether it trusts the counter.
 
 use std::io::Read;
 
 use crate::source::WhyNotCounter;
 
-/// A moment of the operating system's monotonic clock.
+/// A moment of the OS's monotonic clock.
 ///
-/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), where that cannot be had: there
-/// it is time since the page's or process's origin, as `Performance.now()` tells it.
+/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), which has none: there it is the
+/// time since the origin of the page or process that `Performance.now()` reports.
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub type OsInstant = std::time::Instant;
 
@@ -28,12 +28,12 @@ mod browser {
         fn performance_now() -> f64;
     }
 
-    /// A moment of `Performance.now()`: time since the page's or process's origin.
+    /// A moment of `Performance.now()`: time since the origin of the page or process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct OsInstant(Duration);
 
     impl OsInstant {
-        /// Now.
+        /// The current time.
         #[must_use]
         pub fn now() -> Self {
             // Milliseconds, never negative; whatever the browser rounds them to is the clock's resolution.
@@ -52,13 +52,13 @@ mod browser {
             self.0.saturating_sub(earlier.0)
         }
 
-        /// This moment plus `duration`, if it can be told.
+        /// This moment plus `duration`; `None` on overflow.
         #[must_use]
         pub fn checked_add(&self, duration: Duration) -> Option<Self> {
             self.0.checked_add(duration).map(Self)
         }
 
-        /// This moment minus `duration`, if it can be told.
+        /// This moment minus `duration`; `None` if that lies before the origin.
         #[must_use]
         pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
             self.0.checked_sub(duration).map(Self)
@@ -92,15 +92,14 @@ pub(crate) const STEP_NS: u64 = if cfg!(windows) {
     1
 };
 
-/// The clock itself.
 #[allow(clippy::disallowed_methods, reason = "the home of the OS clock")]
 pub(crate) fn now() -> OsInstant {
     OsInstant::now()
 }
 
-/// What the kernel says of the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
-/// the counter, and has therefore checked that all cores agree on it, and reads it in user space itself (in the vDSO); `Ok(false)` if there
-/// is nobody to ask.
+/// Whether the kernel trusts the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
+/// the counter, and so has checked that all cores agree on it, and reads it in user space itself (in the vDSO);
+/// `Ok(false)` if there is no kernel to ask.
 pub(crate) fn kernel_trusts_counter() -> Result<bool, WhyNotCounter> {
     if !cfg!(all(any(target_os = "linux", target_os = "android"), any(target_arch = "x86", target_arch = "x86_64"))) {
         return Ok(false);

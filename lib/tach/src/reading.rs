@@ -1,4 +1,4 @@
-//! Which clock is read, decided once; and the readings themselves, each behind one load and one branch.
+//! Which clock is read, decided once per process; and the readings themselves, each behind one load and one branch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -38,6 +38,14 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
 }
 
 /// What a count is a reading of. Decided once per process.
+///
+/// # Examples
+/// ```
+/// match tach::why_not_counter() {
+///     None => println!("counts come from {}", tach::source()),
+///     Some(why) => println!("counts are nanoseconds of the OS clock: {why}"),
+/// }
+/// ```
 #[inline]
 #[must_use]
 pub fn source() -> Source {
@@ -49,7 +57,7 @@ fn source_decided() -> Source {
     if decision().is_ok() { counter::SOURCE } else { Source::OsClock }
 }
 
-/// Why the counter is not used; `None` if it is.
+/// Why the counter is not used; `None` if it is. See [`source`].
 #[must_use]
 pub fn why_not_counter() -> Option<WhyNotCounter> {
     decision().as_ref().err().cloned()
@@ -73,28 +81,51 @@ fn decide() -> Result<CrossThreadOrder, WhyNotCounter> {
 }
 
 /// Whether the kernel has given up the counter since this process began to use it, as its watchdog does when it finds
-/// it unstable: spans that reach beyond that moment are not to be trusted. Asks the kernel; not for hot paths.
+/// it unstable: do not trust spans that reach beyond that moment. Asks the kernel, so keep it off hot paths.
+///
+/// # Examples
+/// ```
+/// if let Some(why) = tach::lost_trust() {
+///     eprintln!("the figures of this run are void: {why}");
+/// }
+/// ```
 #[must_use]
 pub fn lost_trust() -> Option<WhyNotCounter> {
     decision().as_ref().ok().and_then(|_| os::kernel_trusts_counter().err())
 }
 
-/// One reading of the counter; earlier loads may still be under way.
+/// One reading of the counter; earlier loads may still be in flight.
+///
+/// # Examples
+/// ```
+/// let (before, after) = (tach::count(), tach::count());
+/// let counts = after - before; // of `info().rate_hz` counts per second
+/// # let _ = counts;
+/// ```
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
     if STATE.load(Ordering::Relaxed) >= COUNTER { counter::count() } else { first_or_os_clock() }
 }
 
-/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state needs.
+/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state needs. The crate's
+/// first example converts one.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
     if STATE.load(Ordering::Relaxed) >= COUNTER { counter::ordered_count() } else { first_or_os_clock() }
 }
 
-/// One reading of the counter that no earlier load can pass, and that no later instruction overtakes: what ends a
-/// section under measurement.
+/// One reading of the counter that no earlier load can pass and no later instruction overtakes: what ends a section
+/// under measurement.
+///
+/// # Examples
+/// ```
+/// let start = tach::ordered_count();
+/// let sum = std::hint::black_box((0..100_u64).sum::<u64>());
+/// let counts = tach::fenced_count() - start;
+/// # let _ = (sum, counts);
+/// ```
 #[inline]
 #[must_use]
 pub fn fenced_count() -> u64 {
@@ -129,7 +160,7 @@ fn enforced_or_first() -> u64 {
 
 /// The largest of `count` and every count this was called with before.
 fn raise(largest: &AtomicU64, count: u64) -> u64 {
-    // Whoever is behind needs to read only.
+    // A thread that is behind only needs to read.
     match largest.load(Ordering::Acquire) {
         seen if seen >= count => seen,
         _ => largest.fetch_max(count, Ordering::AcqRel).max(count),
@@ -137,14 +168,14 @@ fn raise(largest: &AtomicU64, count: u64) -> u64 {
 }
 
 impl Anchor {
-    /// Reads the clock between two counts, several times, and keeps the tightest: a few microseconds in all.
+    /// Reads the OS clock between two counts, several times, and keeps the tightest pair: a few microseconds in all.
     #[must_use]
     pub fn take() -> Self {
         Self::tightest(ordered_count)
     }
 }
 
-/// The first count of the operating system's clock: so far from zero that a moment of years ago has a count too.
+/// The first count of the OS clock: so far from zero that a moment of years ago has a count too.
 pub(crate) const OS_CLOCK_ORIGIN: u64 = 1 << 60;
 
 pub(crate) fn os_clock_base() -> OsInstant {
@@ -152,7 +183,7 @@ pub(crate) fn os_clock_base() -> OsInstant {
     *BASE.get_or_init(os::now)
 }
 
-/// The operating system's clock as a count: nanoseconds.
+/// The OS clock as a count: nanoseconds.
 fn os_clock_count() -> u64 {
     let base = os_clock_base();
     let since = u64::try_from(os::now().saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
-//! What a count is a reading of, and what is known about it: the words that the rest of the crate answers in.
+//! What a count is a reading of, and what is known about it: the types in which the rest of the crate answers.
 
 use std::fmt;
 
-/// What a count is a reading of.
+/// What a count is a reading of. Its text form is stable and meant for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -12,7 +12,7 @@ pub enum Source {
     Cntvct,
     /// The counter of RISC-V or `LoongArch`.
     Rdtime,
-    /// Nanoseconds of the operating system's monotonic clock.
+    /// Nanoseconds of the OS's monotonic clock.
     OsClock,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNotCounter {
-    /// This architecture has none that we read.
+    /// This crate knows no counter for the architecture.
     NoCounter,
     /// Its rate follows the CPU's frequency.
     NotInvariant,
@@ -39,7 +39,7 @@ pub enum WhyNotCounter {
     NoOrderedRead,
     /// The kernel uses another clock source; it may have found the counter unstable.
     KernelUses(String),
-    /// The kernel does not tell what it uses.
+    /// The kernel's clock source cannot be read.
     KernelSilent,
     /// Built with `--cfg tach_force_os_clock`.
     Forced,
@@ -60,12 +60,12 @@ impl fmt::Display for WhyNotCounter {
 
 impl std::error::Error for WhyNotCounter {}
 
-/// The rate of the counter by somebody's account: nominal, so checked against anchors and soon replaced by them.
+/// The nominal rate of the counter, as stated by the CPU or the hypervisor. Anchors check it, and soon replace it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedRate {
-    /// Counts a second.
+    /// Counts per second.
     pub hz: u64,
-    /// Who says so.
+    /// Who states it.
     pub by: StatedBy,
 }
 
@@ -92,13 +92,13 @@ impl fmt::Display for StatedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CrossThreadOrder {
-    /// An ordered read of a counter that the architecture states to be one for all cores.
+    /// An ordered read of a counter that, by the architecture's own rules, is one for all cores.
     Architecture,
-    /// An ordered read of a counter that the kernel has checked to agree on all cores, and keeps its own time with.
+    /// An ordered read of a counter that the kernel has checked on all cores and keeps its own time with.
     Kernel,
-    /// The largest count that any thread has seen, in one shared word: nobody vouches for the counters.
+    /// The largest count that any thread has seen, in one shared word: nothing guarantees that the counters agree.
     SharedMaximum,
-    /// The operating system's clock, which promises it.
+    /// The OS clock, which guarantees it.
     OsClock,
 }
 

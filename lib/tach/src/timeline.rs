@@ -1,16 +1,16 @@
-//! From counts to nanoseconds for the whole process: a line in pieces that is only ever continued.
+//! From counts to nanoseconds for the whole process: a piecewise-linear fit that only ever grows.
 //!
-//! The line starts at an [`Anchor`] taken when the crate is first used. Each piece holds up to a *threshold*, a count by
+//! The line starts at an [`Anchor`] taken when the crate is first used. Each piece is valid up to a *threshold*, a count by
 //! which the time since that anchor has doubled (or an hour has passed). The first conversion of a count beyond the
-//! threshold takes a new anchor, and adds a piece that begins at the threshold and meets the operating system's clock,
-//! as far as the anchors tell it, at the next one.
+//! threshold takes a new anchor, and adds a piece that begins at the threshold and meets the OS clock, by what the anchors
+//! predict, at the next one.
 //!
-//! - Nothing converted before is changed: no count beyond the threshold has been converted until the piece that holds
-//!   for it is there. So a span keeps its length for ever, and later is never less.
-//! - No error adds up: each piece aims at the clock, not at a rate. The line is off by a few brackets of an anchor, and
-//!   its rate by that over the time since the first anchor.
-//! - Nobody waits: an anchor costs microseconds, and in an hour's run some thirty are taken.
-//! - Who wants an anchor sooner moves the threshold to a few microseconds ahead ([`Timeline::recalibrate`]).
+//! - Nothing converted before changes: no count beyond the threshold is converted until the piece that covers it is
+//!   there. So a span keeps its length, and later is never less.
+//! - Errors do not accumulate: each piece heads for the clock, not for a rate. The line is off by a few brackets of an
+//!   anchor, and its rate by that over the time since the first anchor.
+//! - Nobody waits: an anchor costs microseconds, and an hour's run takes about thirty.
+//! - To have an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds ahead.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::counter;
 /// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
 /// some years. Those not in use are untouched zero pages.
 const PIECES: usize = 16_384;
-/// So many are kept for doubling again, when a process lives for longer than the hours last.
+/// This many are reserved for doubling again, once a process has outlived the hourly pieces.
 const RESERVED_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
 const FIRST_BASELINE: Duration = Duration::from_micros(10);
@@ -32,9 +32,9 @@ const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
 const AGE_SHARE: u64 = 512;
 /// How far ahead a recalibration moves the threshold: the time of a few anchors.
 const RECALIBRATION_LEAD: Duration = Duration::from_micros(10);
-/// What must be left of that when every thread sees the threshold: far longer than any CPU holds back an instruction.
+/// How much of that must be left when every thread sees the threshold: far longer than any CPU delays an instruction.
 const VISIBILITY_MARGIN: Duration = Duration::from_micros(2);
-/// A stated rate that differs from the first two anchors by more than this, beside their own error, is not believed.
+/// A stated rate that differs from the first two anchors by more than this, beyond their own error, is not believed.
 const STATED_TOLERANCE: f64 = 1e-3;
 /// Slopes are nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
@@ -46,7 +46,7 @@ struct Piece {
     slope: AtomicU64,
 }
 
-/// A line in pieces; see the module.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     stated_ns_per_count: fn() -> Option<f64>,
@@ -70,7 +70,7 @@ struct Anchors {
 pub(crate) static TIMELINE: Timeline =
     Timeline::new(|| counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64));
 
-/// What is known of the line.
+/// What is known about the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quality {
     /// Nanoseconds per count, from the anchors.
@@ -81,7 +81,7 @@ pub(crate) struct Quality {
 }
 
 impl Timeline {
-    /// `stated_ns_per_count`: the nominal rate, if anybody states one; asked once.
+    /// `stated_ns_per_count`: the nominal rate, if any is stated; called once.
     pub(crate) const fn new(stated_ns_per_count: fn() -> Option<f64>) -> Self {
         Self {
             stated_ns_per_count,
@@ -160,7 +160,7 @@ impl Timeline {
         let longest = (LONGEST_PIECE.as_nanos() as f64 / mean_rate) as u64;
         let longest = longest.max(baseline / AGE_SHARE);
         let step = if len < PIECES - RESERVED_PIECES { baseline.min(longest) } else { baseline };
-        // The last hour is a better witness of the present rate than last week, but for no longer than it lasted.
+        // The last hour predicts the present rate better than last week does, but for no longer than it lasted.
         let rate = match anchors.last {
             Some(recent) if len > 0 && last.count().saturating_sub(recent.count()) >= step => {
                 ns_between(&last, &recent) / (last.count() - recent.count()) as f64
@@ -178,7 +178,7 @@ impl Timeline {
         let target_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
         let exact = ((target_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
         let scaled_rate = rate * (1_u64 << SLOPE_BITS) as f64;
-        // A clock that was set back or stood still must not bend the line backwards.
+        // An OS clock that went back or stood still must not bend the line backwards.
         let slope = exact.clamp((scaled_rate / 2.0) as i128, (scaled_rate * 2.0) as i128);
 
         let piece = &self.pieces[len];
@@ -191,7 +191,7 @@ impl Timeline {
     }
 
     /// Takes an anchor now and bends the line to it, some microseconds ahead; nothing converted before is changed.
-    /// False if the last anchor is so recent that it would tell nothing new.
+    /// False if the last anchor is so recent that another would add nothing.
     pub(crate) fn recalibrate(&self, now: impl Fn() -> u64, anchor: impl Fn() -> Anchor) -> bool {
         let _ = self.ns(now(), &now, &anchor);
         let moved = {
@@ -251,12 +251,12 @@ impl Timeline {
     }
 }
 
-/// Whether a stated rate is that of two anchors, as far as they can tell.
+/// Whether two anchors confirm a stated rate, within their error.
 fn agrees(stated: f64, first: &Anchor, last: &Anchor) -> bool {
     let counts = last.count().saturating_sub(first.count()) as f64;
     let off = (ns_between(last, first) - counts * stated).abs();
     let brackets = (first.bracket_counts() + last.bracket_counts() + 2) as f64 * stated;
-    // Anchors that cannot tell twice the rate from the rate are no check.
+    // Anchors that could not tell the rate from twice the rate check nothing.
     off <= brackets + counts * stated * STATED_TOLERANCE && brackets < counts * stated / 2.0
 }
 

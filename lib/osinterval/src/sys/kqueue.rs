@@ -15,9 +15,9 @@ use tokio::io::unix::AsyncFd;
 use super::kqueue_time::{units_until, wait_for_grid};
 use crate::backend::Backend;
 
-// The dialects. Each says: whether the kernel's own repetition has nanoseconds (whole milliseconds would bend a period of
-// 500 us); the unit of a time to wait, and the flag that names it; data and flags of an absolute deadline, where there are
-// such. The absolute mode of the BSDs means the wall clock, which can be set.
+// The dialects. Each states: whether the kernel can repeat by itself in nanoseconds (whole milliseconds would bend a period
+// of 500 us); the unit of a time to wait, with its flag; data and flags of an absolute deadline where the kernel has one on
+// the monotonic clock (the BSDs' is on the wall clock, which can be set).
 #[cfg(target_vendor = "apple")]
 #[path = "kqueue_apple.rs"]
 mod dialect;

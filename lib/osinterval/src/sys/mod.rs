@@ -1,8 +1,8 @@
-//! The operating system's timers, one file a kernel, chosen once below.
+//! The OS's timers, one file a kernel, chosen once below.
 //!
 //! Every file provides, with the same meaning:
 //!
-//! - `native() -> Option<Backend>`: what it is, or `None` where there is nothing native.
+//! - `native() -> Option<Backend>`: which timer it is, or `None` where there is nothing native.
 //! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current runtime, which is known to
 //!   exist.
 //! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: to fire once, not before `deadline`, at once if

@@ -20,7 +20,7 @@ pub(crate) fn native() -> Option<Backend> {
 }
 
 /// A timer whose expiration is seen through the runtime's poller and never read: arming sets its count back to zero,
-/// and the caller's look at the clock tells what an expiration was worth.
+/// and the caller's look at the clock decides what an expiration was worth.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     fd: AsyncFd<OwnedFd>,
@@ -131,7 +131,7 @@ struct ClockLine {
 }
 
 impl ClockLine {
-    /// Reads of the pair: enough that one of them is not interrupted.
+    /// Pairs read: enough that one of them is not interrupted.
     const READS: usize = 16;
 
     #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]

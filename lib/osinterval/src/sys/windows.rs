@@ -1,6 +1,6 @@
 //! Windows: a high-resolution waitable timer (Windows 10 1803, Server 2019 and later), otherwise the thread pool's timer.
 //!
-//! Both tell the task through a callback on a thread of the system's pool. A callback only says that something fired:
+//! Both wake the task through a callback on a thread of the system's pool. A callback reports only that something fired:
 //! which arming it was, and whether the deadline has come, the caller finds out from the clock.
 #![allow(unsafe_code)]
 
@@ -124,7 +124,7 @@ impl OneShot {
 
 /// The time left in units of 100 ns, negative as the interface has it for relative times, rounded up: never early, and
 /// at least one, since zero would be an absolute time.
-#[allow(clippy::disallowed_methods, reason = "the time left is told to the kernel")]
+#[allow(clippy::disallowed_methods, reason = "the kernel is given the time left")]
 fn relative_due(deadline: Instant) -> i64 {
     const UNIT_NS: u128 = 100;
     let left: Duration = deadline.saturating_duration_since(Instant::now());
@@ -225,7 +225,7 @@ unsafe extern "system" fn timer_fired(_: PTP_CALLBACK_INSTANCE, context: *mut c_
     unsafe { &*context.cast::<Shared>() }.fire();
 }
 
-/// No repetition of the kernel's is used: a late reader could not tell how many periods have ended.
+/// The kernel's own repetition is not used: a late reader could not find out how many periods have ended.
 #[derive(Debug)]
 pub(crate) enum Periodic {}
 

@@ -6,7 +6,7 @@ use crate::source::{Source, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Rdtime;
 
-/// Nothing is relied on: where strict order is asked for, it is enforced.
+/// Nothing is relied on: strict order is enforced where it is asked for.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
 /// The bare instruction.

@@ -1,17 +1,18 @@
 //! The counter instructions, one file an architecture: the only `unsafe` of this crate.
 //!
-//! Each offers the same items:
+//! Each provides the same items:
 //!
-//! - `SOURCE`: what it is called.
-//! - `usable()`: whether the CPU itself allows to trust it, and why not. Nothing else is called before that said yes.
-//! - `count()`: the bare instruction. The CPU may carry it out before earlier loads have completed.
+//! - `SOURCE`: its name.
+//! - `usable()`: whether the counter can be trusted by what the CPU itself reports, and why not. Nothing else is called
+//!   unless it can.
+//! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed.
 //! - `ordered_count()`: not before every earlier load of this thread has its value, nor after a later release store is
 //!   seen by anyone.
 //! - `fenced_count()`: as `ordered_count`, and nothing that follows begins before it.
-//! - `ONE_FOR_ALL_CORES`: whether the architecture itself states that a message cannot arrive before it was sent by
-//!   this counter. Where it does not, the kernel may vouch for it (see `source`).
-//! - `stated_rate()`: counts a second by the CPU's or the hypervisor's own account.
-//! - `rate_stated_cheaply()`: the same where asking costs less than the two anchors that it saves waiting for.
+//! - `ONE_FOR_ALL_CORES`: whether the architecture itself guarantees that, by this counter, no message arrives before it
+//!   was sent. Where it does not, the kernel may (see `os::kernel_trusts_counter`).
+//! - `stated_rate()`: counts per second, as stated by the CPU or the hypervisor.
+//! - `rate_stated_cheaply()`: the same, where asking costs less than the wait for two anchors that it saves.
 #![allow(unsafe_code)]
 
 // The ladder. Where no rung holds, the module is the file of its own name.

@@ -1,4 +1,4 @@
-//! No counter: the operating system's clock is read instead, and nothing here but `usable` is reached.
+//! No counter: the OS clock is read instead, and nothing here but `usable` is reached.
 
 use crate::source::{Source, StatedRate, WhyNotCounter};
 

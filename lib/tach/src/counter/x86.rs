@@ -75,7 +75,7 @@ fn under_hypervisor() -> bool {
     cpuid(1).ecx & PRESENT != 0
 }
 
-/// Under a hypervisor the leaves take longer than the anchors that would do without them.
+/// Under a hypervisor reading the leaves takes longer than waiting for the anchors.
 pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
     if under_hypervisor() { None } else { stated_rate() }
 }
@@ -98,7 +98,7 @@ pub(crate) fn stated_rate() -> Option<StatedRate> {
         Some(StatedRate { hz, by: StatedBy::Cpu })
     };
     let base = || {
-        // The base frequency in MHz, which the counter runs at where the crystal's is not told.
+        // The base frequency in MHz, which the counter runs at where the crystal's is not stated.
         let mhz = leaf(0x16)?.eax & 0xffff;
         (mhz > 0).then(|| StatedRate { hz: u64::from(mhz) * 1_000_000, by: StatedBy::Cpu })
     };
