@@ -82,7 +82,7 @@ impl GroupBuilder {
         self
     }
 
-    /// Makes the group, on the current tokio runtime.
+    /// Creates the group on the current tokio runtime. [`GroupBuilder`] has an example.
     ///
     /// # Errors
     /// As [`Builder::build`](crate::Builder::build).

@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Makes the interval, on the current tokio runtime.
+    /// Creates the interval on the current tokio runtime. [`Builder`] has an example.
     ///
     /// # Errors
     /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled. tokio reports
@@ -151,9 +151,9 @@ impl Builder {
 /// system call arms it, and the runtime waits in another.
 ///
 /// # Precision
-/// Linux: tens of microseconds on an idle machine, which the kernel's high-resolution timer, the wake-up of the thread
-/// and the turn of the runtime add up to. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the
-/// timer falls back to tokio's: one to two milliseconds, whatever the precision.
+/// Linux: tens of microseconds on an idle machine, for the kernel's high-resolution timer, the wake-up of the thread and
+/// the turn of the runtime together. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the timer
+/// falls back to tokio's: one to two milliseconds, whatever the precision.
 ///
 /// # Examples
 /// ```

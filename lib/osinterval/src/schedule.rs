@@ -53,7 +53,7 @@ impl Schedule {
 /// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock, and a `rearm()` to be
 /// called when the deadline has been changed from outside.
 ///
-/// `$make` is the path of a function from a period to the type, for the examples.
+/// For the examples: `$make` is a function from a period to the type, `$setup` a line that it needs before.
 macro_rules! interval_surface {
     ($type:ident, $make:literal $(, $setup:literal)?) => {
         impl $type {
