@@ -1,15 +1,17 @@
-//! Arguments and a plan file become one validated plan before anything runs.
+//! What is measured, typed once: command lines and plan files become [`ScenarioArgs`], these become [`Scenario`]s, and
+//! the loop, the gate and the report read nothing else.
 
-mod file;
-
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::subject::{self, Place};
+use jitterstat::report;
+
+use crate::exit::{self, usage};
+use crate::machine::{os, tuning};
+use crate::subject::{self, Entry, Place};
 use crate::text::units;
-
-use jitterstat::report::{Plan, Scenario};
-
-pub use file::{File, OneOrMany, Options, RunOptions, parse, to_toml};
 
 /// Recorded ticks of a round unless told otherwise: short, because the round is the unit of every interval.
 const DEFAULT_ROUND_TICKS: u64 = 250;
@@ -21,149 +23,262 @@ const LONGEST_ROUND: Duration = Duration::from_secs(1);
 const WARMUP_TIME: Duration = Duration::from_millis(10);
 /// ... but at least and at most so many.
 const WARMUP_TICKS: (u64, u64) = (3, 20);
-/// Period and ticks of a run that names none.
 pub const DEFAULT_PERIOD: Duration = Duration::from_micros(500);
-/// See [`DEFAULT_PERIOD`].
-pub const DEFAULT_TICKS: u64 = 10_000;
+const DEFAULT_TICKS: u64 = 10_000;
+/// More instances than this are a slip of the keyboard.
+const MAX_INSTANCES: u64 = 100_000;
+const MAX_ROUND: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Memory a recorded tick takes while the report is made: samples, sorted copies, JSON text.
-pub const BYTES_PER_TICK: u64 = 160;
+const BYTES_PER_TICK: u64 = 160;
 
 /// A seed that every reader of JSON and TOML keeps exactly.
 pub fn draw_seed() -> u64 {
     rand::random::<u32>().into()
 }
 
-/// The effective plan: file over nothing, command line over the file's defaults, built-in defaults last.
-pub fn build(file: &File, arguments: &Options, run: &RunOptions) -> Result<Plan, String> {
-    let mut defaults = file.defaults.clone();
-    if arguments.ticks.is_some() || arguments.duration.is_some() {
-        (defaults.ticks, defaults.duration) = (None, None);
-    }
-    let defaults = arguments.over(&defaults);
-    let only_defaults = [Options::default()];
-    let listed: &[Options] = if file.scenario.is_empty() { &only_defaults } else { &file.scenario };
-    let mut scenarios: Vec<Scenario> = Vec::new();
-    for options in listed {
-        let mut base = defaults.clone();
-        if options.ticks.is_some() || options.duration.is_some() {
-            (base.ticks, base.duration) = (None, None);
-        }
-        for scenario in expand(&options.over(&base))? {
-            if !scenarios.contains(&scenario) {
-                scenarios.push(scenario);
-            }
-        }
-    }
-    make_ids_unique(&mut scenarios);
-    let run = run.over(&file.run);
-    let timer_slack = run.timer_slack.as_deref().map(units::duration).transpose()?;
-    Ok(Plan {
-        seed: run.seed.ok_or("a plan needs a seed")?,
-        samples: run.samples.unwrap_or(true),
-        cpu: run.cpu,
-        sched: run.sched,
-        mlock: run.mlock.unwrap_or(false),
-        timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
-        scenarios,
-    })
+/// What the loop runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Of the order and the phases.
+    pub seed: u64,
+    pub scenarios: Vec<Scenario>,
+    pub tuning: tuning::Settings,
+    /// Whether the report keeps every sample.
+    pub samples: bool,
 }
 
-fn expand(options: &Options) -> Result<Vec<Scenario>, String> {
-    let subjects = match &options.subject {
-        Some(patterns) => matching(&patterns.list())?,
-        None => subject::ALL.iter().filter(|e| e.default).collect(),
-    };
-    let periods = match &options.period {
-        Some(periods) => periods.list().iter().map(|p| units::period(p)).collect::<Result<Vec<_>, _>>()?,
-        None => vec![DEFAULT_PERIOD],
-    };
-    let runtimes = match &options.runtime {
-        Some(runtimes) => runtimes.list().iter().map(|r| runtime(r)).collect::<Result<Vec<_>, _>>()?,
-        None => vec![Runtime::CurrentThread],
-    };
-    if subjects.is_empty() || periods.is_empty() || runtimes.is_empty() {
-        return Err("an empty list leaves nothing to measure; name at least one subject, period and runtime".into());
+/// One thing to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Unique within a plan, for example `os-interval@500us/current-thread`.
+    pub id: String,
+    pub subject: &'static Entry,
+    pub period: Duration,
+    /// Of a tokio subject.
+    pub runtime: Option<Runtime>,
+    /// To record, over all rounds.
+    pub ticks: u64,
+    /// Recorded ticks of a full round.
+    pub round_ticks: u64,
+    /// Leading ticks of each round, run and dropped.
+    pub warmup_ticks: u64,
+    /// How many tick at once, each recording `ticks`.
+    pub instances: u64,
+}
+
+/// What a command line or a plan file states; what it leaves open has a default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScenarioArgs {
+    /// Subjects, periods and runtimes make a matrix; an empty list stands for the default.
+    pub subjects: Vec<&'static Entry>,
+    pub periods: Vec<Duration>,
+    pub runtimes: Vec<Runtime>,
+    pub length: Option<Length>,
+    pub round_ticks: Option<u64>,
+    pub warmup: Option<u64>,
+    pub instances: Option<u64>,
+}
+
+/// How much is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    Ticks(u64),
+    Time(Duration),
+    /// So many rounds, each as long as those of a long run.
+    Rounds(u64),
+}
+
+impl ScenarioArgs {
+    /// These where they state something, `other` where they do not.
+    pub fn over(&self, other: &Self) -> Self {
+        fn stated<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
+            (if ours.is_empty() { theirs } else { ours }).to_vec()
+        }
+        Self {
+            subjects: stated(&self.subjects, &other.subjects),
+            periods: stated(&self.periods, &other.periods),
+            runtimes: stated(&self.runtimes, &other.runtimes),
+            length: self.length.or(other.length),
+            round_ticks: self.round_ticks.or(other.round_ticks),
+            warmup: self.warmup.or(other.warmup),
+            instances: self.instances.or(other.instances),
+        }
     }
-    let mut scenarios = Vec::new();
-    for period in periods {
-        let ticks = match (options.ticks, &options.duration) {
-            (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one".into()),
-            (Some(0), None) => return Err("0 ticks is nothing to measure; give at least 1".into()),
-            (Some(ticks), None) => ticks,
-            (None, Some(text)) => {
-                let ticks = units::duration(text)?.as_nanos() / period.as_nanos();
-                u64::try_from(ticks).ok().filter(|&t| t > 0).ok_or_else(|| {
-                    format!("a duration of {text} holds no tick of {}; give a longer one", units::short(period))
-                })?
+
+    /// Every combination: period by period, subject by subject, runtime by runtime.
+    pub fn scenarios(&self) -> exit::Result<Vec<Scenario>> {
+        fn or<T: Copy>(stated: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
+            if stated.is_empty() { default() } else { stated.to_vec() }
+        }
+        let subjects = or(&self.subjects, || subject::ALL.iter().filter(|e| e.default).collect());
+        let runtimes = or(&self.runtimes, || vec![Runtime::CurrentThread]);
+        let mut scenarios = Vec::new();
+        for period in or(&self.periods, || vec![DEFAULT_PERIOD]) {
+            for entry in &subjects {
+                for runtime in &runtimes {
+                    scenarios.push(self.scenario(entry, period, *runtime)?);
+                }
             }
-            (None, None) => DEFAULT_TICKS,
+        }
+        Ok(unique(scenarios))
+    }
+
+    /// The one scenario of these, where they name no more.
+    pub fn only(&self) -> exit::Result<Scenario> {
+        let scenarios = self.scenarios()?;
+        <[Scenario; 1]>::try_from(scenarios).map(|[one]| one).map_err(|several| {
+            usage!("{} scenarios where one is measured; name one subject, period and runtime", several.len())
+        })
+    }
+
+    fn scenario(&self, subject: &'static Entry, period: Duration, runtime: Runtime) -> exit::Result<Scenario> {
+        if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
+            return Err(usage!("a period of {} is outside 1us to 1h", units::short(period)));
+        }
+        let in_time = |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
+        let longest = DEFAULT_ROUND_TICKS.min(in_time(LONGEST_ROUND).max(1));
+        let ticks = match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
+            Length::Ticks(0) => return Err(usage!("0 ticks is nothing to measure; give at least 1")),
+            Length::Ticks(ticks) => ticks,
+            Length::Time(time) => match in_time(time) {
+                0 => {
+                    let [time, period] = [time, period].map(units::short);
+                    return Err(usage!("a duration of {time} holds no tick of {period}; give a longer one"));
+                }
+                ticks => ticks,
+            },
+            Length::Rounds(rounds) => self.round_ticks.unwrap_or(longest).saturating_mul(rounds),
         };
-        for entry in &subjects {
-            for &kind in &runtimes {
-                let runtime = (entry.place == Place::Tokio).then(|| kind.to_string());
-                scenarios.push(scenario(entry.name, period, ticks, options, runtime)?);
-            }
+        let round_ticks = match (self.round_ticks, self.length) {
+            (Some(0), _) => return Err(usage!("a round of 0 ticks measures nothing; give --round-ticks at least 1")),
+            (Some(n), _) => n.min(ticks),
+            (None, Some(Length::Rounds(_))) => longest,
+            (None, _) => (ticks / LEAST_ROUNDS).clamp(1, longest),
+        };
+        let warmup_ticks = self.warmup.unwrap_or_else(|| in_time(WARMUP_TIME).clamp(WARMUP_TICKS.0, WARMUP_TICKS.1));
+        let end = warmup_ticks.checked_add(round_ticks).map(|n| u128::from(n) * period.as_nanos());
+        if end.is_none_or(|ns| ns > MAX_ROUND.as_nanos()) {
+            return Err(usage!("a round of {round_ticks} ticks of {} is longer than a year", units::short(period)));
+        }
+        let runtime = Some(runtime).filter(|_| subject.place == Place::Tokio);
+        // A bare thread is a control: one is enough.
+        let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
+        if !(1..=MAX_INSTANCES).contains(&instances) {
+            return Err(usage!("{instances} instances; give 1 to {MAX_INSTANCES}"));
+        }
+        let many = if instances > 1 { format!("*{instances}") } else { String::new() };
+        let place = runtime.map_or(String::new(), |r| format!("/{r}"));
+        let id = format!("{}{many}@{}{place}", subject.name, units::short(period));
+        Ok(Scenario { id, subject, period, runtime, ticks, round_ticks, warmup_ticks, instances })
+    }
+}
+
+/// Leaves equal scenarios out, and numbers those that differ in nothing that their id shows.
+pub fn unique(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let mut kept: Vec<Scenario> = Vec::new();
+    let mut seen: HashMap<String, Vec<Scenario>> = HashMap::new();
+    for scenario in scenarios {
+        let twins = seen.entry(scenario.id.clone()).or_default();
+        if twins.contains(&scenario) {
+            continue;
+        }
+        twins.push(scenario.clone());
+        let id = if twins.len() > 1 { format!("{}#{}", scenario.id, twins.len()) } else { scenario.id.clone() };
+        kept.push(Scenario { id, ..scenario });
+    }
+    kept
+}
+
+impl Scenario {
+    /// Its ticks, cut into rounds of `round_ticks`, the last one shorter where they do not divide.
+    pub fn rounds(&self) -> u64 {
+        self.ticks.div_ceil(self.round_ticks)
+    }
+
+    /// Ticks that round `index` records.
+    pub fn ticks_of_round(&self, index: u64) -> u64 {
+        self.round_ticks.min(self.ticks - index * self.round_ticks)
+    }
+
+    pub fn period_ns(&self) -> u64 {
+        u64::try_from(self.period.as_nanos()).expect("at most an hour")
+    }
+
+    /// How long it takes, by the grid: warm-up included, set-up between rounds estimated.
+    pub fn expected(&self) -> Duration {
+        const SET_UP: Duration = Duration::from_millis(4);
+        let ticks = u128::from(self.ticks) + u128::from(self.rounds()) * u128::from(self.warmup_ticks);
+        let ns = ticks * self.period.as_nanos() + u128::from(self.rounds()) * SET_UP.as_nanos();
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// As a report has it.
+    pub fn to_report(&self) -> report::Scenario {
+        report::Scenario {
+            id: self.id.clone(),
+            subject: self.subject.name.to_owned(),
+            period_ns: self.period_ns(),
+            ticks: self.ticks,
+            round_ticks: self.round_ticks,
+            warmup_ticks: self.warmup_ticks,
+            runtime: self.runtime.map(|r| r.to_string()),
+            instances: self.instances,
         }
     }
-    Ok(scenarios)
 }
 
-fn scenario(
-    name: &str,
-    period: Duration,
-    ticks: u64,
-    options: &Options,
-    runtime: Option<String>,
-) -> Result<Scenario, String> {
-    let in_time = |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
-    let round_ticks = match options.round_ticks {
-        Some(0) => return Err("a round of 0 ticks measures nothing; give --round-ticks at least 1".into()),
-        Some(n) => n.min(ticks),
-        None => (ticks / LEAST_ROUNDS).clamp(1, DEFAULT_ROUND_TICKS).min(in_time(LONGEST_ROUND).max(1)),
-    };
-    let warmup_ticks = options.warmup.unwrap_or_else(|| in_time(WARMUP_TIME).clamp(WARMUP_TICKS.0, WARMUP_TICKS.1));
-    let end = warmup_ticks.checked_add(round_ticks).and_then(|k| k.checked_mul(u64::try_from(period.as_nanos()).ok()?));
-    if end.is_none_or(|ns| ns > MAX_ROUND_NS) {
-        return Err(format!("a round of {round_ticks} ticks of {} is longer than a year", units::short(period)));
+impl Plan {
+    pub fn expected(&self) -> Duration {
+        self.scenarios.iter().fold(Duration::ZERO, |sum, s| sum.saturating_add(s.expected()))
     }
-    let place = runtime.as_deref().map_or(String::new(), |r| format!("/{r}"));
-    // A bare thread is a control: one is enough.
-    let instances = if runtime.is_some() { options.instances.unwrap_or(1) } else { 1 };
-    if !(1..=MAX_INSTANCES).contains(&instances) {
-        return Err(format!("{instances} instances; give 1 to {MAX_INSTANCES}"));
+
+    /// Rounds of all scenarios.
+    pub fn rounds(&self) -> u64 {
+        self.scenarios.iter().map(Scenario::rounds).sum()
     }
-    let many = if instances > 1 { format!("*{instances}") } else { String::new() };
-    Ok(Scenario {
-        id: format!("{name}{many}@{}{place}", units::short(period)),
-        instances,
-        subject: name.to_owned(),
-        period_ns: u64::try_from(period.as_nanos()).expect("at most an hour"),
-        ticks,
-        round_ticks,
-        warmup_ticks,
-        runtime,
-    })
-}
 
-/// More instances than this are a slip of the keyboard.
-const MAX_INSTANCES: u64 = 100_000;
+    /// Refuses more samples than memory holds, before anything runs.
+    pub fn fits_memory(&self) -> exit::Result<()> {
+        let ticks = self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks.checked_mul(s.instances)?));
+        let need = ticks.and_then(|t| t.checked_mul(BYTES_PER_TICK));
+        let have = os::available_memory();
+        let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+        match (need, have) {
+            (Some(need), Some(have)) if need <= have => Ok(()),
+            (Some(need), None) if isize::try_from(need).is_ok() => Ok(()),
+            _ => Err(usage!(
+                "the samples need {}, and {} is available; ask for fewer ticks or fewer subjects",
+                need.map_or("more memory than there can be".into(), gibibytes),
+                have.map_or("an unknown amount".into(), gibibytes),
+            )),
+        }
+    }
 
-/// No round is longer than a year.
-const MAX_ROUND_NS: u64 = 365 * 24 * 3_600_000_000_000;
-
-fn make_ids_unique(scenarios: &mut [Scenario]) {
-    for i in 0..scenarios.len() {
-        let twins = scenarios[..i].iter().filter(|s| s.id.split('#').next() == Some(scenarios[i].id.as_str())).count();
-        if twins > 0 {
-            scenarios[i].id = format!("{}#{}", scenarios[i].id, twins + 1);
+    /// As a report has it.
+    pub fn to_report(&self) -> report::Plan {
+        let tuning::Settings { cpu, sched, mlock, timer_slack } = &self.tuning;
+        report::Plan {
+            seed: self.seed,
+            samples: self.samples,
+            cpu: *cpu,
+            sched: sched.map(|class| class.to_string()),
+            mlock: *mlock,
+            timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+            scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
         }
     }
 }
 
-/// The subjects that names or globs (`*`, `?`) stand for, in the order of the list; `all` stands for every one.
-pub fn matching(patterns: &[String]) -> Result<Vec<&'static subject::Entry>, String> {
-    for pattern in patterns {
-        if pattern != "all" && !subject::ALL.iter().any(|e| glob(pattern, e.name)) {
+/// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands for every one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subjects(pub Vec<&'static Entry>);
+
+impl FromStr for Subjects {
+    type Err = String;
+
+    fn from_str(pattern: &str) -> Result<Self, String> {
+        let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
+        if found.is_empty() {
             let mut names: Vec<&str> = subject::ALL.iter().map(|e| e.name).collect();
             names.sort_by_key(|name| std::cmp::Reverse((strsim::jaro_winkler(name, pattern) * 1000.0) as u32));
             return Err(format!(
@@ -171,31 +286,55 @@ pub fn matching(patterns: &[String]) -> Result<Vec<&'static subject::Entry>, Str
                 names[0], names[1], names[2]
             ));
         }
+        Ok(Self(found))
     }
-    let wanted = |name: &str| patterns.iter().any(|p| p == "all" || glob(p, name));
-    Ok(subject::ALL.iter().filter(|e| wanted(e.name)).collect())
+}
+
+impl Subjects {
+    /// All of several, each once, in the order of the list.
+    pub fn union(several: impl IntoIterator<Item = Self>) -> Vec<&'static Entry> {
+        let mut all: Vec<&'static Entry> = several.into_iter().flat_map(|subjects| subjects.0).collect();
+        all.sort_by_key(|entry| subject::ALL.iter().position(|e| e == *entry));
+        all.dedup();
+        all
+    }
+}
+
+/// The subject that a name, or a glob that matches nothing else, stands for.
+pub fn one_subject(pattern: &str) -> Result<&'static Entry, String> {
+    match pattern.parse::<Subjects>()?.0[..] {
+        [one] => Ok(one),
+        _ => Err(format!("{pattern:?} stands for several subjects; name one")),
+    }
 }
 
 /// Whether `name` matches a pattern of literal characters, `*` and `?`.
 fn glob(pattern: &str, name: &str) -> bool {
-    match pattern.chars().next() {
-        None => name.is_empty(),
-        Some('*') => {
-            glob(&pattern[1..], name) || name.chars().next().is_some_and(|c| glob(pattern, &name[c.len_utf8()..]))
+    let [pattern, name] = [pattern, name].map(|text| text.chars().collect::<Vec<_>>());
+    let (mut p, mut n) = (0, 0);
+    // Where the latest star stands, and how far it reaches so far: only that one may ever have to reach further.
+    let mut star = None;
+    while n < name.len() {
+        match (pattern.get(p), star) {
+            (Some('*'), _) => {
+                star = Some((p, n));
+                p += 1;
+            }
+            (Some(&c), _) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
+            (_, Some((at, reach))) => {
+                star = Some((at, reach + 1));
+                (p, n) = (at + 1, reach + 1);
+            }
+            (_, None) => return false,
         }
-        Some(p) => name
-            .chars()
-            .next()
-            .is_some_and(|c| (p == '?' || p == c) && glob(&pattern[p.len_utf8()..], &name[c.len_utf8()..])),
     }
+    pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// The runtime of a tokio subject.
+/// The runtime of a tokio subject: `current-thread`, `multi-thread` or `multi-thread:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// One thread.
     CurrentThread,
-    /// Several worker threads.
     MultiThread(usize),
 }
 
@@ -204,8 +343,8 @@ const DEFAULT_WORKERS: usize = 2;
 /// More worker threads than this are a slip of the keyboard.
 pub const MAX_WORKERS: usize = 1024;
 
-impl std::fmt::Display for Runtime {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CurrentThread => f.write_str("current-thread"),
             Self::MultiThread(workers) => write!(f, "multi-thread:{workers}"),
@@ -213,40 +352,22 @@ impl std::fmt::Display for Runtime {
     }
 }
 
-/// Reads `current-thread`, `multi-thread` or `multi-thread:N`.
-pub fn runtime(text: &str) -> Result<Runtime, String> {
-    let bad = || {
-        format!("no runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})")
-    };
-    match text.split_once(':') {
-        None if text == "current-thread" => Ok(Runtime::CurrentThread),
-        None if text == "multi-thread" => Ok(Runtime::MultiThread(DEFAULT_WORKERS)),
-        Some(("multi-thread", n)) => match n.parse() {
-            Ok(workers) if (1..=MAX_WORKERS).contains(&workers) => Ok(Runtime::MultiThread(workers)),
-            _ => Err(bad()),
-        },
-        _ => Err(bad()),
+impl FromStr for Runtime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let workers = match text.split_once(':') {
+            None if text == "current-thread" => return Ok(Self::CurrentThread),
+            None if text == "multi-thread" => Some(DEFAULT_WORKERS),
+            Some(("multi-thread", n)) => n.parse().ok().filter(|n| (1..=MAX_WORKERS).contains(n)),
+            _ => None,
+        };
+        workers.map(Self::MultiThread).ok_or_else(|| {
+            format!(
+                "no runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})"
+            )
+        })
     }
-}
-
-/// Rounds of a scenario: its ticks, cut into rounds of `round_ticks`, the last one shorter where they do not divide.
-pub fn rounds(scenario: &Scenario) -> u64 {
-    scenario.ticks.div_ceil(scenario.round_ticks)
-}
-
-/// Ticks that round `index` records.
-pub fn ticks_of_round(scenario: &Scenario, index: u64) -> u64 {
-    scenario.round_ticks.min(scenario.ticks - index * scenario.round_ticks)
-}
-
-/// How long the plan takes, by the grid: warm-up included, set-up between rounds estimated.
-pub fn expected(plan: &Plan) -> Duration {
-    const SET_UP: Duration = Duration::from_millis(4);
-    plan.scenarios.iter().fold(Duration::ZERO, |sum, s| {
-        let ticks = s.ticks + rounds(s) * s.warmup_ticks;
-        let ns = u128::from(ticks) * u128::from(s.period_ns) + u128::from(rounds(s)) * SET_UP.as_nanos();
-        sum + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX / 4))
-    })
 }
 
 /// A number that is something and makes sense.
@@ -270,46 +391,97 @@ pub fn chosen(what: &str, patterns: &[String], all: &[&'static str]) -> Result<V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    fn seeded() -> RunOptions {
-        RunOptions { seed: Some(7), ..RunOptions::default() }
-    }
-
-    fn one(subject: &str) -> Options {
-        Options { subject: Some(OneOrMany::One(subject.into())), ..Options::default() }
+    fn of(subject: &str) -> ScenarioArgs {
+        ScenarioArgs { subjects: subject.parse::<Subjects>().unwrap().0, ..ScenarioArgs::default() }
     }
 
     #[test]
     fn rounds_follow_the_ticks() {
-        for (ticks, period, round, warmup) in
-            [(10_000, "500us", 250, 20), (100, "500us", 10, 20), (5, "1ms", 1, 10), (10_000, "100ms", 10, 3)]
+        for (ticks, period_us, round, warmup) in
+            [(10_000, 500, 250, 20), (100, 500, 10, 20), (5, 1_000, 1, 10), (10_000, 100_000, 10, 3)]
         {
-            let options = Options { ticks: Some(ticks), period: Some(OneOrMany::One(period.into())), ..one("spin") };
-            let plan = build(&File::default(), &options, &seeded()).unwrap();
-            let s = &plan.scenarios[0];
-            assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} {period}");
-            let sum: u64 = (0..rounds(s)).map(|i| ticks_of_round(s, i)).sum();
+            let length = Some(Length::Ticks(ticks));
+            let s =
+                ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }.only().unwrap();
+            assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} at {period_us} us");
+            let sum: u64 = (0..s.rounds()).map(|i| s.ticks_of_round(i)).sum();
             assert_eq!(sum, ticks);
         }
     }
 
     #[test]
-    fn a_list_makes_a_matrix_and_the_command_line_overrides_defaults_only() {
-        let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
-                    period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";
-        let arguments = Options { period: Some(OneOrMany::One("3ms".into())), ..Options::default() };
-        let plan = build(&parse("p.toml", text).unwrap(), &arguments, &seeded()).unwrap();
-        let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
-        let expected = ["nanosleep@250us", "spin@250us", "nanosleep@1ms", "spin@1ms", "tokio-sleep@3ms/multi-thread:3"];
-        assert_eq!(ids, expected);
-        assert!(plan.scenarios.iter().all(|s| s.ticks == 7));
+    fn a_number_of_rounds_makes_full_ones() {
+        let of = |rounds, round_ticks, period_ms| {
+            let (length, periods) = (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
+            let s = ScenarioArgs { length, round_ticks, periods, ..of("spin") }.only().unwrap();
+            (s.round_ticks, s.rounds(), s.ticks)
+        };
+        assert_eq!(of(24, None, 1), (250, 24, 6_000));
+        assert_eq!(of(24, Some(10), 1), (10, 24, 240));
+        assert_eq!(of(3, None, 100), (10, 3, 30), "no longer than a second");
+    }
+
+    #[test]
+    fn the_same_thing_is_measured_once_and_twins_are_numbered() {
+        let [one, other] =
+            [5, 6].map(|n| ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.only().unwrap());
+        let ids: Vec<String> = unique(vec![one.clone(), other.clone(), one, other]).into_iter().map(|s| s.id).collect();
+        assert_eq!(ids, ["spin@500us", "spin@500us#2"]);
+        let many = ScenarioArgs { runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)], ..of("spin") };
+        assert_eq!(many.scenarios().unwrap().len(), 1, "a bare thread has no runtime");
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let year = Duration::from_secs(3600);
+        let refused = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
+        let ticks = |n| Some(Length::Ticks(n));
+        assert!(refused(ScenarioArgs { length: ticks(0), ..of("spin") }).starts_with("0 ticks is nothing"));
+        assert!(refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") }).starts_with("a round of 0 ticks"));
+        assert!(refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") }).contains("outside 1us to 1h"));
+        let time = Some(Length::Time(Duration::from_micros(499)));
+        assert!(refused(ScenarioArgs { length: time, ..of("spin") }).contains("499us holds no tick of 500us"));
+        let long = ScenarioArgs { length: ticks(10_000), round_ticks: Some(9_000), periods: vec![year], ..of("spin") };
+        assert!(refused(long).contains("longer than a year"));
     }
 
     #[test]
     fn unknown_subjects_get_the_nearest_names() {
-        let error = build(&File::default(), &one("tokio-intervall"), &seeded()).unwrap_err();
+        let error = "tokio-intervall".parse::<Subjects>().unwrap_err();
         assert!(error.contains("the nearest are tokio-interval,"), "{error}");
-        assert_eq!(matching(&["*sleep*".into()]).unwrap().len(), 4);
-        assert_eq!(matching(&["all".into()]).unwrap().len(), subject::ALL.len());
+        assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 4);
+        assert_eq!("all".parse::<Subjects>().unwrap().0.len(), subject::ALL.len());
+        assert_eq!(one_subject("spi?").unwrap().name, "spin");
+        assert!(one_subject("tokio-*").unwrap_err().contains("several subjects"));
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let (pattern, name) = (format!("{}z", "*a".repeat(40)), "a".repeat(4_000));
+        assert!(!glob(&pattern, &name) && glob(&pattern[..80], &name));
+    }
+
+    proptest! {
+        #[test]
+        fn a_glob_matches_as_its_definition_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+            fn by_definition(pattern: &[u8], name: &[u8]) -> bool {
+                match (pattern, name) {
+                    ([], _) => name.is_empty(),
+                    ([b'*', rest @ ..], _) => (0..=name.len()).any(|n| by_definition(rest, &name[n..])),
+                    ([p, pattern @ ..], [c, name @ ..]) => (*p == b'?' || p == c) && by_definition(pattern, name),
+                    _ => false,
+                }
+            }
+            prop_assert_eq!(glob(&pattern, &name), by_definition(pattern.as_bytes(), name.as_bytes()));
+        }
+
+        #[test]
+        fn a_runtime_reads_back(workers in 1..=MAX_WORKERS) {
+            for runtime in [Runtime::CurrentThread, Runtime::MultiThread(workers)] {
+                prop_assert_eq!(runtime.to_string().parse(), Ok(runtime));
+            }
+        }
     }
 }

@@ -46,7 +46,7 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::NamedTempFile::new_in(directory)
         .map_err(|e| Error::usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
-    session.run.cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
+    session.run.tuning.cpu.map_or(Ok(()), tuning::bind)?;
     terminal::note(quiet, &format!("a session of {}: {:.0}s", session.subject().id, session.time().as_secs_f64()));
     let shared = Arc::new(Shared::default());
     interrupt::stop_on_interrupt(&shared)?;

@@ -17,7 +17,6 @@ use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_sce
 use crate::gate::session::{self, sides};
 use crate::machine::host;
 use crate::measure::round::Shared;
-use crate::text::units;
 
 /// A session to be judged by a file.
 pub struct Against {
@@ -45,7 +44,7 @@ pub fn plan(args: &GateArgs) -> Result<Option<Against>, String> {
             listed(&forced)
         ));
     }
-    if let Some(most) = args.max_time.as_deref().map(units::duration).transpose()? {
+    if let Some(most) = args.max_time {
         let takes = session.time();
         if takes > most {
             return Err(format!(
@@ -65,7 +64,7 @@ impl Against {
 
     /// The CPU that both are bound to.
     pub fn cpu(&self) -> Option<usize> {
-        self.session.run.cpu
+        self.session.run.tuning.cpu
     }
 
     /// Measures a session and judges it, and why it could not go on if it could not.

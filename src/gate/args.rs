@@ -1,8 +1,12 @@
 //! The arguments of `osjitter gate`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::scenario::Runtime;
+use crate::text::units;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum VerdictFormat {
@@ -74,11 +78,11 @@ pub struct GateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
     pub max_rounds: Option<u64>,
     /// Leave out the looks that would take longer
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
-    pub max_time: Option<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    pub max_time: Option<Duration>,
     /// Time limit of one round of a command [default: ten times its length, and 10s]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Two sides")]
-    pub round_time_limit: Option<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, help_heading = "Two sides")]
+    pub round_time_limit: Option<Duration>,
     /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%, cpu_ns_per_tick=9us; repeat for several
     #[arg(long, value_name = "PATH=VALUE", help_heading = "Limits")]
     pub max: Vec<String>,
@@ -95,7 +99,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count, help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// What osjitter calibrate wrote: warns of a tolerance that this machine is too noisy for
     #[arg(long, value_name = "FILE")]
@@ -117,13 +121,13 @@ pub struct GateArgs {
 #[derive(Clone, Debug, Args)]
 pub struct JudgedArgs {
     /// Nominal period; repeat for a comparison at each [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rounds")]
-    pub period: Vec<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, help_heading = "Rounds")]
+    pub period: Vec<Duration>,
     /// Runtime of tokio subjects
     #[arg(long, value_name = "KIND", help_heading = "Rounds")]
-    pub runtime: Option<String>,
+    pub runtime: Option<Runtime>,
     /// Recorded ticks of a round [default: 250, and at most 1s]
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Rounds")]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
     #[arg(long, value_name = "N", help_heading = "Rounds")]
@@ -137,9 +141,10 @@ pub struct JudgedArgs {
         value_name = "DURATION",
         default_value = "1us",
         allow_hyphen_values = true,
+        value_parser = units::duration,
         help_heading = "Tolerance"
     )]
-    pub floor: String,
+    pub floor: Duration,
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
     #[arg(long, value_name = "N", help_heading = "Rounds")]
     pub cpu: Option<usize>,

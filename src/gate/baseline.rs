@@ -9,13 +9,12 @@ use jitterstat::gate::baseline::{self, Baseline, CONTROL, Met, RoundRecord, Sess
 use jitterstat::gate::look::{Reason, Rules};
 use jitterstat::gate::verdict::{GatePlan, Mode};
 use jitterstat::histogram;
-use jitterstat::report::{Plan, Scenario};
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::plan::{gate_plan, one_cpu, pair_time, periods, rules, scenario};
-use crate::machine::host;
+use crate::machine::{host, tuning};
 use crate::measure::round::{self, Cost, MeasuredRound, Observer, Shared};
-use crate::text::units;
+use crate::scenario::{Plan, Scenario};
 use crate::{interop, scenario, terminal};
 
 /// The share of false alarms by design: half a per cent for each of the two percentiles.
@@ -62,11 +61,13 @@ impl SessionPlan {
         let mut judged = judged.clone();
         if let Some(stored) = stored {
             if judged.period.is_empty() {
-                judged.period.push(units::short(Duration::from_nanos(stored.period_ns)));
+                judged.period.push(Duration::from_nanos(stored.period_ns));
             }
             judged.round_ticks = judged.round_ticks.or(Some(stored.round_ticks));
             judged.warmup = judged.warmup.or(Some(stored.warmup_ticks));
-            judged.runtime = judged.runtime.or_else(|| stored.runtime.clone());
+            if judged.runtime.is_none() {
+                judged.runtime = stored.runtime.as_deref().map(str::parse).transpose()?;
+            }
         }
         let [period] = periods(&judged)[..] else {
             return Err("a baseline is of one period; give --period once".to_owned());
@@ -84,9 +85,10 @@ impl SessionPlan {
         };
         let seed = judged.seed.unwrap_or_else(scenario::draw_seed);
         let gate_plan = gate_plan(&tested, &rules, seed, cpu);
-        let scenario = baseline::Scenario::of(&tested, cpu.is_some());
+        let scenario = baseline::Scenario::of(&tested.to_report(), cpu.is_some());
         let scenarios = vec![control, tested];
-        let run = Plan { seed, samples: false, cpu, sched: None, mlock: false, timer_slack_ns: None, scenarios };
+        let tuning = tuning::Settings { cpu, ..tuning::Settings::default() };
+        let run = Plan { seed, samples: false, tuning, scenarios };
         Ok(Self { scenario, run, rules, gate_plan, pairs })
     }
 
@@ -123,7 +125,7 @@ impl SessionPlan {
             started_utc,
             duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             seed: self.run.seed,
-            cpu: self.run.cpu,
+            cpu: self.run.tuning.cpu,
             resolution_ns: host::clock_resolution_ns(),
             subject_histogram: histogram::pack(subject.iter().copied()),
             control_histogram: histogram::pack(control.iter().copied()),
@@ -177,7 +179,7 @@ impl Observer for Rounds<'_> {
         };
         let side = usize::from(scenario.id == self.plan.subject().id);
         let samples = &round.instances[0].samples;
-        let Some(record) = RoundRecord::of(samples.pairs(), scenario.period_ns, met(&round.cost)) else {
+        let Some(record) = RoundRecord::of(samples.pairs(), scenario.period_ns(), met(&round.cost)) else {
             self.failure = Some(format!("{}: a round delivered no tick", scenario.id));
             return;
         };

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use jitterstat::gate::limit::{Path, PathError, Quantity, Round};
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::LimitCheck;
-use jitterstat::report::{Host, Plan, Report, Scenario, Status, Subject};
+use jitterstat::report::{Host, Report, Status, Subject};
 
+use crate::exit;
 use crate::gate::args::GateArgs;
-use crate::machine::{host, tuning};
-use crate::measure::record::Record;
+use crate::machine::tuning;
+use crate::measure::record::{self, Record};
 use crate::measure::round::{self, MeasuredRound, Observer, Shared};
-use crate::scenario::{self, File as PlanFile, OneOrMany, Options, RunOptions};
+use crate::scenario::{self, Length, Plan, Scenario, ScenarioArgs};
 use crate::text::units;
 use crate::{interop, terminal};
 
@@ -133,22 +134,22 @@ fn to_measure(args: &GateArgs, cpu: Option<usize>) -> Result<Source, String> {
     if judged.period.len() > 1 {
         return Err("limits are held at one period; give --period once".to_owned());
     }
-    let options = Options {
-        subject: Some(OneOrMany::One(subject.to_owned())),
-        period: judged.period.first().cloned().map(OneOrMany::One),
-        ticks: args.ticks,
+    let scenario_args = ScenarioArgs {
+        subjects: vec![scenario::one_subject(subject)?],
+        periods: judged.period.clone(),
+        runtimes: judged.runtime.into_iter().collect(),
+        length: args.ticks.map(Length::Ticks),
         round_ticks: judged.round_ticks,
         warmup: judged.warmup,
-        runtime: judged.runtime.clone().map(OneOrMany::One),
-        ..Options::default()
+        ..ScenarioArgs::default()
     };
-    let seed = Some(judged.seed.unwrap_or_else(scenario::draw_seed));
-    let run = RunOptions { seed, cpu, ..RunOptions::default() };
-    let plan = scenario::build(&PlanFile::default(), &options, &run)?;
-    if plan.scenarios.len() != 1 {
-        return Err(format!("{subject:?} stands for several subjects; name one"));
-    }
-    host::holds(&plan)?;
+    let plan = Plan {
+        seed: judged.seed.unwrap_or_else(scenario::draw_seed),
+        samples: true,
+        tuning: tuning::Settings { cpu, ..tuning::Settings::default() },
+        scenarios: scenario_args.scenarios().map_err(|e| e.to_string())?,
+    };
+    plan.fits_memory().map_err(|e| e.to_string())?;
     Ok(Source::Measure(Box::new(plan)))
 }
 
@@ -157,7 +158,7 @@ impl Limits {
     pub fn time(&self) -> Duration {
         match &self.source {
             Source::Report(..) => Duration::ZERO,
-            Source::Measure(plan) => scenario::expected(plan),
+            Source::Measure(plan) => plan.expected(),
         }
     }
 
@@ -254,13 +255,12 @@ pub fn measure(
     started_utc: String,
     shared: &Arc<Shared>,
     quiet: bool,
-) -> Result<Report, String> {
-    let changes = tuning::apply(plan)?;
+) -> exit::Result<Report> {
+    let changes = record::changes(plan)?;
     #[allow(clippy::disallowed_methods, reason = "the start of the run")]
     let started = Instant::now();
     let record = Record::new(plan.clone(), host, started_utc, started, changes);
-    let rounds = plan.scenarios.iter().map(scenario::rounds).sum();
-    let mut collector = Collector { record, progress: terminal::Progress::new(rounds, quiet) };
+    let mut collector = Collector { record, progress: terminal::Progress::new(plan.rounds(), quiet) };
     round::run(plan, shared, &mut collector);
     collector.progress.finish();
     #[allow(clippy::disallowed_methods, reason = "the end of the run")]

@@ -54,7 +54,7 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Error> {
     let calibration = args.calibration.as_deref().map(calibration::read).transpose().map_err(Error::usage)?;
     let quiet = args.judged.quiet;
     let cpu = comparisons.first().and_then(|c| c.plan.cpu);
-    cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
+    cpu.map_or(Ok(()), tuning::bind)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
     let shared = Arc::new(Shared::default());
@@ -78,7 +78,7 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Error> {
         gate.compare(comparison);
     }
     if let Some(against) = &against {
-        gate.judge_by(against).map_err(Error::usage)?;
+        gate.judge_by(against)?;
     }
     if let Some(limits) = &limits {
         gate.limit(limits, &out)?;
@@ -180,7 +180,7 @@ impl Gate {
         self.comparisons.push(comparison);
     }
 
-    fn judge_by(&mut self, against: &Against) -> Result<(), String> {
+    fn judge_by(&mut self, against: &Against) -> Result<(), Error> {
         if !against.forced.is_empty() {
             let what: Vec<String> = against.forced.iter().map(ToString::to_string).collect();
             let message = format!("The baseline is of another machine: {}.", what.join(", "));
@@ -220,8 +220,7 @@ impl Gate {
             }
             Source::Measure(plan) => {
                 let (host, started_utc) = (self.host.clone(), self.started_utc.clone());
-                let report = limits::measure(plan, host, started_utc, &self.shared, self.quiet);
-                let report = report.map_err(Error::usage)?;
+                let report = limits::measure(plan, host, started_utc, &self.shared, self.quiet)?;
                 out.write("report.json", &report.to_json())?;
                 self.hold(limits, &report.subjects[0]);
             }

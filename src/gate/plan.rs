@@ -5,13 +5,11 @@ use std::time::Duration;
 use jitterstat::gate::look::{DUET_LOOKS, LOOKS, Rules};
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::verdict::{self, GatePlan, Mode};
-use jitterstat::report::Scenario;
 
 use crate::gate::args::{GateArgs, JudgedArgs};
 use crate::machine::{host, os};
 use crate::measure::child::Program;
-use crate::scenario::{self, File, OneOrMany, Options, RunOptions};
-use crate::text::units;
+use crate::scenario::{self, Length, Scenario, ScenarioArgs};
 
 /// Time between two rounds that is not spent ticking: a runtime, or a process.
 const SET_UP: Duration = Duration::from_millis(4);
@@ -21,9 +19,6 @@ const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
 const DEFAULT_PAIRS: [u64; 2] = [400, 200];
 /// Time before a round of two at once.
 const DUET_SET_UP: Duration = Duration::from_millis(14);
-/// Period where none is given.
-const DEFAULT_PERIOD: &str = "500us";
-
 /// What is compared.
 pub enum Sides {
     /// Two kinds of ticker, in this process.
@@ -101,12 +96,11 @@ pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
         planned.push((scenario(judged, "nanosleep", period, pairs)?, Sides::Programs(a, b), names, judged.cpu));
     }
     let several = planned.len();
-    let most_time = args.max_time.as_deref().map(units::duration).transpose()?;
-    let most_time = most_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
-    let round_limit = args.round_time_limit.as_deref().map(units::duration).transpose()?;
+    let most_time = args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
+    let round_limit = args.round_time_limit;
     let of = |(like, sides, names, cpu): (Scenario, Sides, [String; 2], Option<usize>)| {
         let mut rules = rules(judged, &like)?.one_of(several);
-        let period = Duration::from_nanos(like.period_ns);
+        let period = like.period;
         let pair_time = pair_time(period, like.round_ticks + like.warmup_ticks, mode);
         rules.looks = looks(mode, pairs, pair_time, most_time)?;
         let plan = gate_plan(&like, &rules, seed, cpu);
@@ -119,7 +113,7 @@ pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
 /// How a gate is measured, as the verdict tells it.
 pub fn gate_plan(like: &Scenario, rules: &Rules, seed: u64, cpu: Option<usize>) -> GatePlan {
     GatePlan {
-        period_ns: like.period_ns,
+        period_ns: like.period_ns(),
         round_ticks: like.round_ticks,
         warmup_ticks: like.warmup_ticks,
         seed,
@@ -129,11 +123,8 @@ pub fn gate_plan(like: &Scenario, rules: &Rules, seed: u64, cpu: Option<usize>) 
     }
 }
 
-pub fn periods(judged: &JudgedArgs) -> Vec<&str> {
-    if judged.period.is_empty() {
-        return vec![DEFAULT_PERIOD];
-    }
-    judged.period.iter().map(String::as_str).collect()
+pub fn periods(judged: &JudgedArgs) -> Vec<Duration> {
+    if judged.period.is_empty() { vec![scenario::DEFAULT_PERIOD] } else { judged.period.clone() }
 }
 
 /// The CPU that subjects are bound to: the one asked for, or one that is allowed.
@@ -142,30 +133,23 @@ pub fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
 }
 
 /// One subject as a scenario of so many full rounds.
-pub fn scenario(judged: &JudgedArgs, subject: &str, period: &str, rounds: u64) -> Result<Scenario, String> {
-    /// Enough that a round takes its full length.
-    const MANY_TICKS: u64 = 100_000;
-    let options = Options {
-        subject: Some(OneOrMany::One(subject.to_owned())),
-        period: Some(OneOrMany::One(period.to_owned())),
-        ticks: Some(judged.round_ticks.map_or(MANY_TICKS, |n| n.saturating_mul(rounds))),
+pub fn scenario(judged: &JudgedArgs, subject: &str, period: Duration, rounds: u64) -> Result<Scenario, String> {
+    let args = ScenarioArgs {
+        subjects: vec![scenario::one_subject(subject)?],
+        periods: vec![period],
+        runtimes: judged.runtime.into_iter().collect(),
+        length: Some(Length::Rounds(rounds)),
         round_ticks: judged.round_ticks,
         warmup: judged.warmup,
-        runtime: judged.runtime.clone().map(OneOrMany::One),
-        ..Options::default()
+        ..ScenarioArgs::default()
     };
-    let run = RunOptions { seed: Some(0), ..RunOptions::default() };
-    let mut scenarios = scenario::build(&File::default(), &options, &run)?.scenarios;
-    match (scenarios.pop(), scenarios.is_empty()) {
-        (Some(one), true) => Ok(Scenario { ticks: one.round_ticks.saturating_mul(rounds), ..one }),
-        _ => Err(format!("{subject:?} stands for several subjects; name one")),
-    }
+    args.only().map_err(|e| e.to_string())
 }
 
 /// The rules for rounds like these.
 pub fn rules(judged: &JudgedArgs, like: &Scenario) -> Result<Rules, String> {
-    let mut rules = Rules::new(like.period_ns);
-    rules.floor_ns = units::duration(&judged.floor)?.as_nanos() as f64;
+    let mut rules = Rules::new(like.period_ns());
+    rules.floor_ns = judged.floor.as_nanos() as f64;
     let tail_name = tail_name(tail_quantile(like.round_ticks));
     for text in &judged.tolerance {
         let bad = || format!("no tolerance {text:?}; write p50=20% or {tail_name}=50%");

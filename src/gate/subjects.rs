@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jitterstat::gate::verdict::Mode;
-use jitterstat::report::{Plan, Scenario};
 
 use crate::gate::plan::Comparison;
 use crate::gate::session::Session;
+use crate::machine::tuning;
 use crate::measure::duet;
 use crate::measure::round::{self, MeasuredRound, Observer, Shared};
+use crate::scenario::{Plan, Scenario};
 
 /// A side that keeps the CPU busy for more of the period than this is in the way of the other.
 const MOST_BUSY: f64 = 0.2;
@@ -45,10 +46,7 @@ pub fn run(scenarios: &[Scenario; 2], planned: &Comparison, shared: &Arc<Shared>
     let plan = Plan {
         seed: planned.plan.seed,
         samples: false,
-        cpu: planned.plan.cpu,
-        sched: None,
-        mlock: false,
-        timer_slack_ns: None,
+        tuning: tuning::Settings { cpu: planned.plan.cpu, ..tuning::Settings::default() },
         scenarios: scenarios.to_vec(),
     };
     round::run(&plan, shared, &mut Pairs { planned, session });

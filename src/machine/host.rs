@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use jitterstat::report::{Host, Plan, Tool};
+use jitterstat::report::{Host, Tool};
 
 use crate::machine::os;
-use crate::scenario;
 
 /// Gathers them.
 pub fn capture() -> Host {
@@ -49,26 +48,6 @@ pub fn tool() -> Tool {
 /// Step of the clock that stamps the ticks, rounded up to a whole nanosecond.
 pub fn clock_resolution_ns() -> i64 {
     (1e9 / tach::info().rate_hz).ceil().max(1.0) as i64
-}
-
-/// Whether the samples of a plan fit into memory: more are refused before anything runs.
-pub fn holds(plan: &Plan) -> Result<(), String> {
-    let ticks = plan.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks.checked_mul(s.instances)?));
-    let need = ticks.and_then(|t| t.checked_mul(scenario::BYTES_PER_TICK));
-    let have = os::available_memory();
-    match (need, have) {
-        (Some(need), Some(have)) if need <= have => Ok(()),
-        (Some(need), None) if isize::try_from(need).is_ok() => Ok(()),
-        _ => Err(format!(
-            "the samples need {}, and {} is available; ask for fewer ticks or fewer subjects",
-            need.map_or("more memory than there can be".into(), gibibytes),
-            have.map_or("an unknown amount".into(), gibibytes),
-        )),
-    }
-}
-
-fn gibibytes(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
 /// CPUs that the kernel lists; where it does not, those that this process may use.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use jitterstat::report::Scenario;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::measure::round::{LEAST_PHASE, MeasuredRound, Observer, OneRound, Shared};
+use crate::scenario::Scenario;
 
 /// From now to the first deadline, before the random phase: room for two threads to make their runtimes on one CPU.
 const LEAD: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, shared: &Arc<Share
             return;
         }
         let first = usize::from(random.random::<bool>());
-        let period = Duration::from_nanos(scenarios[0].period_ns);
+        let period = scenarios[0].period;
         let phase = period.max(LEAST_PHASE).mul_f64(random.random());
         scenarios.iter().for_each(|scenario| observer.before(scenario, index));
         #[allow(clippy::disallowed_methods, reason = "the start that both are given")]
@@ -57,7 +57,7 @@ pub fn busy_share(scenario: &Scenario, shared: &Arc<Shared>) -> Result<Option<f6
         let round = OneRound { scenario, ticks, phase: Duration::ZERO, start: None, run_on: 0, shared }.measure()?;
         let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
         let Some(cpu_ns) = round.cost.cpu_ns else { return Ok(None) };
-        let share = cpu_ns as f64 / (ran.max(1) as f64 * scenario.period_ns as f64);
+        let share = cpu_ns as f64 / (ran.max(1) as f64 * scenario.period.as_nanos() as f64);
         least = Some(least.map_or(share, |l| l.min(share)));
     }
     Ok(least)
@@ -66,8 +66,7 @@ pub fn busy_share(scenario: &Scenario, shared: &Arc<Shared>) -> Result<Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario;
-    use crate::scenario::{File, OneOrMany, Options, RunOptions};
+    use crate::scenario::{Length, ScenarioArgs, one_subject};
 
     #[derive(Default)]
     struct Kept(Vec<MeasuredRound>);
@@ -86,17 +85,15 @@ mod tests {
 
     #[test]
     fn both_tick_on_grids_that_are_half_a_period_apart_in_an_order_that_is_drawn() {
-        let options = Options {
-            subject: Some(OneOrMany::Many(vec!["os-interval".into(), "nanosleep".into()])),
-            period: Some(OneOrMany::One("1ms".into())),
-            ticks: Some(1_000),
+        let args = ScenarioArgs {
+            subjects: ["os-interval", "nanosleep"].map(|name| one_subject(name).unwrap()).to_vec(),
+            periods: vec![Duration::from_millis(1)],
+            length: Some(Length::Ticks(1_000)),
             round_ticks: Some(20),
             warmup: Some(3),
-            ..Options::default()
+            ..ScenarioArgs::default()
         };
-        let run_options = RunOptions { seed: Some(1), ..RunOptions::default() };
-        let plan = scenario::build(&File::default(), &options, &run_options).unwrap();
-        let scenarios: [Scenario; 2] = plan.scenarios.try_into().unwrap();
+        let scenarios: [Scenario; 2] = args.scenarios().unwrap().try_into().unwrap();
         let mut kept = Kept::default();
         run(&scenarios, 50, 7, &Arc::new(Shared::default()), &mut kept);
         assert_eq!(kept.0.len(), 20, "it stops when the observer knows enough");

@@ -3,11 +3,24 @@
 use std::time::Instant;
 
 use jitterstat::histogram;
-use jitterstat::report::{Change, Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Warning};
+use jitterstat::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
 use jitterstat::summary::{Part, RoundCost, summarise};
 
-use crate::machine::host;
+use crate::exit;
+use crate::machine::{host, os};
 use crate::measure::round::{Instance, MeasuredRound};
+use crate::scenario::{Plan, Scenario};
+
+/// Changes on the machine what the plan asks for, and returns that with what its subjects change by themselves.
+pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
+    let mut changes = plan.tuning.apply()?;
+    let sleeps = plan.scenarios.iter().any(|s| s.subject.name == "nanosleep");
+    if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
+        let what = "timer slack of the measuring thread, during rounds of nanosleep".to_owned();
+        changes.push(Change { what, from: format!("{slack_ns} ns"), to: "1 ns".to_owned() });
+    }
+    Ok(changes)
+}
 
 /// Collects the rounds of a run.
 #[derive(Debug)]
@@ -65,7 +78,7 @@ impl Record {
             started_utc: self.started_utc,
             duration_ns: ns(ended.saturating_duration_since(self.started)),
             partial,
-            plan: self.plan.clone(),
+            plan: self.plan.to_report(),
             host: self.host,
             clock,
             changes: self.changes,
@@ -91,7 +104,7 @@ fn subject(
     let summary = summarise(&parts, has_runtime);
     let lateness = parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
     let histogram = summary.is_some().then(|| histogram::pack(lateness));
-    let complete = rounds.len() as u64 == crate::scenario::rounds(scenario) && rounds.iter().all(|r| !r.stopped);
+    let complete = rounds.len() as u64 == scenario.rounds() && rounds.iter().all(|r| !r.stopped);
     let status = match failure {
         Some(reason) => Status::Failed { reason: reason.clone() },
         None if complete => Status::Measured,
@@ -99,9 +112,9 @@ fn subject(
     };
     Subject {
         id: scenario.id.clone(),
-        name: scenario.subject.clone(),
-        period_ns: scenario.period_ns,
-        runtime: scenario.runtime.clone(),
+        name: scenario.subject.name.to_owned(),
+        period_ns: scenario.period_ns(),
+        runtime: scenario.runtime.map(|r| r.to_string()),
         instances: scenario.instances,
         backend: rounds.first().map(|r| r.backend.clone()),
         status,

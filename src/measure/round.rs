@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
-use jitterstat::report::{Plan, Scenario};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -19,7 +18,7 @@ use rand::{Rng, SeedableRng};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os::{self, Usage};
-use crate::scenario::{self, Runtime};
+use crate::scenario::{Plan, Runtime, Scenario};
 use crate::subject::{self, Booking, Schedule, Subject, Ticker, Visitor};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
@@ -104,11 +103,10 @@ pub trait Observer {
 /// Runs the plan: in every round each scenario once, back to back, in an order drawn at random.
 pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
     let mut random = SmallRng::seed_from_u64(plan.seed);
-    let most = plan.scenarios.iter().map(scenario::rounds).max().unwrap_or(0);
+    let most = plan.scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
     let mut failed = vec![false; plan.scenarios.len()];
     for index in 0..most {
-        let mut order: Vec<usize> =
-            (0..plan.scenarios.len()).filter(|&i| index < scenario::rounds(&plan.scenarios[i])).collect();
+        let mut order: Vec<usize> = (0..plan.scenarios.len()).filter(|&i| index < plan.scenarios[i].rounds()).collect();
         order.shuffle(&mut random);
         // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
         let phase_share: f64 = random.random();
@@ -120,8 +118,8 @@ pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
                 continue;
             }
             let scenario = &plan.scenarios[i];
-            let phase = Duration::from_nanos(scenario.period_ns).max(LEAST_PHASE).mul_f64(phase_share);
-            let ticks = scenario::ticks_of_round(scenario, index);
+            let phase = scenario.period.max(LEAST_PHASE).mul_f64(phase_share);
+            let ticks = scenario.ticks_of_round(index);
             observer.before(scenario, index);
             let round = OneRound { scenario, ticks, phase, start: None, run_on: 0, shared };
             let result = round.measure().map(|round| MeasuredRound { index, slot: slot as u64, ..round });
@@ -144,7 +142,7 @@ pub struct OneRound<'a> {
 
 impl OneRound<'_> {
     pub fn measure(self) -> Result<MeasuredRound, String> {
-        let name = &self.scenario.subject;
+        let name = self.scenario.subject.name;
         subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}")))
     }
 }
@@ -156,7 +154,7 @@ impl Visitor for OneRound<'_> {
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
-        let runtime = scenario::runtime(self.scenario.runtime.as_deref().unwrap_or("current-thread"))?;
+        let runtime = self.scenario.runtime.unwrap_or(Runtime::CurrentThread);
         self.run(|job| on_tokio::<S>(job, runtime))
     }
 
@@ -172,7 +170,7 @@ impl Visitor for OneRound<'_> {
 impl OneRound<'_> {
     fn run(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
         let grid =
-            Grid { period_ns: self.scenario.period_ns, first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
+            Grid { period_ns: self.scenario.period_ns(), first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
         let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
         let recorders = (0..self.scenario.instances)
@@ -180,11 +178,11 @@ impl OneRound<'_> {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| "not enough memory for its samples".to_owned())?;
         let job = Job {
-            period: Duration::from_nanos(grid.period_ns),
+            period: self.scenario.period,
             phase: self.phase,
             start: self.start,
             last_tick: total - 1,
-            counted: Duration::from_nanos(grid.period_ns) * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
+            counted: self.scenario.period * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
             recorders,
             shared: Arc::clone(self.shared),
         };
@@ -422,22 +420,20 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{File, OneOrMany, Options, RunOptions};
+    use crate::scenario::{Length, ScenarioArgs};
 
     /// Allocations of one round of a subject, on the thread that runs it.
-    fn allocations(subject: &str, ticks: u64) -> u64 {
-        let options = Options {
-            subject: Some(OneOrMany::One(subject.into())),
-            ticks: Some(ticks),
+    fn allocations(subject: &'static subject::Entry, ticks: u64) -> u64 {
+        let args = ScenarioArgs {
+            subjects: vec![subject],
+            length: Some(Length::Ticks(ticks)),
             round_ticks: Some(ticks),
-            period: Some(OneOrMany::One("100us".into())),
-            ..Options::default()
+            periods: vec![Duration::from_micros(100)],
+            ..ScenarioArgs::default()
         };
-        let run = RunOptions { seed: Some(1), ..RunOptions::default() };
-        let plan = scenario::build(&File::default(), &options, &run).unwrap();
         let shared = Arc::new(Shared::default());
-        let visitor = LoopOnly { scenario: &plan.scenarios[0], shared: &shared };
-        subject::with(subject, visitor).expect("a subject of that name")
+        let visitor = LoopOnly { scenario: &args.only().unwrap(), shared: &shared };
+        subject::with(subject.name, visitor).expect("a subject of that name")
     }
 
     /// Runs the loop of a round without what comes after it, and counts.
@@ -469,7 +465,7 @@ mod tests {
         fn count(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> u64 {
             let ticks = self.scenario.ticks;
             let job = Job {
-                period: Duration::from_nanos(self.scenario.period_ns),
+                period: self.scenario.period,
                 phase: Duration::ZERO,
                 start: None,
                 last_tick: ticks - 1,
@@ -490,10 +486,10 @@ mod tests {
     fn a_tick_allocates_nothing() {
         for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
             // What a process allocates once is allocated here.
-            allocations(entry.name, 2);
+            allocations(entry, 2);
             // Set-up and tear-down are the same in both rounds: what is more would be the ticks'. Only the accounting
             // around the loop varies, with the number of threads that other tests run just then.
-            let same = (0..20).any(|_| allocations(entry.name, 10) == allocations(entry.name, 500));
+            let same = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
             assert!(same, "{} allocates while it ticks", entry.name);
         }
     }

@@ -1,10 +1,16 @@
 //! Arguments of `osjitter run`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
+use crate::machine::os::Sched;
+use crate::machine::tuning;
 use crate::render::formats::Format;
+use crate::run::plan_file::PlanArgs;
+use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects};
+use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -16,41 +22,41 @@ Examples:
 A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
-    pub period: Vec<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period)]
+    pub period: Vec<Duration>,
     /// Ticks to record of each subject [default: 10000]
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count, conflicts_with = "duration")]
+    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "duration")]
     pub ticks: Option<u64>,
     /// Record each subject for so long instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
-    pub duration: Option<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    pub duration: Option<Duration>,
     /// Recorded ticks of a round [default: a tenth of the ticks, at most 250 and at most 1s]
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count)]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
     /// What to measure: a name, a glob, or all; repeat for several [default: see list]
     #[arg(long, value_name = "NAME")]
-    pub subject: Vec<String>,
+    pub subject: Vec<Subjects>,
     /// Where tokio subjects run: current-thread, multi-thread or multi-thread:N
     #[arg(long, value_name = "KIND")]
-    pub runtime: Vec<String>,
+    pub runtime: Vec<Runtime>,
     /// Let N of each tokio subject tick at once, phases spread over the period; each records the ticks
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count)]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS")]
-    pub sched: Option<String>,
+    pub sched: Option<Sched>,
     /// Lock all memory of the process
     #[arg(long)]
     pub mlock: bool,
     /// Timer slack of the measuring thread (Linux)
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
-    pub timer_slack: Option<String>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    pub timer_slack: Option<Duration>,
     /// Seed of the order and the phases [default: drawn, and kept in the report]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
@@ -78,4 +84,30 @@ pub struct RunArgs {
     /// Nothing on standard error but errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl RunArgs {
+    /// What they ask to be measured.
+    pub fn plan_args(&self) -> PlanArgs {
+        PlanArgs {
+            seed: self.seed,
+            samples: self.no_samples.then_some(false),
+            tuning: tuning::Settings {
+                cpu: self.cpu,
+                sched: self.sched,
+                mlock: self.mlock,
+                timer_slack: self.timer_slack,
+            },
+            defaults: ScenarioArgs {
+                subjects: Subjects::union(self.subject.iter().cloned()),
+                periods: self.period.clone(),
+                runtimes: self.runtime.clone(),
+                length: self.ticks.map(Length::Ticks).or(self.duration.map(Length::Time)),
+                round_ticks: self.round_ticks,
+                warmup: self.warmup,
+                instances: self.instances,
+            },
+            scenarios: Vec::new(),
+        }
+    }
 }

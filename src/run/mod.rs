@@ -3,35 +3,37 @@
 pub mod args;
 pub mod live_terminal;
 mod live_view;
+mod plan_file;
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
-use jitterstat::report::{Plan, Scenario, Status};
+use jitterstat::report::Status;
 
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{self, Error, ExitStatus, usage};
 use crate::files::Directory;
-use crate::machine::{host, tuning};
-use crate::measure::record::Record;
+use crate::machine::host;
+use crate::measure::record::{self, Record};
 use crate::measure::round::{self, MeasuredRound, Observer, Shared};
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
-use crate::scenario::{self, OneOrMany, Options, RunOptions};
+use crate::run::plan_file::PlanArgs;
+use crate::scenario::{Plan, Scenario};
 use crate::{interop, interrupt, render, terminal};
 
 /// Plans, measures, writes.
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
-    let plan = plan(args).map_err(Error::usage)?;
+    let plan = plan(args)?;
     if args.print_plan {
-        let text = scenario::to_toml(&plan);
+        let text = plan_file::to_toml(&plan);
         std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
         return Ok(ExitStatus::Done);
     }
-    host::holds(&plan).map_err(Error::usage)?;
+    plan.fits_memory()?;
     let host = host::capture();
-    let changes = tuning::apply(&plan).map_err(Error::usage)?;
+    let changes = record::changes(&plan)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
     announce(&plan, args.quiet);
@@ -41,12 +43,11 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
     #[allow(clippy::disallowed_methods, reason = "the start of the run")]
     let started = Instant::now();
     let record = Record::new(plan.clone(), host, started_utc, started, changes);
-    let rounds = plan.scenarios.iter().map(scenario::rounds).sum();
     // The short name, unless another scenario has it too.
     let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
-    let name = |s: &'_ Scenario| if twins(s) { s.id.clone() } else { s.subject.clone() };
-    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns));
-    let view = live_terminal::LiveView::new(subjects, rounds, args.quiet, !args.no_progress);
+    let name = |s: &'_ Scenario| if twins(s) { s.id.clone() } else { s.subject.name.to_owned() };
+    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
+    let view = live_terminal::LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress);
     let mut collector = Collector { record, view, plan: &plan };
     round::run(&plan, &shared, &mut collector);
     #[allow(clippy::disallowed_methods, reason = "the end of the run")]
@@ -76,41 +77,20 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
     Ok(if complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }
 
-fn plan(args: &RunArgs) -> Result<Plan, String> {
+fn plan(args: &RunArgs) -> exit::Result<Plan> {
     let file = match &args.plan {
-        None => scenario::File::default(),
+        None => PlanArgs::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text = interop::read_text(path).map_err(|e| format!("cannot read the plan {name}: {}", e.reason()))?;
-            scenario::parse(&name, &text)?
+            let text = interop::read_text(path).map_err(|e| usage!("cannot read the plan {name}: {}", e.reason()))?;
+            plan_file::parse(&name, &text)?
         }
     };
-    let several = |values: &[String]| (!values.is_empty()).then(|| OneOrMany::Many(values.to_vec()));
-    let options = Options {
-        subject: several(&args.subject),
-        period: several(&args.period),
-        ticks: args.ticks,
-        duration: args.duration.clone(),
-        round_ticks: args.round_ticks,
-        warmup: args.warmup,
-        runtime: several(&args.runtime),
-        instances: args.instances,
-    };
-    let run = RunOptions {
-        seed: args.seed.or_else(|| file.run.seed.is_none().then(scenario::draw_seed)),
-        samples: args.no_samples.then_some(false),
-        cpu: args.cpu,
-        sched: args.sched.clone(),
-        mlock: args.mlock.then_some(true),
-        timer_slack: args.timer_slack.clone(),
-    };
-    let plan = scenario::build(&file, &options, &run)?;
-    plan.sched.as_deref().map(tuning::sched).transpose()?;
-    Ok(plan)
+    args.plan_args().plan(&file)
 }
 
 fn announce(plan: &Plan, quiet: bool) {
-    let seconds = scenario::expected(plan).as_secs_f64();
+    let seconds = plan.expected().as_secs_f64();
     let time = if seconds < 1.0 {
         "less than a second".to_owned()
     } else if seconds < 120.0 {

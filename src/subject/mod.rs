@@ -132,7 +132,7 @@ macro_rules! subjects {
 }
 
 /// A line of the list of subjects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name on the command line and in reports.
     pub name: &'static str,

@@ -1,10 +1,14 @@
 //! Arguments of `osjitter calibrate`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::render::formats::Format;
+use crate::scenario::{Runtime, one_subject};
+use crate::subject::Entry;
+use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,19 +26,19 @@ Examples:
 Exit codes: 0 done, 2 bad usage, 4 could not measure or interrupted (what was measured is written, and marked).")]
 pub struct CalibrateArgs {
     /// How long to measure
-    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true)]
-    pub time: String,
+    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true, value_parser = units::duration)]
+    pub time: Duration,
     /// What to run against itself
-    #[arg(long, value_name = "SUBJECT", default_value = "os-interval")]
-    pub subject: String,
+    #[arg(long, value_name = "SUBJECT", default_value = "os-interval", value_parser = one_subject)]
+    pub subject: &'static Entry,
     /// Nominal period
-    #[arg(long, value_name = "DURATION", default_value = "500us", allow_hyphen_values = true)]
-    pub period: String,
+    #[arg(long, value_name = "DURATION", default_value = "500us", allow_hyphen_values = true, value_parser = units::period)]
+    pub period: Duration,
     /// Runtime of a tokio subject
     #[arg(long, value_name = "KIND")]
-    pub runtime: Option<String>,
+    pub runtime: Option<Runtime>,
     /// Recorded ticks of a round [default: 250, and at most 1s]
-    #[arg(long, value_name = "N", value_parser = crate::text::units::count)]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
     #[arg(long, value_name = "N")]

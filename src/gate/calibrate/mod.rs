@@ -13,29 +13,26 @@ use jitterstat::gate::calibration::{self, Calibration, LEAST_PAIRS, SCHEMA};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{Pair, RoundValue, tail_quantile};
 use jitterstat::gate::verdict;
-use jitterstat::report::{Host, Plan, Scenario};
+use jitterstat::report::Host;
 
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::calibrate;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::machine::{host, os, tuning};
 use crate::measure::round::{self, MeasuredRound, Observer, Shared};
 use crate::render::formats::Format;
-use crate::scenario::{self, File, OneOrMany, Options, RunOptions};
+use crate::scenario::{self, Length, Plan, Scenario, ScenarioArgs};
 use crate::text::units;
 use crate::{files, interrupt, terminal};
 
 /// Time between two rounds that is not spent ticking.
 const SET_UP: Duration = Duration::from_millis(4);
 
-/// Enough that a round takes its full length.
-const MANY_TICKS: u64 = 100_000;
-
 /// Plans, measures for as long as asked, works out what it means, writes.
 pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Error> {
-    let planned = Planned::of(args).map_err(Error::usage)?;
+    let planned = Planned::of(args)?;
     prove_writable(&args.out)?;
-    planned.plan.cpu.map_or(Ok(()), tuning::bind).map_err(Error::usage)?;
+    planned.plan.tuning.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (subject, seconds) = (&planned.plan.scenarios[0].id, planned.time.as_secs_f64());
@@ -75,41 +72,42 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(args: &CalibrateArgs) -> Result<Self, String> {
-        let time = units::duration(&args.time)?;
-        let options = Options {
-            subject: Some(OneOrMany::One(args.subject.clone())),
-            period: Some(OneOrMany::One(args.period.clone())),
-            // As the gate does, so that the rounds are as long as its are.
-            ticks: Some(args.round_ticks.unwrap_or(MANY_TICKS)),
+    fn of(args: &CalibrateArgs) -> exit::Result<Self> {
+        let time = args.time;
+        let scenario_args = ScenarioArgs {
+            subjects: vec![args.subject],
+            periods: vec![args.period],
+            runtimes: args.runtime.into_iter().collect(),
+            length: Some(Length::Rounds(1)),
             round_ticks: args.round_ticks,
             warmup: args.warmup,
-            runtime: args.runtime.clone().map(OneOrMany::One),
-            ..Options::default()
+            ..ScenarioArgs::default()
         };
-        let seed = args.seed.unwrap_or_else(scenario::draw_seed);
-        let run = RunOptions { seed: Some(seed), samples: Some(false), ..RunOptions::default() };
-        let mut plan = scenario::build(&File::default(), &options, &run)?;
-        let [scenario] = &mut plan.scenarios[..] else {
-            return Err(format!("{:?} stands for several subjects; name one", args.subject));
-        };
+        let mut scenario = scenario_args.only()?;
         let ticks = u32::try_from(scenario.round_ticks + scenario.warmup_ticks).unwrap_or(u32::MAX);
-        let pair_time = (Duration::from_nanos(scenario.period_ns) * ticks + SET_UP) * 2;
+        let pair_time = (scenario.period * ticks + SET_UP) * 2;
         let pairs = u64::try_from(time.as_nanos() / pair_time.as_nanos()).unwrap_or(u64::MAX);
         if pairs < LEAST_PAIRS as u64 {
             let least = pair_time.as_secs_f64() * LEAST_PAIRS as f64;
-            return Err(format!(
+            return Err(usage!(
                 "{} holds {pairs} pairs of rounds, and a calibration takes {LEAST_PAIRS}: give --time {:.0}s or more, or \
                  shorter rounds with --round-ticks",
-                args.time,
+                units::short(time),
                 least.ceil()
             ));
         }
         // As many as could come if no time went by between the rounds; the clock ends it.
         scenario.ticks = scenario.round_ticks.saturating_mul(pairs.saturating_mul(2));
-        let (one, rules) = (scenario.clone(), Rules::new(scenario.period_ns));
-        plan.scenarios.push(Scenario { id: format!("{}#2", one.id), ..one });
-        plan.cpu = args.cpu.or_else(|| os::affinity()?.last().copied());
+        let rules = Rules::new(scenario.period_ns());
+        let plan = Plan {
+            seed: args.seed.unwrap_or_else(scenario::draw_seed),
+            tuning: tuning::Settings {
+                cpu: args.cpu.or_else(|| os::affinity()?.last().copied()),
+                ..tuning::Settings::default()
+            },
+            samples: false,
+            scenarios: vec![scenario.clone(), Scenario { id: format!("{}#2", scenario.id), ..scenario }],
+        };
         Ok(Self { plan, rules, time, pairs })
     }
 }
@@ -170,7 +168,7 @@ impl<'a> Recording<'a> {
         let pair_ns = ns(elapsed) / (pairs.len() as u64).max(1);
         let metrics = calibration::metrics(pairs, rules, tail_quantile(scenario.round_ticks), pair_ns);
         let ticks = scenario.round_ticks + scenario.warmup_ticks;
-        let ticking_ns = scenario.period_ns as f64 * ticks as f64 * 2.0 * pairs.len() as f64;
+        let ticking_ns = scenario.period_ns() as f64 * ticks as f64 * 2.0 * pairs.len() as f64;
         let cpus = host.cpus_online.filter(|_| !pairs.is_empty());
         Calibration {
             schema: SCHEMA.to_owned(),
@@ -182,12 +180,12 @@ impl<'a> Recording<'a> {
             environment: EnvironmentKey::of(&host),
             subject: scenario.id.clone(),
             plan: calibration::plan(
-                scenario.period_ns,
+                scenario.period_ns(),
                 scenario.round_ticks,
                 scenario.warmup_ticks,
                 rules,
                 self.planned.plan.seed,
-                self.planned.plan.cpu,
+                self.planned.plan.tuning.cpu,
             ),
             pairs: pairs.len() as u64,
             pair_ns,
@@ -219,7 +217,7 @@ impl Observer for Recording<'_> {
         };
         let tail = tail_quantile(scenario.round_ticks);
         let ticks = round.instances[0].samples.pairs();
-        let Some(value) = RoundValue::of_ticks(ticks, scenario.period_ns, tail, self.resolution_ns) else {
+        let Some(value) = RoundValue::of_ticks(ticks, scenario.period_ns(), tail, self.resolution_ns) else {
             self.failure = Some(format!("{}: a round delivered no tick", scenario.id));
             return;
         };

@@ -1,0 +1,320 @@
+//! The plan file: read into the same typed arguments as a command line, and written from an effective plan.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jitterstat::report::{self, Report};
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+
+use crate::exit::{self, usage};
+use crate::machine::os::Sched;
+use crate::machine::tuning;
+use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects};
+use crate::text::units;
+
+/// The schema that a plan file may name, and that a printed one does.
+const SCHEMA: &str = "osjitter.plan/1";
+
+/// What a plan file, or the command line of a run, states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanArgs {
+    pub seed: Option<u64>,
+    pub samples: Option<bool>,
+    pub tuning: tuning::Settings,
+    /// For every scenario that does not state otherwise.
+    pub defaults: ScenarioArgs,
+    /// One with nothing but the defaults if there are none.
+    pub scenarios: Vec<ScenarioArgs>,
+}
+
+impl PlanArgs {
+    /// The effective plan: these over the defaults of a file, and these over the built-in ones.
+    pub fn plan(&self, file: &Self) -> exit::Result<Plan> {
+        let defaults = self.defaults.over(&file.defaults);
+        let only_defaults = [ScenarioArgs::default()];
+        let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
+        let mut scenarios = Vec::new();
+        for args in listed {
+            scenarios.extend(args.over(&defaults).scenarios()?);
+        }
+        Ok(Plan {
+            seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
+            scenarios: scenario::unique(scenarios),
+            tuning: self.tuning.over(&file.tuning),
+            samples: self.samples.or(file.samples).unwrap_or(true),
+        })
+    }
+}
+
+/// Reads a plan file, or the plan out of a report; an error names the place.
+pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
+    if text.trim_start().starts_with('{') {
+        let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
+        return of_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
+    }
+    let file: Toml = toml::from_str(text).map_err(|error| {
+        let place = error.span().map_or(String::new(), |span| {
+            let before = &text[..span.start.min(text.len())];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+            format!(":{line}:{column}")
+        });
+        usage!("{name}{place}: {}", error.message().trim().replace('\n', "; "))
+    })?;
+    match file.schema.as_deref() {
+        None | Some(SCHEMA) => Ok(PlanArgs {
+            seed: file.run.seed,
+            samples: file.run.samples,
+            tuning: tuning::Settings {
+                cpu: file.run.cpu,
+                sched: file.run.sched.map(|Text(class)| class),
+                mlock: file.run.mlock,
+                timer_slack: file.run.timer_slack.map(|Text(Any(slack))| slack),
+            },
+            defaults: file.defaults.0,
+            scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
+        }),
+        Some(other) => Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}")),
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Toml {
+    schema: Option<String>,
+    #[serde(default)]
+    run: Run,
+    #[serde(default)]
+    defaults: Checked,
+    #[serde(default)]
+    scenario: Vec<Checked>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Run {
+    seed: Option<u64>,
+    samples: Option<bool>,
+    cpu: Option<usize>,
+    sched: Option<Text<Sched>>,
+    mlock: bool,
+    timer_slack: Option<Text<Any>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Scenario {
+    subject: Several<Subjects>,
+    period: Several<Period>,
+    ticks: Option<u64>,
+    duration: Option<Text<Any>>,
+    round_ticks: Option<u64>,
+    warmup: Option<u64>,
+    runtime: Several<Runtime>,
+    instances: Option<u64>,
+}
+
+/// A scenario in which no two keys contradict each other.
+#[derive(Default, serde::Deserialize)]
+#[serde(try_from = "Scenario")]
+struct Checked(ScenarioArgs);
+
+impl TryFrom<Scenario> for Checked {
+    type Error = &'static str;
+
+    fn try_from(said: Scenario) -> Result<Self, Self::Error> {
+        let length = match (said.ticks, said.duration) {
+            (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one"),
+            (ticks, duration) => duration.map(|Text(Any(time))| Length::Time(time)).or(ticks.map(Length::Ticks)),
+        };
+        Ok(Self(ScenarioArgs {
+            subjects: Subjects::union(said.subject.0),
+            periods: said.period.0.into_iter().map(|Period(period)| period).collect(),
+            runtimes: said.runtime.0,
+            length,
+            round_ticks: said.round_ticks,
+            warmup: said.warmup,
+            instances: said.instances,
+        }))
+    }
+}
+
+/// A value that is written as text.
+struct Text<T>(T);
+/// One such value, or a list that makes a matrix.
+struct Several<T>(Vec<T>);
+struct Period(Duration);
+/// A duration of any length.
+struct Any(Duration);
+
+impl<T> Default for Several<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl FromStr for Period {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        units::period(text).map(Self)
+    }
+}
+
+impl FromStr for Any {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        units::duration(text).map(Self)
+    }
+}
+
+impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Several<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMany<T>(PhantomData<T>);
+        impl<'de, T: FromStr<Err = String>> Visitor<'de> for OneOrMany<T> {
+            type Value = Several<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a list of strings")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Several<T>, E> {
+                text.parse().map(|one| Several(vec![one])).map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Several<T>, A::Error> {
+                let mut values = Vec::new();
+                while let Some(Text(value)) = list.next_element()? {
+                    values.push(value);
+                }
+                match values.is_empty() {
+                    true => Err(A::Error::custom("an empty list leaves nothing to measure; name at least one")),
+                    false => Ok(Several(values)),
+                }
+            }
+        }
+        deserializer.deserialize_any(OneOrMany(PhantomData))
+    }
+}
+
+/// The plan of a report, to be run again.
+fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
+    let scenario = |s: &report::Scenario| {
+        Ok(ScenarioArgs {
+            subjects: s.subject.parse::<Subjects>()?.0,
+            periods: vec![Duration::from_nanos(s.period_ns)],
+            runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
+            length: Some(Length::Ticks(s.ticks)),
+            round_ticks: Some(s.round_ticks),
+            warmup: Some(s.warmup_ticks),
+            instances: Some(s.instances),
+        })
+    };
+    Ok(PlanArgs {
+        seed: Some(plan.seed),
+        samples: Some(plan.samples),
+        tuning: tuning::Settings {
+            cpu: plan.cpu,
+            sched: plan.sched.as_deref().map(str::parse).transpose()?,
+            mlock: plan.mlock,
+            timer_slack: plan.timer_slack_ns.map(Duration::from_nanos),
+        },
+        defaults: ScenarioArgs::default(),
+        scenarios: plan.scenarios.iter().map(scenario).collect::<Result<_, String>>()?,
+    })
+}
+
+/// The plan as a file that [`parse`] reads back to the same plan.
+pub fn to_toml(plan: &Plan) -> String {
+    let quoted = |value: String| toml::Value::from(value).to_string();
+    let mut text = format!("# osjitter run --plan FILE\nschema = {SCHEMA:?}\n");
+    let mut line = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            text += &format!("{key} = {value}\n");
+        }
+    };
+    let tuning = &plan.tuning;
+    line("\n[run]\nseed", Some(plan.seed.to_string()));
+    line("samples", Some(plan.samples.to_string()));
+    line("cpu", tuning.cpu.map(|cpu| cpu.to_string()));
+    line("sched", tuning.sched.map(|class| quoted(class.to_string())));
+    line("mlock", Some(tuning.mlock.to_string()));
+    line("timer-slack", tuning.timer_slack.map(|slack| quoted(units::short(slack))));
+    for s in &plan.scenarios {
+        line("\n[[scenario]]\nsubject", Some(quoted(s.subject.name.to_owned())));
+        line("period", Some(quoted(units::short(s.period))));
+        line("ticks", Some(s.ticks.to_string()));
+        line("round-ticks", Some(s.round_ticks.to_string()));
+        line("warmup", Some(s.warmup_ticks.to_string()));
+        line("runtime", s.runtime.map(|r| quoted(r.to_string())));
+        line("instances", (s.instances > 1).then(|| s.instances.to_string()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_plan_reads_back_to_itself() {
+        let all = ScenarioArgs { subjects: "*".parse::<Subjects>().unwrap().0, ..ScenarioArgs::default() };
+        let tuning = tuning::Settings {
+            cpu: Some(3),
+            sched: Some(Sched::RoundRobin(4)),
+            mlock: true,
+            timer_slack: Some(Duration::from_micros(50)),
+        };
+        let plan = Plan { seed: 1 << 40, samples: false, tuning, scenarios: all.scenarios().unwrap() };
+        let again = parse("p", &to_toml(&plan)).unwrap();
+        assert_eq!(PlanArgs::default().plan(&again).unwrap(), plan);
+        assert_eq!(PlanArgs::default().plan(&of_report(&plan.to_report()).unwrap()).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_list_makes_a_matrix_and_the_command_line_overrides_defaults_only() {
+        let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
+                    period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";
+        let defaults = ScenarioArgs { periods: vec![Duration::from_millis(3)], ..ScenarioArgs::default() };
+        let arguments = PlanArgs { defaults, ..PlanArgs::default() };
+        let plan = arguments.plan(&parse("p.toml", text).unwrap()).unwrap();
+        let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
+        let expected = ["nanosleep@250us", "spin@250us", "nanosleep@1ms", "spin@1ms", "tokio-sleep@3ms/multi-thread:3"];
+        assert_eq!(ids, expected);
+        assert!(plan.scenarios.iter().all(|s| s.ticks == 7));
+    }
+
+    #[test]
+    fn mistakes_in_a_plan_are_placed() {
+        for (text, says) in [
+            ("[defaults]\nperiood = \"1ms\"\n", "p.toml:2:1: unknown field `periood`"),
+            ("[defaults]\n\nticks = \"many\"\n", "p.toml:3:9: "),
+            ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: a period of 0us"),
+            ("[defaults]\nperiod = [\"1ms\", \"1\"]\n", "p.toml:2:10: \"1\" has no unit"),
+            ("[defaults]\nsubject = 5\n", "p.toml:2:11: invalid type: integer `5`, expected a string or a list"),
+            ("[[scenario]]\nruntime = []\n", "p.toml:2:11: an empty list"),
+            ("[[scenario]]\nticks = 5\nduration = \"1s\"\n", "p.toml:1:1: ticks and duration exclude each other"),
+            ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: no scheduling class"),
+        ] {
+            let error = parse("p.toml", text).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        for text in ["schema = \"osjitter.plan/2\"\n", "{\"schema\": \"osjitter.report/2\"}"] {
+            let error = parse("p", text).unwrap_err().to_string();
+            assert!(error.contains("/2\" is not known; this version reads"), "{error}");
+        }
+    }
+}
