@@ -1,13 +1,14 @@
-//! The runtime that runs on this thread.
+//! The runtime that runs on this thread, and what code inside it reaches through it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::core::Core;
-use crate::waker::{Key, Shared};
+use crate::executor::Executor;
+use crate::resources::Resources;
+use crate::run_queue;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<Executor>>> = const { RefCell::new(None) };
 }
 
 /// While it lives, this thread is inside the runtime.
@@ -15,46 +16,43 @@ pub(crate) struct Entered;
 
 /// # Panics
 /// If a runtime runs on this thread already.
-pub(crate) fn enter(core: &Rc<Core>) -> Entered {
+pub(crate) fn enter(executor: &Rc<Executor>) -> Entered {
     CURRENT.with(|current| {
         let mut current = current.borrow_mut();
         assert!(current.is_none(), "a busypoll runtime already runs on this thread");
-        *current = Some(Rc::clone(core));
+        *current = Some(Rc::clone(executor));
     });
+    run_queue::set_running(Some(Rc::clone(&executor.run_queue)));
     Entered
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let core = CURRENT.with(|current| current.borrow_mut().take());
-        drop(core);
+        run_queue::set_running(None);
+        let executor = CURRENT.with(|current| current.borrow_mut().take());
+        drop(executor);
     }
 }
 
-/// The runtime of this thread.
-///
 /// # Panics
 /// Outside `block_on`.
 #[inline]
-pub(crate) fn current() -> Rc<Core> {
+pub(crate) fn current() -> Rc<Executor> {
     try_current().expect("no busypoll runtime runs on this thread: call this inside `block_on`")
 }
 
 #[inline]
-pub(crate) fn try_current() -> Option<Rc<Core>> {
+pub(crate) fn try_current() -> Option<Rc<Executor>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
-/// The fast path of a wake: straight into the run queue, if this is the runtime's own thread.
-#[inline]
-pub(crate) fn queue_here(shared: *const Shared, key: Key) -> bool {
-    CURRENT
-        .try_with(|current| match &*current.borrow() {
-            Some(core) if std::ptr::eq(std::sync::Arc::as_ptr(&core.shared), shared) => {
-                core.queue(key);
-                true
-            }
-            _ => false,
-        })
-        .unwrap_or(false)
+impl Resources {
+    /// The resources of the runtime that runs on this thread.
+    ///
+    /// # Panics
+    /// Outside [`block_on`](crate::Runtime::block_on).
+    #[must_use]
+    pub fn current() -> Self {
+        current().resources.clone()
+    }
 }

@@ -15,17 +15,8 @@
 //! before the consumer's, which then sees the number, or after it, and then the producer, or another one that came
 //! between, finds the flag up and wakes. Only that one makes the system call, so a storm of wakes costs one.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-#[cfg(not(loom))]
-use crossbeam_queue::SegQueue as Queue;
-#[cfg(loom)]
-use model::Queue;
-
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, SegQueue};
 
 /// Slots of the ring, a power of two.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
@@ -35,14 +26,14 @@ const EMPTY: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// Slots claimed so far.
-    tail: Apart<Producers>,
+    tail: CachePadded<Producers>,
     /// Slots emptied so far. Only the consumer writes it.
-    head: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
     slots: Box<[AtomicU64]>,
-    /// Numbers in `spill`. They are counted after they were put there, and before they are taken.
-    spilled: Apart<AtomicUsize>,
-    spill: Queue<u64>,
-    parked: Apart<AtomicBool>,
+    /// Numbers in `overflow`. They are counted after they were put there, and before they are taken.
+    overflowed: CachePadded<AtomicUsize>,
+    overflow: SegQueue<u64>,
+    parked: CachePadded<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -53,14 +44,17 @@ struct Producers {
 }
 
 impl Inbox {
+    /// How many numbers the consumer should take at once: a storm must not keep it here.
+    pub(crate) const BATCH: usize = SLOTS;
+
     pub(crate) fn new() -> Self {
         Self {
-            tail: Apart(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
-            head: Apart(AtomicUsize::new(0)),
+            tail: CachePadded(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
+            head: CachePadded(AtomicUsize::new(0)),
             slots: (0..SLOTS).map(|_| AtomicU64::new(EMPTY)).collect(),
-            spilled: Apart(AtomicUsize::new(0)),
-            spill: Queue::new(),
-            parked: Apart(AtomicBool::new(false)),
+            overflowed: CachePadded(AtomicUsize::new(0)),
+            overflow: SegQueue::new(),
+            parked: CachePadded(AtomicBool::new(false)),
         }
     }
 
@@ -71,8 +65,8 @@ impl Inbox {
         match self.claim() {
             Some(slot) => slot.store(number, Ordering::Release),
             None => {
-                self.spill.push(number);
-                self.spilled.0.fetch_add(1, Ordering::Release);
+                self.overflow.push(number);
+                self.overflowed.0.fetch_add(1, Ordering::Release);
             }
         }
         self.parked.0.swap(false, Ordering::AcqRel)
@@ -112,23 +106,18 @@ impl Inbox {
             self.head.0.store(head.wrapping_add(1), Ordering::Release);
             return Some(number);
         }
-        if self.spilled.0.load(Ordering::Acquire) == 0 {
+        if self.overflowed.0.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.spilled.0.fetch_sub(1, Ordering::Relaxed);
-        self.spill.pop()
-    }
-
-    /// How many numbers the consumer should take before it does something else: a storm must not keep it here.
-    pub(crate) fn at_once(&self) -> usize {
-        SLOTS
+        self.overflowed.0.fetch_sub(1, Ordering::Relaxed);
+        self.overflow.pop()
     }
 
     /// Whether there is nothing to take. Only for the consumer.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let head = self.head.0.load(Ordering::Relaxed);
-        self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY && self.spilled.0.load(Ordering::Acquire) == 0
+        self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY && self.overflowed.0.load(Ordering::Acquire) == 0
     }
 
     /// Says that the consumer parks. False if there is a number: then it must not.
@@ -145,28 +134,6 @@ impl Inbox {
     /// Says that the consumer is awake again, by whatever cause.
     pub(crate) fn unparked(&self) {
         self.parked.0.swap(false, Ordering::AcqRel);
-    }
-}
-
-#[cfg(loom)]
-mod model {
-    //! A stand-in for the queue, whose own correctness is its crate's affair.
-    use loom::sync::Mutex;
-    use std::collections::VecDeque;
-
-    #[derive(Debug)]
-    pub(crate) struct Queue<T>(Mutex<VecDeque<T>>);
-
-    impl<T> Queue<T> {
-        pub(crate) fn new() -> Self {
-            Self(Mutex::new(VecDeque::new()))
-        }
-        pub(crate) fn push(&self, item: T) {
-            self.0.lock().unwrap().push_back(item);
-        }
-        pub(crate) fn pop(&self) -> Option<T> {
-            self.0.lock().unwrap().pop_front()
-        }
     }
 }
 

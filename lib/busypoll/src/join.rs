@@ -1,77 +1,33 @@
-//! The end of a task, seen from outside.
+//! The handle of a spawned task.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::core::Core;
+use crate::executor::Executor;
+use crate::stage::JoinError;
 use crate::task::Task;
 
-/// Why a task has no output.
-pub struct JoinError {
-    /// The lock is never contended: it makes the error `Sync`, as error types of others expect it. In a box of its own,
-    /// and so one word: a result that is not copied in one piece waits for its own writes to reach the cache.
-    payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
-}
-
-impl JoinError {
-    pub(crate) fn cancelled() -> Self {
-        Self { payload: None }
-    }
-
-    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self { payload: Some(Box::new(Mutex::new(payload))) }
-    }
-
-    /// Whether the task was aborted, or its runtime dropped, before it ended.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.payload.is_none()
-    }
-
-    /// Whether the task panicked.
-    #[must_use]
-    pub fn is_panic(&self) -> bool {
-        self.payload.is_some()
-    }
-
-    /// What it panicked with, for [`std::panic::resume_unwind`]; the error itself if it did not panic.
-    ///
-    /// # Errors
-    /// If the task was cancelled.
-    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        let payload = self.payload.ok_or(Self { payload: None })?;
-        Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl fmt::Debug for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_panic() { "JoinError::Panic" } else { "JoinError::Cancelled" })
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_panic() { "the task panicked" } else { "the task was cancelled" })
-    }
-}
-
-impl std::error::Error for JoinError {}
-
-impl From<JoinError> for io::Error {
-    fn from(error: JoinError) -> Self {
-        Self::other(error)
-    }
-}
-
 /// Awaits the output of a task. Dropped, it detaches: the task runs on, and its output is dropped when it ends.
+///
+/// ```
+/// use busypoll::{Runtime, spawn_boxed, yield_now};
+/// use std::future::pending;
+///
+/// Runtime::new()?.block_on(async {
+///     let task = spawn_boxed(async { 6 * 7 });
+///     assert!(!task.is_finished());
+///     yield_now().await;
+///     assert!(task.is_finished());
+///     assert_eq!(task.await.unwrap(), 42);
+///
+///     spawn_boxed(pending::<()>()).abort();
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// It belongs to the runtime's thread:
 ///
@@ -85,33 +41,36 @@ impl From<JoinError> for io::Error {
 /// sync::<busypoll::JoinHandle<()>>();
 /// ```
 ///
+/// # Panics
+/// If polled again after it returned its output.
+///
 /// # Cancel safety
 /// Polling it through `&mut` loses nothing.
-///
-/// # Panics
-/// Polled again after it gave its output.
-#[must_use = "a handle that is dropped detaches its task; say so with `drop`"]
+#[must_use = "a handle that is dropped detaches its task; make that explicit with `drop`"]
 pub struct JoinHandle<T> {
-    core: Rc<Core>,
+    executor: Rc<Executor>,
     task: Option<Rc<Task>>,
     output: PhantomData<fn() -> T>,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(core: Rc<Core>, task: Rc<Task>) -> Self {
-        Self { core, task: Some(task), output: PhantomData }
+    /// `T` is the output of the task's future.
+    #[inline]
+    pub(crate) fn new(executor: Rc<Executor>, task: Rc<Task>) -> Self {
+        Self { executor, task: Some(task), output: PhantomData }
     }
 
-    /// Whether the task has ended, by whatever cause. Never blocks.
+    /// Whether the task has ended, for whatever reason. Never blocks.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().is_none_or(|task| !task.is_live())
     }
 
-    /// Has the task's future dropped when its turn comes, without polling it again. A task that has ended is not affected.
+    /// Has the task's future dropped when its turn comes, without polling it again. Does nothing to a task that has
+    /// ended.
     pub fn abort(self) {
         if let Some(task) = &self.task {
-            self.core.abort(task);
+            self.executor.abort(task);
         }
     }
 }
@@ -120,9 +79,9 @@ impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self.task.as_ref().expect("a JoinHandle was polled after it gave its output");
+        let task = self.task.as_ref().expect("a JoinHandle was polled after it returned its output");
         let mut out: Poll<Self::Output> = Poll::Pending;
-        if self.core.join(task, cx.waker(), &mut out) {
+        if self.executor.poll_join(task, cx.waker(), &mut out) {
             self.task = None;
             if out.is_pending() {
                 // Nothing was left: its runtime has been dropped.
@@ -136,7 +95,7 @@ impl<T: 'static> Future for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
-            self.core.detach(task);
+            self.executor.detach(task);
         }
     }
 }

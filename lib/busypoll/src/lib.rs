@@ -73,35 +73,39 @@
 //! ```
 #![deny(unsafe_code)]
 
-mod apart;
+mod cache_padded;
 mod cancel;
-mod cell;
 pub mod channel;
 mod clock;
 #[cfg(feature = "tokio-compat")]
 pub mod compat;
 mod context;
-mod core;
+mod event_queue;
+mod executor;
 mod inbox;
 pub mod io;
 mod join;
-mod park;
+mod reactor;
 mod resources;
+mod run_queue;
 mod runtime;
 mod shutdown;
 #[allow(unsafe_code)]
 mod slab;
 mod spawn;
+mod stage;
+mod sync;
 mod task;
 pub mod time;
-mod timers;
+mod timer_queue;
 mod waker;
 
 pub use cancel::{CancellationToken, Cancelled, DropGuard};
-pub use join::{JoinError, JoinHandle};
+pub use join::JoinHandle;
 pub use resources::Resources;
 pub use runtime::{Builder, Parking, Runtime};
 pub use shutdown::Drained;
 #[cfg(all(unix, feature = "signal"))]
 pub use shutdown::ShutdownSignal;
 pub use spawn::{SlabClaim, spawn_boxed, spawn_slab, try_claim_slab, yield_now};
+pub use stage::JoinError;

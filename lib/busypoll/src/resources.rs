@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::context;
-
-/// A map from types to values: what the tasks of a thread share without handing it to each of them.
+/// A map from types to values: what the tasks of a thread share without passing it to each of them.
 ///
-/// Clones are the same map. Every [`Runtime`](crate::Runtime) has one, empty until something is put in; nothing needs to be
-/// set up. Outside a runtime it works as well, from [`new`](Self::new).
+/// Clones are the same map. Every [`Runtime`](crate::Runtime) has one, empty at first, which needs no setup. Outside a
+/// runtime, [`new`](Self::new) makes one.
 ///
 /// ```
 /// use busypoll::{Resources, Runtime, spawn_boxed};
@@ -43,29 +41,30 @@ impl Resources {
         Self::default()
     }
 
-    /// That of the runtime which runs on this thread.
+    /// Inserts a value, replacing one of the same type. The old one lives on where [`get`](Self::get) returned it.
     ///
-    /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
-    #[must_use]
-    pub fn current() -> Self {
-        context::current().resources.clone()
-    }
-
-    /// Puts a value in, in place of one of the same type. The one before lives on where [`get`](Self::get) gave it out.
+    /// ```
+    /// let resources = busypoll::Resources::new();
+    /// resources.insert(1_u32);
+    /// resources.insert(2_u32);
+    /// assert_eq!(resources.with(|n: &u32| *n), 2);
+    /// assert!(resources.contains::<u32>() && resources.remove::<u32>());
+    /// assert!(resources.get::<u32>().is_none());
+    /// ```
     pub fn insert<T: 'static>(&self, value: T) {
         let replaced = self.0.borrow_mut().insert(TypeId::of::<T>(), Rc::new(RefCell::new(value)));
         // Its destructor is foreign code: not while the map is borrowed.
         drop(replaced);
     }
 
-    /// Takes the value of a type out of the map. It is dropped unless [`get`](Self::get) gave it out. Whether there was one.
+    /// Removes the value of a type; returns whether there was one. It is dropped unless [`get`](Self::get) returned it to
+    /// somebody who keeps it.
     pub fn remove<T: 'static>(&self) -> bool {
         let removed = self.0.borrow_mut().remove(&TypeId::of::<T>());
         removed.is_some()
     }
 
-    /// Takes all values out of the map. A runtime does so with its own when it is dropped, after its tasks.
+    /// Removes all values. A runtime that is dropped does this after dropping its tasks.
     pub fn clear(&self) {
         let removed = std::mem::take(&mut *self.0.borrow_mut());
         drop(removed);
@@ -77,7 +76,15 @@ impl Resources {
         self.0.borrow().contains_key(&TypeId::of::<T>())
     }
 
-    /// The value of a type, to be kept: looked up once, reached without the map afterwards.
+    /// The value of a type, to keep: look it up once, then reach it without the map.
+    ///
+    /// ```
+    /// let resources = busypoll::Resources::new();
+    /// resources.insert(1_u32);
+    /// let count = resources.get::<u32>().unwrap();
+    /// *count.borrow_mut() += 1;
+    /// assert_eq!(resources.with(|n: &u32| *n), 2);
+    /// ```
     #[must_use]
     pub fn get<T: 'static>(&self) -> Option<Rc<RefCell<T>>> {
         let found = self.0.borrow().get(&TypeId::of::<T>()).cloned();
@@ -92,7 +99,7 @@ impl Resources {
         f(&self.expect::<T>().borrow())
     }
 
-    /// Calls `f` with the value of a type, to be changed.
+    /// Calls `f` with the value of a type, to change it.
     ///
     /// # Panics
     /// If there is none, and within [`with`](Self::with) or `with_mut` for the same type.

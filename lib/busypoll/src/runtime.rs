@@ -1,4 +1,4 @@
-//! The loop, its builder, and how it idles.
+//! The loop, its settings, and how it idles.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -11,39 +11,63 @@ use std::time::{Duration, Instant};
 
 use crate::clock::now;
 use crate::context;
-use crate::core::Core;
-use crate::io::Reactor;
+use crate::event_queue::EventQueue;
+use crate::executor::Executor;
 use crate::join::JoinHandle;
-use crate::park::Driver;
+use crate::reactor::Reactor;
 use crate::resources::Resources;
+use crate::run_queue::{Key, RunQueue};
 use crate::shutdown::Drained;
 use crate::slab::Pool;
 use crate::spawn::yield_now;
 use crate::time;
-use crate::waker::{Header, Key, ROOT, Shared};
+use crate::waker::WakeState;
 
 /// What the thread does while nothing is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
-    /// Never sleeps: spins for ever, at the price of a whole core.
+    /// Never sleeps: spins forever, at the price of a whole core.
     #[default]
     Spin,
-    /// Spins for so long after the last thing that was ready, then sleeps in the kernel.
+    /// Spins for this long after something was last ready, then sleeps in the kernel.
     SpinThenPark(Duration),
     /// Sleeps in the kernel at once.
     Park,
 }
 
-/// Task polls between two looks at the timers and the inbox, at most.
+/// Default of [`Builder::tasks_per_turn`].
 const TASKS_PER_TURN: usize = 64;
-/// Turns between two looks at the kernel's events while spinning.
+/// Default of [`Builder::io_every_turns`].
 const IO_EVERY_TURNS: u32 = 64;
 
-/// What it takes from the loop to a task that has not run for a while, with caches that have forgotten it: a fraction of
-/// this on a quick machine.
+/// Default of [`Builder::timer_lead`]: more than it takes from the loop to a task whose code and data have left the
+/// caches.
 const TIMER_LEAD: Duration = Duration::from_micros(1);
 
+#[derive(Clone, Copy, Debug)]
+struct Slab {
+    slot_bytes: usize,
+    /// In each chunk, of which there is one unless it grows.
+    slots: usize,
+    grows: bool,
+}
+
 /// Configures a [`Runtime`].
+///
+/// ```
+/// use busypoll::{Parking, Runtime};
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::builder()
+///     .parking(Parking::SpinThenPark(Duration::from_micros(50)))
+///     .park_margin(Duration::from_micros(20))
+///     .tasks_per_turn(16)
+///     .io_every_turns(8)
+///     .slab(256, 64)
+///     .build()?;
+/// assert_eq!(runtime.live_tasks(), 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
     parking: Parking,
@@ -51,7 +75,7 @@ pub struct Builder {
     timer_lead: Duration,
     tasks_per_turn: usize,
     io_every_turns: u32,
-    slab: Option<(usize, usize, bool)>,
+    slab: Option<Slab>,
 }
 
 impl Default for Builder {
@@ -75,69 +99,70 @@ impl Builder {
         self
     }
 
-    /// How long before a deadline a parked thread gets up, to spin for the rest. Zero unless set.
+    /// How long before a deadline a parked thread wakes up, to spin for the rest. Zero unless set.
     #[must_use]
     pub fn park_margin(mut self, margin: Duration) -> Self {
         self.park_margin = margin;
         self
     }
 
-    /// How long before its deadline a task that sleeps, or waits for an interval, is woken while the thread spins, to spin
-    /// for the rest inside its own poll: 1 us unless set. It is never early for that, and later by less; whatever else
-    /// becomes ready in that time waits until the deadline. A [`timeout`](crate::time::timeout) has none.
+    /// How long before its deadline a task that sleeps, or waits for an interval, is woken to spin for the rest inside its
+    /// own poll: 1 us unless set. The task is still never early, and less late; whatever else becomes ready in that time
+    /// waits until the deadline. [`timeout`](crate::time::timeout) uses no lead.
     ///
-    /// Without effect on a runtime that parks.
+    /// Only with [`Parking::Spin`].
     #[must_use]
     pub fn timer_lead(mut self, lead: Duration) -> Self {
         self.timer_lead = lead;
         self
     }
 
-    /// Task polls between two looks at timers and the wakes of other threads: 64 unless set, at least 1. With tasks that
-    /// take *p* each, a timer is looked at every 64 *p* at the latest.
+    /// How many tasks are polled at most between two checks of the timers and of the wakes from other threads: 64 unless
+    /// set, at least 1. If a poll takes *p*, timers are checked at least every 64 *p*.
     #[must_use]
     pub fn tasks_per_turn(mut self, tasks: usize) -> Self {
         self.tasks_per_turn = tasks.max(1);
         self
     }
 
-    /// Turns between two looks at the kernel's events while something is registered there: 64 unless set, at least 1.
+    /// How many turns the loop makes between two checks for the kernel's events, while a source is registered: 64 unless
+    /// set, at least 1.
     #[must_use]
     pub fn io_every_turns(mut self, turns: u32) -> Self {
         self.io_every_turns = turns.max(1);
         self
     }
 
-    /// Pre-allocates `slots` places for tasks of up to `slot_bytes` each (their future, output and two words); there
-    /// will be no more of them.
+    /// Pre-allocates `slots` slots for [`spawn_slab`](crate::spawn_slab). Each holds a task's future, or its output, and
+    /// two words, in up to `slot_bytes`. The slab does not grow.
     #[must_use]
     pub fn slab(mut self, slot_bytes: usize, slots: usize) -> Self {
-        self.slab = Some((slot_bytes, slots, false));
+        self.slab = Some(Slab { slot_bytes, slots, grows: false });
         self
     }
 
-    /// Like [`slab`](Self::slab), but allocates as many slots again whenever all are taken.
+    /// Like [`slab`](Self::slab), but allocates that many slots again whenever all are taken.
     #[must_use]
     pub fn slab_growing(mut self, slot_bytes: usize, chunk_slots: usize) -> Self {
-        self.slab = Some((slot_bytes, chunk_slots, true));
+        self.slab = Some(Slab { slot_bytes, slots: chunk_slots, grows: true });
         self
     }
 
-    /// Builds it.
+    /// Builds the runtime.
     ///
     /// # Errors
-    /// If the kernel refuses an event queue or what wakes it, for want of file descriptors for example.
+    /// If the kernel refuses an event queue or a descriptor to wake it, for example for lack of file descriptors.
     ///
     /// # Panics
     /// If the slab's slot size or number of slots is zero, or their product overflows.
     pub fn build(self) -> io::Result<Runtime> {
-        let pool = self.slab.map(|(bytes, slots, grows)| Pool::new(bytes, slots, grows));
-        let (driver, unpark) = Driver::new()?;
-        let shared = Shared::new(unpark);
+        let pool = self.slab.map(|slab| Pool::new(slab.slot_bytes, slab.slots, slab.grows));
+        let (events, unpark) = EventQueue::new()?;
+        let run_queue = RunQueue::new(unpark);
         let timer_lead = if self.parking == Parking::Spin { self.timer_lead } else { Duration::ZERO };
-        let root = Header::new(Key { index: ROOT, generation: 0 }, &shared);
+        let root = WakeState::queued(Key::ROOT, run_queue.remote());
         Ok(Runtime {
-            core: Core::new(shared, Reactor::new(driver), pool, timer_lead),
+            executor: Executor::new(run_queue, Reactor::new(events), pool, timer_lead),
             root,
             turns_to_io: self.io_every_turns,
             settings: self,
@@ -146,6 +171,27 @@ impl Builder {
 }
 
 /// A single-threaded executor with timers and I/O. See the [crate] documentation for when to use it.
+///
+/// ```
+/// use busypoll::{Runtime, yield_now};
+/// use std::time::Duration;
+///
+/// let mut runtime = Runtime::new()?;
+/// let task = runtime.spawn_boxed(async {
+///     yield_now().await;
+///     "done"
+/// });
+/// assert_eq!(runtime.live_tasks(), 1);
+///
+/// let greeting = String::from("hello");
+/// let borrowed = runtime.block_on(async { greeting.as_str() });
+/// assert_eq!(borrowed, "hello");
+///
+/// let drained = runtime.drain(Duration::from_secs(1));
+/// assert!(drained.is_complete() && runtime.turns() > 1);
+/// assert_eq!(runtime.block_on(task).unwrap(), "done");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// It stays on its thread:
 ///
@@ -159,9 +205,9 @@ impl Builder {
 /// sync::<busypoll::Runtime>();
 /// ```
 pub struct Runtime {
-    core: Rc<Core>,
-    root: Arc<Header>,
-    /// Kept from one `block_on` to the next: however short they are, events are looked at.
+    executor: Rc<Executor>,
+    root: Arc<WakeState>,
+    /// Kept from one `block_on` to the next: however short they are, events are taken at times.
     turns_to_io: u32,
     settings: Builder,
 }
@@ -183,109 +229,100 @@ impl Runtime {
 
     /// Spawns a task that first runs in the next [`block_on`](Self::block_on).
     #[track_caller]
-    pub fn spawn_boxed<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        self.core.spawn_boxed(future)
+    pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(&self, future: F) -> JoinHandle<F::Output> {
+        let task = self.executor.spawn_boxed(future);
+        JoinHandle::new(Rc::clone(&self.executor), task)
     }
 
     /// How many spawned tasks have not ended.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        count(self.core.live())
+        count(self.executor.live_tasks())
     }
 
     /// The values that every task can reach through [`Resources::current`].
     #[must_use]
     pub fn resources(&self) -> &Resources {
-        &self.core.resources
+        &self.executor.resources
     }
 
-    /// Runs the spawned tasks until all have ended, those included that they spawn meanwhile, or until `limit` has
-    /// passed; says how many ended, and where those were spawned that did not. These stay: a later
-    /// [`block_on`](Self::block_on) or `drain` runs them on, dropping the runtime drops them.
+    /// Runs the spawned tasks, and those they spawn meanwhile, until all have ended or `limit` has passed. Reports how many
+    /// ended, and where the others were spawned. A later [`block_on`](Self::block_on) or `drain` continues those; dropping
+    /// the runtime drops them.
     ///
-    /// Tell the tasks to stop before, with a [`CancellationToken`](crate::CancellationToken). The limit is looked at
-    /// between two turns, after the first: what is ready runs even with a limit of zero, and a task that never yields is
-    /// waited for.
+    /// Ask the tasks to stop first, with a [`CancellationToken`](crate::CancellationToken). The limit is checked between
+    /// turns, after the first: what is ready runs even with a limit of zero, and a task that never yields holds up `drain`.
     ///
     /// # Panics
     /// As [`block_on`](Self::block_on).
     pub fn drain(&mut self, limit: Duration) -> Drained {
-        let core = Rc::clone(&self.core);
-        let before = core.ended();
+        let executor = Rc::clone(&self.executor);
+        let before = executor.ended_tasks();
         let _ = self.block_on(async {
-            let drained = time::timeout(limit, poll_fn(|cx| core.poll_drained(cx)));
+            let drained = time::timeout(limit, poll_fn(|cx| executor.poll_drained(cx)));
             // A turn for what is ready, however short the limit.
             yield_now().await;
             drained.await
         });
-        Drained { finished: count(core.ended() - before), unfinished: core.unfinished() }
+        Drained { finished: count(executor.ended_tasks() - before), unfinished: executor.unfinished() }
     }
 
-    /// How many turns of its loop this runtime has made so far, in all calls of [`block_on`](Self::block_on).
+    /// How many turns the loop has made so far, in all calls of [`block_on`](Self::block_on).
     #[must_use]
     pub fn turns(&self) -> u64 {
-        self.core.turns.get()
+        self.executor.turns.get()
     }
 
-    /// Runs `future` to its end on this thread, and spawned tasks beside it, which stay for the next call if they do not
-    /// end before. The future is borrowed for the call only: it need not be `'static`, and is not boxed.
+    /// Runs `future` to its end on this thread, and spawned tasks beside it; tasks that have not ended by then continue in
+    /// the next call. The future is only borrowed for the call: it need not be `'static`, and is not boxed.
     ///
-    /// Each turn: the future if it was woken; wakes from other threads; up to
-    /// [`tasks_per_turn`](Builder::tasks_per_turn) tasks; timers that are due; every
-    /// [`io_every_turns`](Builder::io_every_turns) turns the kernel's events, if anything is registered.
-    /// A task that never yields stops all of these: nothing here preempts.
+    /// Each turn polls the future if it was woken, takes the wakes from other threads, polls up to
+    /// [`tasks_per_turn`](Builder::tasks_per_turn) tasks, and fires the timers that are due. Every
+    /// [`io_every_turns`](Builder::io_every_turns) turns it takes the kernel's events, if anything is registered.
+    /// Nothing preempts: a task that never yields stops all of this.
     ///
     /// # Panics
-    /// If a busypoll runtime runs on this thread already, if the future panics, and if the kernel refuses to wait for
+    /// If a busypoll runtime already runs on this thread, if the future panics, and if the kernel refuses to wait for
     /// events: because another part of the program closed the runtime's descriptors, or, on the BSDs and Apple's systems,
     /// because it is out of memory.
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
-        let _entered = context::enter(&self.core);
+        let _entered = context::enter(&self.executor);
         let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
-        let core = &*self.core;
+        let executor = &*self.executor;
+        let run_queue = &*executor.run_queue;
         let mut idle_since: Option<Instant> = None;
         self.root.mark_queued();
-        core.root_ready.set(true);
+        run_queue.push(Key::ROOT);
         loop {
-            core.turns.set(core.turns.get().wrapping_add(1));
-            if core.root_ready.replace(false) {
-                self.root.unqueue();
+            executor.turns.set(executor.turns.get().wrapping_add(1));
+            if run_queue.take_root() {
+                self.root.clear_queued();
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                     return output;
                 }
                 idle_since = None;
             }
-            if !core.shared.inbox.is_empty() {
-                // Not for as long as there are any: a storm of wakes must not keep the tasks from running.
-                for _ in 0..core.shared.inbox.at_once() {
-                    let Some(word) = core.shared.inbox.pop() else { break };
-                    core.queue(Key::unpack(word));
-                }
-            }
-            for _ in 0..self.settings.tasks_per_turn.min(core.ready_len()) {
-                core.run_one();
+            run_queue.drain_inbox();
+            for _ in 0..self.settings.tasks_per_turn.min(run_queue.tasks()) {
+                executor.poll_next_task();
                 idle_since = None;
             }
-            if core.timers.next().is_some() {
-                core.timers.fire(now());
+            if executor.timers.next().is_some() {
+                executor.timers.fire(now());
             }
             self.turns_to_io -= 1;
             if self.turns_to_io == 0 {
                 self.turns_to_io = self.settings.io_every_turns;
-                core.reactor.poll_now();
+                executor.reactor.poll_now();
             }
-            if core.has_ready() || !core.shared.inbox.is_empty() {
+            if !run_queue.is_idle() {
                 continue;
             }
             match self.settings.parking {
-                // With a timer, the next look at the clock is pause enough, and no deadline should wait for two.
-                Parking::Spin if core.timers.next().is_some() => {}
+                // With a timer, reading the clock is pause enough, and no deadline should wait for both.
+                Parking::Spin if executor.timers.next().is_some() => {}
                 Parking::Spin => std::hint::spin_loop(),
                 Parking::Park => self.park(),
                 Parking::SpinThenPark(spin) => {
@@ -304,7 +341,7 @@ impl Runtime {
 
     /// Sleeps until the next deadline less the margin, an event, or a wake from another thread.
     fn park(&self) {
-        let limit = match self.core.timers.next() {
+        let limit = match self.executor.timers.next() {
             None => None,
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(now());
@@ -312,33 +349,29 @@ impl Runtime {
                     std::hint::spin_loop();
                     return;
                 }
-                // The margin is less than what is left of a deadline that lies ahead: the difference is an instant.
+                // Does not underflow: the deadline lies ahead by more than the margin.
                 Some((deadline - self.settings.park_margin, left - self.settings.park_margin))
             }
         };
-        if self.core.shared.inbox.prepare_park() {
-            self.core.reactor.wait(limit);
-            self.core.shared.inbox.unparked();
-        }
+        self.executor.run_queue.park(|| self.executor.reactor.wait(limit));
     }
 }
 
-/// As many tasks as there are addresses cannot be exceeded by those that have lived in memory at once; those that ever
-/// ended can, on a 32-bit system, after weeks.
+/// On a 32-bit system more tasks may have ended, after weeks, than a `usize` counts.
 fn count(tasks: u64) -> usize {
     usize::try_from(tasks).unwrap_or(usize::MAX)
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Destructors of tasks may spawn or set timers, which end with the rest; so they run inside, where they can.
-        let entered = context::try_current().is_none().then(|| context::enter(&self.core));
-        self.root.close();
-        self.core.clear();
-        self.core.shared.close();
-        // A timer or a handle among them would keep the core, and the core them.
-        self.core.resources.clear();
-        self.core.reactor.close();
+        // Inside the runtime: destructors of tasks may spawn or set timers, which end with the rest.
+        let entered = context::try_current().is_none().then(|| context::enter(&self.executor));
+        self.root.mark_done();
+        self.executor.drop_tasks();
+        self.executor.run_queue.close();
+        // A timer or a handle among them would keep the executor alive, and the executor them.
+        self.executor.resources.clear();
+        self.executor.reactor.close();
         drop(entered);
     }
 }

@@ -1,16 +1,16 @@
-//! Ending in order: the signal to do so, and the wait for what still runs.
+//! Orderly shutdown: the signal that asks for it, and the report of what still runs.
 
 use std::fmt;
 use std::panic::Location;
 
-/// What [`Runtime::drain`](crate::Runtime::drain) left behind when its time was up.
+/// What [`Runtime::drain`](crate::Runtime::drain) finished in its time, and what it did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// How many tasks ended meanwhile.
+    /// How many tasks ended.
     pub finished: usize,
-    /// Where each task was spawned that has not ended. They live on: in the next `block_on`, or until the runtime is
-    /// dropped.
+    /// Where each task was spawned that has not ended. The next `block_on` or `drain` continues them; dropping the runtime
+    /// drops them.
     pub unfinished: Vec<&'static Location<'static>>,
 }
 
@@ -23,7 +23,7 @@ impl Drained {
 }
 
 impl fmt::Display for Drained {
-    /// One line: how many ended, and where those were spawned that did not.
+    /// One line: how many ended, and where the others were spawned.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} tasks ended", self.finished)?;
         for (i, location) in self.unfinished.iter().enumerate() {
@@ -57,7 +57,7 @@ mod unix {
 
     const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-    /// How many instances there are, and, once the handlers are installed, whether a signal ends the process: while
+    /// How many instances there are and, once the handlers are installed, whether a signal ends the process: it does while
     /// there is no instance, and after the first signal.
     #[derive(Debug)]
     struct Process {
@@ -67,8 +67,8 @@ mod unix {
 
     static PROCESS: Mutex<Process> = Mutex::new(Process { instances: 0, fatal: None });
 
-    /// One instance more. The handlers run in the order of their registration: a signal is fatal by what was before it.
-    fn enter() -> io::Result<()> {
+    /// Handlers run in the order of their registration, so whether a signal is fatal is decided before it sets the flag.
+    fn add_instance() -> io::Result<()> {
         let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         match &process.fatal {
             Some(fatal) => {
@@ -89,7 +89,7 @@ mod unix {
         Ok(())
     }
 
-    fn leave() {
+    fn remove_instance() {
         let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         process.instances -= 1;
         if process.instances == 0
@@ -99,11 +99,10 @@ mod unix {
         }
     }
 
-    /// Completes when the process is asked to end: by Ctrl-C (`SIGINT`) or `SIGTERM`. From then on it stays complete.
+    /// Completes when the process is asked to end, by Ctrl-C (`SIGINT`) or `SIGTERM`; from then on it stays complete.
     ///
-    /// The signal after the first ends the process at once, as if nobody had asked for it, so that a shutdown that hangs
-    /// can be interrupted. With no instance left, a signal does the same. Other handlers installed through the crate
-    /// `signal-hook` run as well.
+    /// A second signal ends the process at once, as if nothing handled it, so a hung shutdown can be interrupted. So does
+    /// any signal while no instance is left. Other handlers installed through the crate `signal-hook` run as well.
     ///
     /// ```no_run
     /// use busypoll::{CancellationToken, Runtime, ShutdownSignal};
@@ -132,7 +131,7 @@ mod unix {
     }
 
     impl ShutdownSignal {
-        /// Takes over Ctrl-C and `SIGTERM` for the runtime of this thread.
+        /// Handles Ctrl-C and `SIGTERM` in the runtime of this thread.
         ///
         /// # Errors
         /// If no descriptor is free, or the system refuses the handler.
@@ -144,8 +143,8 @@ mod unix {
             let (read, write) = StdStream::pair()?;
             read.set_nonblocking(true)?;
             let pipe = handle.register(UnixStream::from_std(read), Interest::READABLE)?;
-            enter()?;
-            // From here on the destructor leaves.
+            add_instance()?;
+            // From here on the destructor removes it.
             let mut this = Self { pipe, handlers: Vec::new(), received: false };
             for signal in SIGNALS {
                 this.handlers.push(low_level::pipe::register(signal, write.try_clone()?)?);
@@ -175,7 +174,7 @@ mod unix {
             for handler in self.handlers.drain(..) {
                 low_level::unregister(handler);
             }
-            leave();
+            remove_instance();
         }
     }
 }

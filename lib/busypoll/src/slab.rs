@@ -1,4 +1,5 @@
-//! Pre-allocated memory for tasks: with the ring under the channel of many senders, the only file of this crate with unsafe code.
+//! Pre-allocated memory for tasks: with the ring under [`mpsc`](crate::channel::mpsc), the only file of this crate with
+//! unsafe code.
 //!
 //! Invariants, referred to by name below:
 //!
@@ -16,12 +17,12 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use crate::cell::{Stage, TaskCell};
+use crate::stage::{ErasedStage, Stage};
 
 /// Alignment of every slot, in bytes. A future that needs more does not fit.
 const SLOT_ALIGN: usize = 16;
 
-/// Slots of one size, in chunks that are never given back before the pool goes.
+/// Slots of one size, in chunks that are freed with the pool and not before.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slot_layout: Layout,
@@ -50,7 +51,7 @@ impl Pool {
         let mut chunks = self.chunks.borrow_mut();
         let mut free = self.free.borrow_mut();
         chunks.reserve(1);
-        // Room for every slot there is, so that giving one back never allocates.
+        // Room for every slot there is, so that freeing one never allocates.
         let all = (chunks.len() + 1) * self.chunk_slots;
         let have = free.len();
         free.reserve(all - have);
@@ -63,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Takes a slot; none if all are taken and the pool does not grow.
+    /// Takes a slot; `None` if all are taken and the pool does not grow.
     #[inline]
     pub(crate) fn claim(self: &Rc<Self>) -> Option<Slot> {
         let mut popped = self.free.borrow_mut().pop();
@@ -103,7 +104,7 @@ impl Slot {
     /// If it does not fit.
     #[inline]
     pub(crate) fn fill<F: Future<Output: 'static> + 'static>(self, future: F) -> PinnedSlot {
-        self.assert_fits::<Stage<F>>();
+        self.assert_fits::<F>();
         let typed = self.ptr.cast::<Stage<F>>();
         // SAFETY: it fits, as was just asserted (Sized), and the slot is ours alone (Exclusive) and allocated (Alive).
         unsafe { typed.write(Stage::Running { future }) };
@@ -111,10 +112,10 @@ impl Slot {
     }
 
     /// # Panics
-    /// If a value of this type has no room here.
+    /// If such a future, or its output, does not fit.
     #[inline]
-    pub(crate) fn assert_fits<T>(&self) {
-        assert!(self.pool.fits::<T>(), "the future is larger than a slot of the slab");
+    pub(crate) fn assert_fits<F: Future>(&self) {
+        assert!(self.pool.fits::<Stage<F>>(), "the future is larger than a slot of the slab");
     }
 }
 
@@ -124,16 +125,16 @@ impl Drop for Slot {
     }
 }
 
-/// A slot with a value in it.
+/// A slot with a task in it.
 pub(crate) struct PinnedSlot {
-    value: NonNull<dyn TaskCell>,
-    /// Dropped after `drop` below ran, which gives the memory back once it is empty.
+    value: NonNull<dyn ErasedStage>,
+    /// Dropped after `drop` below ran, which empties it.
     _slot: Slot,
 }
 
 impl PinnedSlot {
     #[inline]
-    pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn TaskCell> {
+    pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn ErasedStage> {
         // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is never moved (Fixed).
         unsafe { Pin::new_unchecked(self.value.as_mut()) }
     }
@@ -141,7 +142,7 @@ impl PinnedSlot {
 
 impl Drop for PinnedSlot {
     fn drop(&mut self) {
-        // SAFETY: the value is there since `fill`, and dropped only here, once; the slot is given back afterwards even
+        // SAFETY: the value is there since `fill`, and dropped only here, once; the slot is freed afterwards even
         // if this unwinds, since fields are dropped then too.
         unsafe { self.value.drop_in_place() };
     }
@@ -154,7 +155,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::Pool;
-    use crate::join::JoinError;
+    use crate::stage::JoinError;
 
     #[test]
     fn futures_run_and_die_in_their_slots_and_slots_come_back() {
@@ -185,7 +186,7 @@ mod tests {
                 if i != 4 {
                     assert!(task.as_mut().poll(&mut cx).is_ready());
                     let mut out: Poll<Result<u64, JoinError>> = Poll::Pending;
-                    task.as_mut().take(&mut out);
+                    task.as_mut().take_result(&mut out);
                     assert!(matches!(out, Poll::Ready(Ok(n)) if n == i as u64), "round {round}");
                 }
             }

@@ -6,66 +6,97 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use crate::context;
-use crate::core::Core;
+use crate::executor::Executor;
 use crate::join::JoinHandle;
 use crate::slab::Slot;
 
-/// Spawns a task in memory of its own.
+/// Spawns a task on the heap.
 ///
-/// The future need not be `Send`. A panic in it ends this task only, and is the [`JoinError`](crate::JoinError) of its handle.
+/// The future need not be `Send`. A panic in it ends this task only, and its handle returns it as a
+/// [`JoinError`](crate::JoinError).
+///
+/// ```
+/// use busypoll::{Runtime, spawn_boxed};
+///
+/// let sum = Runtime::new()?.block_on(async {
+///     let one = spawn_boxed(async { 1 });
+///     let two = spawn_boxed(async { 2 });
+///     one.await.unwrap() + two.await.unwrap()
+/// });
+/// assert_eq!(sum, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
 #[inline]
-pub fn spawn_boxed<F>(future: F) -> JoinHandle<F::Output>
-where
-    F: Future + 'static,
-    F::Output: 'static,
-{
-    context::current().spawn_boxed(future)
+pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
+    let executor = context::current();
+    let task = executor.spawn_boxed(future);
+    JoinHandle::new(executor, task)
 }
 
 /// Spawns a task in the runtime's slab.
 ///
-/// Nothing is allocated, neither now nor when the task is polled, ends or is joined, while the slab has room, no more
-/// tasks live than at some time before, and nobody keeps a waker of a task that ended. Where one of these does not hold,
-/// a slot's bookkeeping (some hundred bytes) or a whole new chunk is.
+/// Spawning, polling, ending and joining allocate nothing as long as the slab has a free slot, no more tasks live than at
+/// some time before, and nobody keeps the waker of a task that ended. Otherwise a task's bookkeeping (about a hundred
+/// bytes) or a chunk of the slab is allocated.
+///
+/// ```
+/// use busypoll::{Runtime, spawn_slab};
+///
+/// let mut runtime = Runtime::builder().slab(256, 64).build()?;
+/// runtime.block_on(async {
+///     assert_eq!(spawn_slab(async { 1 }).await.unwrap(), 1);
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), without a slab, if it is full, and if the future does not fit a slot.
+/// Outside [`block_on`](crate::Runtime::block_on), without a slab, if the slab is full, and if the future does not fit a
+/// slot.
 #[track_caller]
 #[inline]
-pub fn spawn_slab<F>(future: F) -> JoinHandle<F::Output>
-where
-    F: Future + 'static,
-    F::Output: 'static,
-{
-    // Not through a claim, which would be one more thing to be moved.
-    let core = context::current();
-    let slot = core.claim().expect("the slab is full");
-    core.spawn_in(slot, future)
+pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
+    // Not through a claim, which would be one more thing to move.
+    let executor = context::current();
+    let slot = executor.claim_slot().expect("the slab is full");
+    let task = executor.spawn_in(slot, future);
+    JoinHandle::new(executor, task)
 }
 
-/// Claims a slot of the slab, to spawn into later; none if all are taken. Dropped, the claim gives the slot back.
+/// Claims a slot of the slab, to spawn into later; `None` if all are taken. Dropping the claim frees the slot.
+///
+/// ```
+/// use busypoll::{Runtime, try_claim_slab};
+///
+/// let mut runtime = Runtime::builder().slab(256, 1).build()?;
+/// runtime.block_on(async {
+///     let claim = try_claim_slab().unwrap();
+///     assert!(try_claim_slab().is_none());
+///     assert_eq!(claim.spawn(async { 1 }).await.unwrap(), 1);
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), and without a slab.
 #[inline]
 pub fn try_claim_slab() -> Option<SlabClaim> {
-    let core = context::current();
-    let slot = core.claim()?;
-    Some(SlabClaim { core, slot })
+    let executor = context::current();
+    let slot = executor.claim_slot()?;
+    Some(SlabClaim { executor, slot })
 }
 
-/// A slot of the slab that waits for its task.
+/// A slot of the slab, reserved by [`try_claim_slab`].
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
 /// send::<busypoll::SlabClaim>();
 /// ```
 pub struct SlabClaim {
-    core: Rc<Core>,
+    executor: Rc<Executor>,
     slot: Slot,
 }
 
@@ -76,12 +107,9 @@ impl SlabClaim {
     /// If the future does not fit.
     #[track_caller]
     #[inline]
-    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        self.core.spawn_in(self.slot, future)
+    pub fn spawn<F: Future<Output: 'static> + 'static>(self, future: F) -> JoinHandle<F::Output> {
+        let task = self.executor.spawn_in(self.slot, future);
+        JoinHandle::new(self.executor, task)
     }
 }
 
@@ -92,6 +120,17 @@ impl fmt::Debug for SlabClaim {
 }
 
 /// Lets everything else that is ready run first.
+///
+/// ```
+/// use busypoll::{Runtime, spawn_boxed, yield_now};
+///
+/// Runtime::new()?.block_on(async {
+///     let task = spawn_boxed(async {});
+///     yield_now().await;
+///     assert!(task.is_finished());
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {

@@ -2,34 +2,70 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use crate::cell::Stored;
-use crate::waker::{Header, Key, Shared};
+use crate::run_queue::{Key, Remote};
+use crate::slab::{PinnedSlot, Slot};
+use crate::stage::{ErasedStage, Stage};
+use crate::waker::WakeState;
+
+/// A task's future, later its result, in whichever memory it was spawned.
+pub(crate) enum StoredStage {
+    Boxed(Pin<Box<dyn ErasedStage>>),
+    Slab(PinnedSlot),
+}
+
+impl StoredStage {
+    #[inline]
+    pub(crate) fn boxed<F: Future<Output: 'static> + 'static>(future: F) -> Self {
+        Self::Boxed(Box::pin(Stage::Running { future }))
+    }
+
+    /// # Panics
+    /// If the future does not fit the slot.
+    #[inline]
+    pub(crate) fn in_slot<F: Future<Output: 'static> + 'static>(slot: Slot, future: F) -> Self {
+        Self::Slab(slot.fill(future))
+    }
+
+    #[inline]
+    fn as_mut(&mut self) -> Pin<&mut dyn ErasedStage> {
+        match self {
+            Self::Boxed(stage) => stage.as_mut(),
+            Self::Slab(slot) => slot.as_mut(),
+        }
+    }
+}
+
+/// A destructor that panics ends its own task, not the runtime.
+pub(crate) fn drop_quietly(stored: StoredStage) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(stored)));
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody's: the place waits for the next task.
+    /// No task is here: the slot of the table waits for the next one.
     Free,
     Live,
     /// There is a result, or there was.
     Ended,
 }
 
-/// What a poll came to.
 #[derive(Debug)]
-pub(crate) enum Polled {
+pub(crate) enum TaskPoll {
     Pending,
-    /// It has ended, and this is who waits for that.
+    /// With whoever waits for the end.
     Ended(Option<Waker>),
 }
 
-/// A place for a task, used for one after the other. The table and the handle of its task share it.
+/// A slot of the task table, used for one task after the other. The table and the task's handle share it.
 pub(crate) struct Task {
-    header: Arc<Header>,
-    /// Of that header, so that a poll need not make one.
+    wake_state: Arc<WakeState>,
+    /// Of that state, so that a poll need not make one.
     waker: Waker,
     generation: Cell<u32>,
     state: Cell<State>,
@@ -37,16 +73,16 @@ pub(crate) struct Task {
     has_handle: Cell<bool>,
     spawned_at: Cell<&'static Location<'static>>,
     /// Borrowed while the future is polled; until the task has ended nothing else looks at it.
-    stored: RefCell<Option<Stored>>,
+    stored: RefCell<Option<StoredStage>>,
     joiner: Cell<Option<Waker>>,
 }
 
 impl Task {
-    pub(crate) fn new(key: Key, shared: &Arc<Shared>, spawned_at: &'static Location<'static>) -> Self {
-        let header = Header::queued(key, shared);
+    pub(crate) fn new(key: Key, remote: &Arc<Remote>, spawned_at: &'static Location<'static>) -> Self {
+        let wake_state = WakeState::queued(key, remote);
         Self {
-            waker: Waker::from(Arc::clone(&header)),
-            header,
+            waker: Waker::from(Arc::clone(&wake_state)),
+            wake_state,
             generation: Cell::new(key.generation),
             state: Cell::new(State::Live),
             aborted: Cell::new(false),
@@ -60,13 +96,13 @@ impl Task {
     /// Whether no waker of an earlier task is around.
     #[inline]
     pub(crate) fn is_reusable(&self) -> bool {
-        self.header.is_unshared()
+        self.wake_state.is_unshared()
     }
 
-    /// Makes it the place of the next task. Only if it is reusable.
+    /// Starts the next task here. Only if it is reusable.
     #[inline]
     pub(crate) fn reuse(&self, generation: u32, spawned_at: &'static Location<'static>) {
-        self.header.recycle(generation);
+        self.wake_state.reuse(generation);
         self.generation.set(generation);
         self.state.set(State::Live);
         self.aborted.set(false);
@@ -74,19 +110,18 @@ impl Task {
         self.spawned_at.set(spawned_at);
     }
 
-    /// Puts the task in.
     #[inline]
-    pub(crate) fn put(&self, stored: Stored) {
+    pub(crate) fn store(&self, stored: StoredStage) {
         let before = self.stored.borrow_mut().replace(stored);
-        debug_assert!(before.is_none(), "the place was free");
-        // Nothing is in it. Were its destructor to be run here, what is put in would go through memory, and a copy of
-        // what smaller writes have just written has to wait until they reach the cache: longer than all the rest.
+        debug_assert!(before.is_none(), "the slot was free");
+        // Nothing is in it. Running its destructor here would take the new value through memory, and a copy of what
+        // smaller writes have just written has to wait until they reach the cache: longer than all the rest.
         std::mem::forget(before);
     }
 
     #[inline]
     pub(crate) fn key(&self) -> Key {
-        Key { index: self.header.index(), generation: self.generation.get() }
+        Key { index: self.wake_state.index(), generation: self.generation.get() }
     }
 
     #[inline]
@@ -110,81 +145,74 @@ impl Task {
 
     /// Polls the future, or drops it if the task was aborted. Only while the task lives.
     #[inline]
-    pub(crate) fn poll(&self) -> Polled {
-        self.header.unqueue_task();
+    pub(crate) fn poll(&self) -> TaskPoll {
+        self.wake_state.clear_queued_of_task();
         {
             let mut stored = self.stored.borrow_mut();
-            let Some(stored) = &mut *stored else { return Polled::Pending };
+            let Some(stored) = &mut *stored else { return TaskPoll::Pending };
             if self.aborted.get() {
                 stored.as_mut().cancel();
             } else if stored.as_mut().poll(&mut Context::from_waker(&self.waker)).is_pending() {
-                return Polled::Pending;
+                return TaskPoll::Pending;
             }
         }
-        self.end();
-        Polled::Ended(self.joiner.take())
+        self.mark_ended();
+        TaskPoll::Ended(self.joiner.take())
     }
 
     /// There is a result, or will never be one: wakes from here on do nothing.
     #[inline]
-    fn end(&self) {
-        self.header.close_task();
+    fn mark_ended(&self) {
+        self.wake_state.mark_task_done();
         self.state.set(State::Ended);
     }
 
-    /// Whatever it has come to, it is to come to nothing more.
-    pub(crate) fn stop(&self) -> (Option<Stored>, Option<Waker>) {
-        self.end();
-        (self.take(), self.joiner.take())
+    /// Ends the task as it is, without a result.
+    pub(crate) fn shut_down(&self) -> (Option<StoredStage>, Option<Waker>) {
+        self.mark_ended();
+        (self.take_stored(), self.joiner.take())
     }
 
-    /// Takes out what is stored. Of a task that lives, only to stop it.
     #[inline]
-    pub(crate) fn take(&self) -> Option<Stored> {
+    pub(crate) fn take_stored(&self) -> Option<StoredStage> {
         self.stored.borrow_mut().take()
     }
 
-    /// Has the future dropped at the next turn. True if it is up to the caller to queue the task for that.
+    /// Has the future dropped at the next turn. True if the caller must queue the task for that.
     pub(crate) fn abort(&self) -> bool {
         self.is_live() && {
             self.aborted.set(true);
-            self.header.mark_queued()
+            self.wake_state.mark_queued()
         }
     }
 
-    /// Who is to be told when it ends, in place of who was.
+    /// Has this waker woken at the task's end, in place of an earlier one.
     #[inline]
-    pub(crate) fn join_with(&self, waker: &Waker) {
+    pub(crate) fn set_joiner(&self, waker: &Waker) {
         let known = self.joiner.take().filter(|known| known.will_wake(waker));
         self.joiner.set(Some(known.unwrap_or_else(|| waker.clone())));
     }
 
     /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`. Only once the task has ended.
     #[inline]
-    pub(crate) fn give(&self, out: &mut dyn Any) {
+    pub(crate) fn take_result(&self, out: &mut dyn Any) {
         let mut stored = self.stored.borrow_mut();
         if let Some(ended) = &mut *stored {
-            ended.as_mut().take(out);
-            // Only memory: nothing is in it any more whose destructor could look at this task.
+            ended.as_mut().take_result(out);
+            // Only memory: nothing is left in it whose destructor could look at this task.
             *stored = None;
         }
     }
 
-    /// There is no handle any more. Who waited through it is returned: its destructor is foreign.
+    /// Notes that the handle is gone. Returns the waker that it registered, whose destructor is foreign code.
     #[inline]
-    pub(crate) fn detach(&self) -> Option<Waker> {
+    pub(crate) fn drop_handle(&self) -> Option<Waker> {
         self.has_handle.set(false);
         self.joiner.take()
     }
 
-    /// The place is free.
     #[inline]
-    pub(crate) fn release(&self) {
+    pub(crate) fn mark_free(&self) {
         self.state.set(State::Free);
     }
-}
-
-/// A destructor that panics ends its own task, not the runtime.
-pub(crate) fn drop_quietly(stored: Stored) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(stored)));
 }

@@ -1,10 +1,9 @@
-//! Timers: never early, in nanoseconds, gone when dropped.
+//! Timers: never early, never rounded, cancelled when dropped.
 //!
-//! A deadline is an [`Instant`]; nothing rounds it. A timer is looked at every turn of the loop while it spins, and the
-//! task is woken a [lead](crate::Builder::timer_lead) before its deadline, to spin for the rest by itself: the way from
-//! the loop to the task is behind it then. A parked
-//! thread is woken by the kernel's timer to the nanosecond asked for (to the millisecond above it on Windows), and late
-//! by what the kernel takes.
+//! A deadline is an [`Instant`]. A spinning loop checks timers every turn, and wakes the task a
+//! [lead](crate::Builder::timer_lead) before its deadline: the way from the loop to the task is over by then, and the task
+//! spins for the rest. A parked thread asks the kernel for the exact nanosecond (on Windows the next millisecond), and is
+//! late by what the kernel takes.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,18 +17,33 @@ use pin_project_lite::pin_project;
 
 use crate::clock::now;
 use crate::context;
-use crate::core::Core;
-use crate::timers::TimerKey;
+use crate::executor::Executor;
+use crate::timer_queue::TimerKey;
 
-/// How far ahead a deadline is put that no `Instant` can hold: about 30 years.
-const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+/// Stands in for a deadline that no `Instant` can hold: about 30 years ahead.
+const FAR_FUTURE: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 fn from_now(duration: Duration) -> Instant {
     let now = now();
-    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+    now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
 }
 
 /// Completes once `duration` has passed.
+///
+/// ```
+/// use busypoll::{Runtime, time};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let start = Instant::now();
+///     time::sleep(Duration::from_micros(250)).await;
+///     assert!(start.elapsed() >= Duration::from_micros(250));
+///
+///     time::sleep_until(start + Duration::from_millis(1)).await;
+///     assert!(start.elapsed() >= Duration::from_millis(1));
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
@@ -37,21 +51,35 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(from_now(duration))
 }
 
-/// Completes once `deadline` is reached.
+/// Completes once `deadline` is reached: see [`sleep`].
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    let core = context::current();
-    Sleep { lead: core.timer_lead, core, deadline, key: None }
+    let executor = context::current();
+    Sleep { lead: executor.timer_lead, executor, deadline, key: None }
 }
 
-/// One that leaves even the last stretch to the loop, so that what is raced against it has its turn until the end.
-fn unhurried(deadline: Instant) -> Sleep {
-    Sleep { lead: Duration::ZERO, core: context::current(), deadline, key: None }
+/// Does not spin before its deadline: a future raced against it is polled until the end.
+fn sleep_without_lead(deadline: Instant) -> Sleep {
+    Sleep { lead: Duration::ZERO, executor: context::current(), deadline, key: None }
 }
 
-/// Waits until `deadline`, and only then polls the future.
+/// Waits until `deadline`, then runs the future.
+///
+/// ```
+/// use busypoll::{Runtime, time};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let deadline = Instant::now() + Duration::from_micros(100);
+///     assert_eq!(time::after(deadline, async { 1 }).await, 1);
+///     assert!(Instant::now() >= deadline);
+///
+///     time::after_delay(Duration::from_micros(100), async {}).await;
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
@@ -60,7 +88,7 @@ pub async fn after<F: Future>(deadline: Instant, future: F) -> F::Output {
     future.await
 }
 
-/// Waits for `delay`, counted from the first poll, and only then polls the future.
+/// Waits for `delay`, counted from the first poll, then runs the future: see [`after`].
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
@@ -75,9 +103,9 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
 /// Dropping it cancels the timer, in time logarithmic in the number of timers, and frees its memory at once.
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
-    core: Rc<Core>,
+    executor: Rc<Executor>,
     deadline: Instant,
-    /// So long before the deadline it is woken, to spin for the rest.
+    /// How long before the deadline it is woken, to spin for the rest.
     lead: Duration,
     key: Option<TimerKey>,
 }
@@ -89,15 +117,27 @@ impl Sleep {
         self.deadline
     }
 
-    /// Sets another deadline. Takes effect at the next poll.
+    /// Sets another deadline, which takes effect at the next poll.
+    ///
+    /// ```
+    /// use busypoll::{Runtime, time};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     let mut sleep = std::pin::pin!(time::sleep(Duration::from_secs(3600)));
+    ///     sleep.reset(Instant::now());
+    ///     sleep.await;
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn reset(&mut self, deadline: Instant) {
-        // What is registered goes with the next registration: nothing that takes time stands between a tick and its task.
+        // The next registration replaces the last: nothing that takes time stands between a tick and its task.
         self.deadline = deadline;
     }
 
     fn cancel(&mut self) {
         if let Some(key) = self.key.take() {
-            self.core.timers.cancel(key);
+            self.executor.timers.cancel(key);
         }
     }
 }
@@ -106,7 +146,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.core.timers.is_past(self.deadline) {
+        if self.executor.timers.is_past(self.deadline) {
             return Poll::Ready(());
         }
         let wake_at = self.deadline.checked_sub(self.lead).unwrap_or(self.deadline);
@@ -120,7 +160,7 @@ impl Future for Sleep {
             }
         }
         // Each time, not only the first: a timer that fired is no longer registered.
-        let key = self.core.timers.register(self.key, wake_at, cx.waker());
+        let key = self.executor.timers.register(self.key, wake_at, cx.waker());
         self.key = Some(key);
         Poll::Pending
     }
@@ -138,7 +178,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// The time was up before the future was ready.
+/// The time ran out before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -162,21 +202,34 @@ pin_project! {
     }
 }
 
-/// `future`, but for at most `duration`. The future is polled first: one that is ready gives its output however late it
-/// is looked at, and costs no timer.
+/// Runs `future` for at most `duration`. The future is polled first: if it is ready, its output counts however late the
+/// poll is, and no timer is set.
+///
+/// ```
+/// use busypoll::{Runtime, time};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let limit = Duration::from_micros(100);
+///     assert_eq!(time::timeout(limit, async { 1 }).await, Ok(1));
+///     assert!(time::timeout(limit, std::future::pending::<()>()).await.is_err());
+///     assert!(time::timeout_at(Instant::now() + limit, std::future::pending::<()>()).await.is_err());
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: unhurried(from_now(duration)) }
+    Timeout { future, sleep: sleep_without_lead(from_now(duration)) }
 }
 
-/// Like [`timeout`], until a point in time.
+/// Like [`timeout`], but until a deadline.
 ///
 /// # Panics
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
-    Timeout { future, sleep: unhurried(deadline) }
+    Timeout { future, sleep: sleep_without_lead(deadline) }
 }
 
 impl<F: Future> Future for Timeout<F> {
@@ -193,6 +246,20 @@ impl<F: Future> Future for Timeout<F> {
 
 /// Ticks at once, and then every `period`.
 ///
+/// ```
+/// use busypoll::{Runtime, time};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let period = Duration::from_micros(200);
+///     let mut interval = time::interval(period);
+///     let first = interval.tick().await;
+///     assert_eq!(interval.tick().await, first + period);
+///     assert!(Instant::now() >= first + period);
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Panics
 /// If `period` is zero, and outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
@@ -200,7 +267,7 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(now(), period)
 }
 
-/// Ticks at `start`, and then every `period`.
+/// Ticks at `start`, and then every `period`: see [`interval`].
 ///
 /// # Panics
 /// If `period` is zero, and outside [`block_on`](crate::Runtime::block_on).
@@ -210,7 +277,23 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { sleep: sleep_until(start), period, behavior: MissedTickBehavior::default() }
 }
 
-/// A periodic timer with the ticks, and the missed-tick policy, of `tokio::time::Interval`.
+/// A periodic timer that ticks as `tokio::time::Interval` does, with the same policy for missed ticks.
+///
+/// ```
+/// use busypoll::{Runtime, time::{self, MissedTickBehavior}};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let mut interval = time::interval(Duration::from_secs(3600));
+///     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+///     interval.tick().await;
+///     // The next tick would come in an hour.
+///     let soon = Instant::now() + Duration::from_micros(100);
+///     interval.reset_at(soon);
+///     assert_eq!(interval.tick().await, soon);
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     sleep: Sleep,
@@ -222,7 +305,7 @@ impl Interval {
     /// Waits for the next tick and returns its deadline.
     ///
     /// # Cancel safety
-    /// A tick that was not returned is not lost.
+    /// Dropped before it is ready, it loses no tick.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -234,48 +317,48 @@ impl Interval {
         }
         let due = self.sleep.deadline();
         let late = match self.behavior {
-            // It asks for nothing but the deadline; not to read the clock for it lets the task go on sooner.
+            // Needs only the deadline; without reading the clock the task continues sooner.
             MissedTickBehavior::Burst => Duration::ZERO,
             _ => now().saturating_duration_since(due),
         };
         let step = cadence::next(self.behavior, late, self.period, cadence::DEFAULT_TOLERANCE);
-        self.sleep.reset(due.checked_add(step.after).unwrap_or_else(|| now() + FAR));
+        self.sleep.reset(due.checked_add(step.after).unwrap_or_else(|| now() + FAR_FUTURE));
         Poll::Ready(due)
     }
 
-    /// Restarts it: the next tick is one period from now.
+    /// Makes the next tick come one period from now.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// The next tick is now.
+    /// Makes the next tick come at once.
     pub fn reset_immediately(&mut self) {
         self.reset_at(now());
     }
 
-    /// The next tick is after `duration`.
+    /// Makes the next tick come after `duration`.
     pub fn reset_after(&mut self, duration: Duration) {
         self.reset_at(from_now(duration));
     }
 
-    /// The next tick is at `deadline`.
+    /// Makes the next tick come at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset(deadline);
     }
 
-    /// Its period.
+    /// The nominal time between ticks.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// What it does about missed ticks: `Burst` unless set.
+    /// What happens to missed ticks: `Burst` unless set.
     #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.behavior
     }
 
-    /// Sets what it does about missed ticks.
+    /// Sets what happens to missed ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.behavior = behavior;
     }

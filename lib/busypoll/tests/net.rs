@@ -431,7 +431,7 @@ fn many_short_calls_look_at_events_like_one_long_one() {
 fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
     let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
     let spin = |runtime: &mut Runtime| {
-        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().looks() }));
+        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().event_polls() }));
         runtime.block_on(async {
             for _ in 0..1_000 {
                 yield_now().await;
@@ -439,15 +439,15 @@ fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a
             // Idle as well: nothing is ready for a while.
             time::sleep(Duration::from_micros(500)).await;
         });
-        let looks = runtime.block_on(async { IoHandle::current().looks() }) - before.1;
-        (runtime.turns() - before.0, looks)
+        let polls = runtime.block_on(async { IoHandle::current().event_polls() }) - before.1;
+        (runtime.turns() - before.0, polls)
     };
-    let (turns, looks) = spin(&mut runtime);
+    let (turns, polls) = spin(&mut runtime);
     assert!(turns > 1_000);
-    assert_eq!(looks, 0);
+    assert_eq!(polls, 0);
     let socket = runtime.block_on(async { UdpSocket::bind(anywhere()).unwrap() });
-    let (turns, looks) = spin(&mut runtime);
-    assert!((looks * 10).abs_diff(turns) <= 30, "{looks} looks in {turns} turns");
+    let (turns, polls) = spin(&mut runtime);
+    assert!((polls * 10).abs_diff(turns) <= 30, "{polls} polls in {turns} turns");
     drop(socket);
     assert_eq!(spin(&mut runtime).1, 0);
 }

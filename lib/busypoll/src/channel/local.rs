@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::{SendError, TryRecvError, TrySendError};
+use super::error::{SendError, TryRecvError, TrySendError};
 
 /// A ring between two counters that only ever grow. What sending and receiving look at every time is in cells of one
 /// word; wakers, which are foreign code, are behind a borrow that is never held while one is called or dropped.

@@ -3,68 +3,20 @@
 //! The queue is in `ring`; here are the waiting and the closing.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-#[cfg(loom)]
-use loom::sync::Mutex;
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-#[cfg(not(loom))]
-use std::sync::Mutex;
-use std::sync::PoisonError;
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use super::ring::{Consumer, Producer, ring, sequential};
-use super::signal::Signal;
-use super::{SendError, TryRecvError, TrySendError, poll_recv, poll_send};
-use crate::apart::Apart;
+use super::error::{SendError, TryRecvError, TrySendError};
+use super::ring::{Consumer, Producer, ring};
+use super::waiting::{Waiter, Waiters, poll_recv, poll_send};
+use crate::cache_padded::CachePadded;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, loom_fence};
 
 #[derive(Debug)]
 struct Shared {
     senders: AtomicUsize,
     receiver_gone: AtomicBool,
-    not_empty: Apart<Signal>,
-    not_full: Apart<NotFull>,
-}
-
-/// Who waits for room: any number, in the order of arrival.
-#[derive(Debug, Default)]
-struct NotFull {
-    /// Whether `waiting` may hold somebody: looked at after each receive, in place of the lock.
-    anyone: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
-}
-
-impl NotFull {
-    /// Registers a sender. It must look again afterwards.
-    fn wait(&self, waker: &Waker) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
-        self.anyone.swap(true, Ordering::SeqCst);
-    }
-
-    /// Wakes all that wait: one of them alone could have been dropped since. After a change that was a sequentially
-    /// consistent read-modify-write.
-    #[inline]
-    fn notify_after_swap(&self) {
-        sequential();
-        if self.anyone.load(Ordering::SeqCst) {
-            self.wake_all();
-        }
-    }
-
-    #[cold]
-    fn wake_all(&self) {
-        let waiting = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            self.anyone.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
-    }
+    not_empty: CachePadded<Waiter>,
+    not_full: CachePadded<Waiters>,
 }
 
 /// Sends into the channel. Clones send into the same one.
@@ -84,8 +36,8 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Shared {
         senders: AtomicUsize::new(1),
         receiver_gone: AtomicBool::new(false),
-        not_empty: Apart(Signal::default()),
-        not_full: Apart(NotFull::default()),
+        not_empty: CachePadded(Waiter::default()),
+        not_full: CachePadded(Waiters::default()),
     };
     let (producer, consumer) = ring(capacity, shared);
     (Sender(producer), Receiver(consumer))
@@ -100,7 +52,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let shared = self.0.shared();
-        sequential();
+        loom_fence();
         if shared.receiver_gone.load(Ordering::SeqCst) {
             return Err(TrySendError::Closed(value));
         }
@@ -119,8 +71,8 @@ impl<T> Sender<T> {
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         poll_fn(|cx| {
-            let wait = |s: &mut &Self| s.0.shared().not_full.0.wait(cx.waker());
-            poll_send(&mut &*self, &mut value, |s, value| s.try_send(value), wait)
+            let register = |s: &mut &Self| s.0.shared().not_full.0.register(cx.waker());
+            poll_send(&mut &*self, &mut value, |s, value| s.try_send(value), register)
         })
         .await
     }
@@ -153,7 +105,7 @@ impl<T> Receiver<T> {
             self.0.shared().not_full.0.notify_after_swap();
             return Ok(value);
         }
-        sequential();
+        loom_fence();
         if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
             return Err(TryRecvError::Empty);
         }
@@ -171,7 +123,7 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let polled = poll_recv(self, Self::try_recv, |s| s.0.shared().not_empty.0.wait(cx.waker()));
+        let polled = poll_recv(self, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
         if polled.is_pending() && !self.0.is_unclaimed() {
             // A sender is in the middle of it, and may have looked for a waiter before there was one.
             #[cfg(loom)]

@@ -19,22 +19,13 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-#[cfg(loom)]
-use loom::cell::UnsafeCell;
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-#[cfg(not(loom))]
-use plain::UnsafeCell;
-
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell, loom_fence};
 
 /// The queue, and what its ends share beside it.
 struct Ring<T, S> {
-    producers: Apart<Producers>,
-    head: Apart<AtomicUsize>,
+    producers: CachePadded<Producers>,
+    head: CachePadded<AtomicUsize>,
     capacity: usize,
     slots: Box<[Slot<T>]>,
     shared: S,
@@ -77,8 +68,8 @@ impl<T, S> Ring<T, S> {
         let slots = capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
         let slot = |_| Slot { mark: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
         Self {
-            producers: Apart(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
-            head: Apart(AtomicUsize::new(0)),
+            producers: CachePadded(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
+            head: CachePadded(AtomicUsize::new(0)),
             capacity,
             slots: (0..slots).map(slot).collect(),
             shared,
@@ -98,7 +89,7 @@ impl<T, S> Ring<T, S> {
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
             if claimed.wrapping_sub(emptied) >= self.capacity {
-                sequential();
+                loom_fence();
                 emptied = self.head.0.load(Ordering::SeqCst);
                 head.store(emptied, Ordering::Release);
                 claimed = tail.load(Ordering::Relaxed);
@@ -108,7 +99,7 @@ impl<T, S> Ring<T, S> {
             }
             match tail.compare_exchange_weak(claimed, claimed.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
-                    sequential();
+                    loom_fence();
                     return Some(claimed);
                 }
                 Err(other) => claimed = other,
@@ -133,7 +124,7 @@ impl<T, S> Ring<T, S> {
             unsafe { (*slot).assume_init_read() }
         });
         self.head.0.swap(place.wrapping_add(1), Ordering::SeqCst);
-        sequential();
+        loom_fence();
         Some(value)
     }
 }
@@ -174,7 +165,7 @@ impl<T, S> Consumer<T, S> {
 
     /// Whether no place is claimed. To be asked after it was said that somebody waits for a value.
     pub(super) fn is_unclaimed(&self) -> bool {
-        sequential();
+        loom_fence();
         self.0.producers.0.tail.load(Ordering::SeqCst) == self.0.head.0.load(Ordering::Relaxed)
     }
 
@@ -201,36 +192,6 @@ impl<T, S: fmt::Debug> fmt::Debug for Producer<T, S> {
 impl<T, S: fmt::Debug> fmt::Debug for Consumer<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.shared.fmt(f)
-    }
-}
-
-/// Between two sequentially consistent accesses that must not pass each other: loom knows of that order from fences only.
-#[inline]
-pub(super) fn sequential() {
-    #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
-}
-
-#[cfg(not(loom))]
-mod plain {
-    //! The cell by loom's manner of access.
-
-    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        #[inline]
-        pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-            read(self.0.get())
-        }
-
-        #[inline]
-        pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-            write(self.0.get())
-        }
     }
 }
 

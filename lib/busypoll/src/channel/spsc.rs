@@ -8,27 +8,27 @@ use std::task::{Context, Poll};
 
 use rtrb::{Consumer, PopError, Producer, PushError, RingBuffer};
 
-use super::signal::Signal;
-use super::{SendError, TryRecvError, TrySendError, poll_recv, poll_send};
+use super::error::{SendError, TryRecvError, TrySendError};
+use super::waiting::{Waiter, poll_recv, poll_send};
 
 #[derive(Debug, Default)]
-struct Signals {
-    not_empty: Signal,
-    not_full: Signal,
+struct Waiters {
+    not_empty: Waiter,
+    not_full: Waiter,
 }
 
 /// Sends into the channel.
 #[derive(Debug)]
 pub struct Sender<T> {
     ring: Option<Producer<T>>,
-    signals: Arc<Signals>,
+    waiters: Arc<Waiters>,
 }
 
 /// Receives from the channel.
 #[derive(Debug)]
 pub struct Receiver<T> {
     ring: Option<Consumer<T>>,
-    signals: Arc<Signals>,
+    waiters: Arc<Waiters>,
 }
 
 /// A channel with room for `capacity` values.
@@ -39,8 +39,8 @@ pub struct Receiver<T> {
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs room for a value");
     let (producer, consumer) = RingBuffer::new(capacity);
-    let signals = Arc::new(Signals::default());
-    (Sender { ring: Some(producer), signals: Arc::clone(&signals) }, Receiver { ring: Some(consumer), signals })
+    let waiters = Arc::new(Waiters::default());
+    (Sender { ring: Some(producer), waiters: Arc::clone(&waiters) }, Receiver { ring: Some(consumer), waiters })
 }
 
 impl<T> Sender<T> {
@@ -55,7 +55,7 @@ impl<T> Sender<T> {
         }
         match ring.push(value) {
             Ok(()) => {
-                self.signals.not_empty.notify();
+                self.waiters.not_empty.notify();
                 Ok(())
             }
             Err(PushError::Full(value)) => Err(TrySendError::Full(value)),
@@ -71,8 +71,10 @@ impl<T> Sender<T> {
     /// Dropped before it is ready, it has not sent.
     pub async fn send(&mut self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
-        poll_fn(|cx| poll_send(self, &mut value, |s, value| s.try_send(value), |s| s.signals.not_full.wait(cx.waker())))
-            .await
+        poll_fn(|cx| {
+            poll_send(self, &mut value, |s, value| s.try_send(value), |s| s.waiters.not_full.register(cx.waker()))
+        })
+        .await
     }
 }
 
@@ -80,7 +82,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         // The ring first: the receiver that is woken must see that it is abandoned.
         self.ring = None;
-        self.signals.not_empty.notify();
+        self.waiters.not_empty.notify();
     }
 }
 
@@ -95,7 +97,7 @@ impl<T> Receiver<T> {
         let abandoned = ring.is_abandoned();
         match ring.pop() {
             Ok(value) => {
-                self.signals.not_full.notify();
+                self.waiters.not_full.notify();
                 Ok(value)
             }
             Err(PopError::Empty) if abandoned => Err(TryRecvError::Closed),
@@ -113,13 +115,13 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        poll_recv(self, Self::try_recv, |s| s.signals.not_empty.wait(cx.waker()))
+        poll_recv(self, Self::try_recv, |s| s.waiters.not_empty.register(cx.waker()))
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.ring = None;
-        self.signals.not_full.notify();
+        self.waiters.not_full.notify();
     }
 }

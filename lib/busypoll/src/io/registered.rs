@@ -11,10 +11,10 @@ use std::time::Instant;
 use mio::Interest;
 use mio::event::Source;
 
-use super::reactor::{Direction, Entry, Reactor};
 use crate::context;
+use crate::reactor::{Reactor, ReadyState, Registration};
 
-/// The event queue of a runtime. The sockets of this crate find it by themselves; other sources are registered with it.
+/// A runtime's event queue. This crate's sockets find it by themselves; register other sources with it.
 ///
 /// ```
 /// # #[cfg(any(target_os = "linux", target_os = "android"))] {
@@ -46,7 +46,7 @@ use crate::context;
 pub struct IoHandle(Rc<Reactor>);
 
 impl IoHandle {
-    /// That of the runtime which runs on this thread.
+    /// The event queue of the runtime that runs on this thread.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -55,13 +55,13 @@ impl IoHandle {
         Self(Rc::clone(&context::current().reactor))
     }
 
-    /// Has the kernel watch a source. It must be in non-blocking mode, which the sources of `mio` are.
+    /// Has the kernel watch a source. It must be in non-blocking mode, as the sources of `mio` are.
     ///
     /// # Errors
     /// If the kernel refuses, or the source is registered already.
     pub fn register<S: Source>(&self, mut source: S, interest: Interest) -> io::Result<Registered<S>> {
-        let (index, entry) = self.0.register(&mut source, interest)?;
-        Ok(Registered { source: Some(source), reactor: Rc::clone(&self.0), index, entry })
+        let (index, registration) = self.0.register(&mut source, interest)?;
+        Ok(Registered { source: Some(source), reactor: Rc::clone(&self.0), index, registration })
     }
 
     /// How many sources are registered. While there is none, a spinning runtime makes no system call.
@@ -72,12 +72,12 @@ impl IoHandle {
 
     /// How many times the kernel was asked for events so far, with or without waiting for one.
     #[must_use]
-    pub fn looks(&self) -> u64 {
-        self.0.looks()
+    pub fn event_polls(&self) -> u64 {
+        self.0.polls()
     }
 
-    /// When the last events came from the kernel: one reading of the clock for all the tasks they wake. None before the
-    /// first event of a source.
+    /// When the last events came from the kernel: one clock reading for all the tasks they wake. `None` before the first
+    /// event of a source.
     #[must_use]
     pub fn event_time(&self) -> Option<Instant> {
         self.0.event_time()
@@ -91,25 +91,46 @@ impl fmt::Debug for IoHandle {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Read,
     Write,
 }
 
-/// A source that a runtime watches. Dropped, it is watched no more, and the source is dropped with it.
+/// A source that a runtime watches, made by [`IoHandle::register`]. Dropping it ends that and drops the source.
+///
+/// ```
+/// # #[cfg(feature = "net")] {
+/// use busypoll::io::{Interest, IoHandle};
+/// use std::io::ErrorKind;
+///
+/// busypoll::Runtime::new()?.block_on(async {
+///     let socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+///     let addr = socket.local_addr()?;
+///     let socket = IoHandle::current().register(socket, Interest::READABLE | Interest::WRITABLE)?;
+///     let mut buf = [0; 16];
+///     let early = socket.try_io(Interest::READABLE, |socket| socket.recv_from(&mut buf));
+///     assert_eq!(early.unwrap_err().kind(), ErrorKind::WouldBlock);
+///
+///     socket.writable().await?;
+///     socket.get_ref().send_to(b"hello", addr)?;
+///     let (length, _) = std::future::poll_fn(|cx| socket.poll_read_io(cx, |socket| socket.recv_from(&mut buf))).await?;
+///     assert_eq!(&buf[..length], b"hello");
+///     let _unwatched: mio::net::UdpSocket = socket.deregister()?;
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Registered<S: Source> {
-    /// None only while dropped.
+    /// `None` only while dropped.
     source: Option<S>,
     reactor: Rc<Reactor>,
     index: usize,
-    entry: Rc<Entry>,
+    registration: Rc<Registration>,
 }
 
 impl<S: Source> Registered<S> {
-    /// The source. An operation on it that would block should go through [`try_io`](Self::try_io), which takes note.
-    ///
-    /// # Panics
-    /// Never: the source is gone only after a drop.
+    /// The source. For an operation that may block, use [`try_io`](Self::try_io): it notes when to wait for an event.
     #[must_use]
     pub fn get_ref(&self) -> &S {
         self.source.as_ref().expect("the source is there until the drop")
@@ -120,53 +141,50 @@ impl<S: Source> Registered<S> {
         IoHandle(Rc::clone(&self.reactor))
     }
 
-    /// Stops watching and gives the source back.
+    /// Stops watching and returns the source.
     ///
     /// # Errors
     /// If the kernel refuses to stop watching.
-    ///
-    /// # Panics
-    /// Never: the source is gone only after a drop.
     pub fn deregister(mut self) -> io::Result<S> {
         let mut source = self.source.take().expect("the source is there until the drop");
         self.reactor.deregister(&mut source, self.index).map(|()| source)
     }
 
-    /// Waits until a read may succeed. It still may not: try, with [`try_io`](Self::try_io), and wait again.
+    /// Waits until a read may succeed. It still may not: try it with [`try_io`](Self::try_io), and wait again.
     ///
     /// # Errors
     /// If the runtime is gone.
     pub fn readable(&self) -> Readiness<'_> {
-        self.readiness(Way::Read)
+        self.readiness(Direction::Read)
     }
 
-    /// Waits until a write may succeed. It still may not: try, with [`try_io`](Self::try_io), and wait again.
+    /// Waits until a write may succeed. It still may not: try it with [`try_io`](Self::try_io), and wait again.
     ///
     /// # Errors
     /// If the runtime is gone.
     pub fn writable(&self) -> Readiness<'_> {
-        self.readiness(Way::Write)
+        self.readiness(Direction::Write)
     }
 
-    /// Tries an operation on the source. If it would block, [`readable`](Self::readable), or
-    /// [`writable`](Self::writable), waits for the next event from here on.
+    /// Tries an operation on the source. If it would block, [`readable`](Self::readable) or
+    /// [`writable`](Self::writable) waits for the next event from then on.
     ///
     /// # Errors
-    /// Those of the operation, [`WouldBlock`](io::ErrorKind::WouldBlock) among them.
+    /// Those of the operation, including [`WouldBlock`](io::ErrorKind::WouldBlock).
     pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
         let result = operation(self.get_ref());
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             if interest.is_readable() {
-                self.entry.read.would_block();
+                self.registration.read.would_block();
             }
             if interest.is_writable() {
-                self.entry.write.would_block();
+                self.registration.write.would_block();
             }
         }
         result
     }
 
-    /// Polls an operation that reads: tries it, and registers the waker if it would block. One waker is kept, the last.
+    /// Polls an operation that reads: tries it, and registers the waker if it would block. Only the last waker is kept.
     ///
     /// # Errors
     /// Those of the operation, and if the runtime is gone.
@@ -175,10 +193,10 @@ impl<S: Source> Registered<S> {
         cx: &mut Context<'_>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_io(Way::Read, cx, None, operation)
+        self.poll_io(Direction::Read, cx, None, operation)
     }
 
-    /// Polls an operation that writes: tries it, and registers the waker if it would block. One waker is kept, the last.
+    /// Polls an operation that writes: tries it, and registers the waker if it would block. Only the last waker is kept.
     ///
     /// # Errors
     /// Those of the operation, and if the runtime is gone.
@@ -187,36 +205,36 @@ impl<S: Source> Registered<S> {
         cx: &mut Context<'_>,
         operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_io(Way::Write, cx, None, operation)
+        self.poll_io(Direction::Write, cx, None, operation)
     }
 
-    fn readiness(&self, way: Way) -> Readiness<'_> {
-        Readiness { direction: self.direction(way), reactor: &self.reactor, ticket: None }
+    fn readiness(&self, direction: Direction) -> Readiness<'_> {
+        Readiness { state: self.state(direction), reactor: &self.reactor, ticket: None }
     }
 
-    pub(super) fn direction(&self, way: Way) -> &Direction {
-        match way {
-            Way::Read => &self.entry.read,
-            Way::Write => &self.entry.write,
+    pub(super) fn state(&self, direction: Direction) -> &ReadyState {
+        match direction {
+            Direction::Read => &self.registration.read,
+            Direction::Write => &self.registration.write,
         }
     }
 
-    /// With a ticket, for a future that takes its waker back; without, for a `poll_` method.
+    /// With a ticket, for a future, which withdraws its waker; without, for a `poll_` method.
     pub(super) fn poll_io<R>(
         &self,
-        way: Way,
+        direction: Direction,
         cx: &mut Context<'_>,
         ticket: Option<&mut Option<u64>>,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let direction = self.direction(way);
-        if direction.is_ready() && self.reactor.must_yield() {
+        let state = self.state(direction);
+        if state.is_ready() && self.reactor.must_yield() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        while direction.is_ready() {
+        while state.is_ready() {
             match operation(self.get_ref()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => direction.would_block(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.would_block(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return Poll::Ready(done),
             }
@@ -225,8 +243,8 @@ impl<S: Source> Registered<S> {
             return Poll::Ready(Err(runtime_gone()));
         }
         match ticket {
-            Some(ticket) => direction.wait_with(ticket, cx.waker()),
-            None => direction.poll_with(cx.waker()),
+            Some(ticket) => state.wait_with(ticket, cx.waker()),
+            None => state.poll_with(cx.waker()),
         }
         Poll::Pending
     }
@@ -239,7 +257,7 @@ fn runtime_gone() -> io::Error {
 impl<S: Source> Drop for Registered<S> {
     fn drop(&mut self) {
         if let Some(source) = &mut self.source {
-            // A kernel that does not know the source any more does not watch it either.
+            // A kernel that no longer knows the source does not watch it either.
             let _ = self.reactor.deregister(source, self.index);
         }
     }
@@ -254,7 +272,7 @@ impl<S: Source + fmt::Debug> fmt::Debug for Registered<S> {
 /// The future of [`Registered::readable`] and [`Registered::writable`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Readiness<'a> {
-    direction: &'a Direction,
+    state: &'a ReadyState,
     reactor: &'a Reactor,
     ticket: Option<u64>,
 }
@@ -266,11 +284,11 @@ impl Future for Readiness<'_> {
         if self.reactor.is_closed() {
             return Poll::Ready(Err(runtime_gone()));
         }
-        if self.direction.is_ready() {
+        if self.state.is_ready() {
             return Poll::Ready(Ok(()));
         }
         let this = &mut *self;
-        this.direction.wait_with(&mut this.ticket, cx.waker());
+        this.state.wait_with(&mut this.ticket, cx.waker());
         Poll::Pending
     }
 }
@@ -278,13 +296,13 @@ impl Future for Readiness<'_> {
 impl Drop for Readiness<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.direction.forget(ticket);
+            self.state.forget(ticket);
         }
     }
 }
 
 impl fmt::Debug for Readiness<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readiness").field("ready", &self.direction.is_ready()).finish()
+        f.debug_struct("Readiness").field("ready", &self.state.is_ready()).finish()
     }
 }

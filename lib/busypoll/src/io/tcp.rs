@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use mio::Interest;
 
-use super::attempt::Attempt;
+use super::operation::Operation;
 use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -72,7 +72,7 @@ impl TcpListener {
     /// # Cancel safety
     /// Dropped before it is ready, no connection is lost.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, peer) = Attempt::reading(&self.0, mio::net::TcpListener::accept).await?;
+        let (stream, peer) = Operation::reading(&self.0, mio::net::TcpListener::accept).await?;
         Ok((self.adopt(stream)?, peer))
     }
 
@@ -123,7 +123,7 @@ impl TcpStream {
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         let stream = Self(handle.register(mio::net::TcpStream::connect(addr)?, BOTH)?);
-        Attempt::writing(&stream.0, |stream: &mio::net::TcpStream| {
+        Operation::writing(&stream.0, |stream: &mio::net::TcpStream| {
             if let Some(error) = stream.take_error()? {
                 return Err(error);
             }
@@ -159,7 +159,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Dropped before it is ready, it has read nothing.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Attempt::reading(&self.0, |mut stream: &mio::net::TcpStream| stream.read(buf)).await
+        Operation::reading(&self.0, |mut stream: &mio::net::TcpStream| stream.read(buf)).await
     }
 
     /// Reads without taking: the next read gives the same bytes.
@@ -170,7 +170,7 @@ impl TcpStream {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Attempt::reading(&self.0, |stream: &mio::net::TcpStream| stream.peek(buf)).await
+        Operation::reading(&self.0, |stream: &mio::net::TcpStream| stream.peek(buf)).await
     }
 
     /// Reads until the buffer is full.
@@ -199,7 +199,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Dropped before it is ready, it has written nothing.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        Attempt::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write(buf)).await
+        Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write(buf)).await
     }
 
     /// Writes several buffers in one call, what there is room for.
@@ -210,7 +210,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Dropped before it is ready, it has written nothing.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Attempt::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs)).await
+        Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs)).await
     }
 
     /// Writes all of it.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use mio::Interest;
 
-use super::attempt::Attempt;
+use super::operation::Operation;
 use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -58,7 +58,7 @@ impl UdpSocket {
     /// # Cancel safety
     /// Dropped before it is ready, it has sent nothing.
     pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        Attempt::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send(buf)).await
+        Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send(buf)).await
     }
 
     /// Sends a datagram.
@@ -69,7 +69,7 @@ impl UdpSocket {
     /// # Cancel safety
     /// Dropped before it is ready, it has sent nothing.
     pub async fn send_to(&self, buf: &[u8], to: SocketAddr) -> io::Result<usize> {
-        Attempt::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send_to(buf, to)).await
+        Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send_to(buf, to)).await
     }
 
     /// Receives a datagram from whom it is connected with.
@@ -80,7 +80,7 @@ impl UdpSocket {
     /// # Cancel safety
     /// Dropped before it is ready, no datagram is lost.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Attempt::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv(buf)).await
+        Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv(buf)).await
     }
 
     /// Receives a datagram, and who sent it.
@@ -91,7 +91,7 @@ impl UdpSocket {
     /// # Cancel safety
     /// Dropped before it is ready, no datagram is lost.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        Attempt::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv_from(buf)).await
+        Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv_from(buf)).await
     }
 
     /// Sends a datagram now to whom it is connected with.

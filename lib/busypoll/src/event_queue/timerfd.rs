@@ -1,4 +1,4 @@
-//! Linux and Android: a timer descriptor among the events, since `epoll_wait` knows whole milliseconds only.
+//! Linux and Android: a `timerfd` among the events, since the timeout of `epoll_wait` is in whole milliseconds.
 
 use std::cell::Cell;
 use std::io;
@@ -14,21 +14,21 @@ use rustix::time::{
 const TOKEN: Token = Token(usize::MAX - 1);
 
 #[derive(Debug)]
-pub(super) struct Timer {
+pub(super) struct ParkTimer {
     descriptor: OwnedFd,
-    /// What it is set to.
+    /// The instant it is set to.
     armed: Cell<Option<Instant>>,
 }
 
-impl Timer {
+impl ParkTimer {
     pub(super) fn new(registry: &Registry) -> io::Result<Self> {
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         registry.register(&mut SourceFd(&descriptor.as_raw_fd()), TOKEN, Interest::READABLE)?;
         Ok(Self { descriptor, armed: Cell::new(None) })
     }
 
-    /// Sets it; with no limit, stops it. Setting also takes back an expiration nobody read. No system call where it is
-    /// set so already.
+    /// Sets it; without a limit, stops it. Either also clears an expiration that nobody read. No system call if nothing
+    /// changes.
     pub(super) fn arm(&self, limit: Option<(Instant, Duration)>) -> Option<Duration> {
         let until = limit.map(|(until, _)| until);
         if self.armed.replace(until) == until {
@@ -51,7 +51,6 @@ impl Timer {
         token == TOKEN
     }
 
-    /// It expired, and is set no more.
     pub(super) fn expired(&self) {
         self.armed.set(None);
     }

@@ -1,6 +1,7 @@
 //! The descriptors of sockets, for options that have no method here.
 
-use super::{TcpListener, TcpStream, UdpSocket};
+use super::tcp::{TcpListener, TcpStream};
+use super::udp::UdpSocket;
 
 macro_rules! descriptors {
     ($($socket:ty)*) => { $(

@@ -1,11 +1,11 @@
-//! Who waits for which instant: ordered, and cancelled in O(log n).
+//! Who waits for which instant: in order of deadlines, cancelled in O(log n).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A deadline, and a number that tells equal deadlines apart and keeps their order of registration.
+/// A deadline, and a number that distinguishes equal deadlines and keeps them in order of registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
     deadline: Instant,
@@ -13,25 +13,25 @@ pub(crate) struct TimerKey {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub(crate) struct TimerQueue {
     waiting: RefCell<BTreeMap<TimerKey, Waker>>,
-    /// The first deadline, out of the tree: it is looked at on every turn.
+    /// The first deadline, kept outside the tree: every turn reads it.
     next: Cell<Option<Instant>>,
-    numbers: Cell<u64>,
-    /// When timers were last looked at.
-    looked: Cell<Option<Instant>>,
+    next_number: Cell<u64>,
+    /// When timers last fired.
+    fired_at: Cell<Option<Instant>>,
 }
 
-impl Timers {
+impl TimerQueue {
     #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next.get()
     }
 
-    /// Whether a deadline had been reached when timers were last looked at: to know so takes no look at the clock.
+    /// Whether a deadline had been reached when timers last fired: answers without reading the clock.
     #[inline]
     pub(crate) fn is_past(&self, deadline: Instant) -> bool {
-        self.looked.get() >= Some(deadline)
+        self.fired_at.get() >= Some(deadline)
     }
 
     /// Registers a waker in place of an earlier registration, if that still waits.
@@ -48,8 +48,8 @@ impl Timers {
                 replaced = (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
                 key
             } else {
-                let key = TimerKey { deadline, number: self.numbers.get() };
-                self.numbers.set(key.number + 1);
+                let key = TimerKey { deadline, number: self.next_number.get() };
+                self.next_number.set(key.number + 1);
                 replaced = waiting.insert(key, waker.clone());
                 if self.next.get().is_none_or(|next| deadline < next) {
                     self.next.set(Some(deadline));
@@ -57,7 +57,7 @@ impl Timers {
                 key
             }
         };
-        // A foreign waker's destructor is foreign code: not while the tree is borrowed.
+        // A waker's destructor is foreign code: not while the tree is borrowed.
         drop(replaced);
         key
     }
@@ -76,13 +76,14 @@ impl Timers {
 
     /// Wakes everything that is due at `now`, in the order of deadlines.
     #[inline]
-    pub(crate) fn fire(&self, now: Instant) -> bool {
-        self.looked.set(Some(now));
-        self.next.get().is_some_and(|next| next <= now) && self.fire_due(now)
+    pub(crate) fn fire(&self, now: Instant) {
+        self.fired_at.set(Some(now));
+        if self.next.get().is_some_and(|next| next <= now) {
+            self.fire_due(now);
+        }
     }
 
-    fn fire_due(&self, now: Instant) -> bool {
-        let mut fired = false;
+    fn fire_due(&self, now: Instant) {
         while self.next.get().is_some_and(|next| next <= now) {
             let due = {
                 let mut waiting = self.waiting.borrow_mut();
@@ -92,9 +93,7 @@ impl Timers {
             };
             if let Some((_, waker)) = due {
                 waker.wake();
-                fired = true;
             }
         }
-        fired
     }
 }

@@ -1,28 +1,28 @@
 //! Which sources the kernel watches, and who waits for each.
 //!
 //! Readiness is edge-triggered: an event says "try again", and holds until a try would block. An event that comes too
-//! often, or to the next source in the same place, costs a try and nothing else.
+//! often, or to the next source in the same slot, costs a try and nothing else.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Interest;
 use mio::event::Source;
 
 use crate::clock::now;
-use crate::park::Driver;
+use crate::event_queue::EventQueue;
 
-/// One in so many operations yields, so that no peer can keep a task running for ever.
+/// One in so many operations yields, so that no peer can keep a task running forever.
 const OPERATIONS_PER_YIELD: u32 = 128;
 
 #[derive(Debug)]
 pub(crate) struct Reactor {
-    driver: Driver,
-    places: RefCell<Places>,
+    events: EventQueue,
+    slots: RefCell<Slots>,
     registered: Cell<usize>,
     operations: Cell<u32>,
     event_time: Cell<Option<Instant>>,
@@ -30,37 +30,37 @@ pub(crate) struct Reactor {
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    entries: Vec<Option<Rc<Entry>>>,
+struct Slots {
+    registrations: Vec<Option<Rc<Registration>>>,
     free: Vec<usize>,
 }
 
-/// What is known of one source.
+/// One source: what waits for it.
 #[derive(Debug, Default)]
-pub(crate) struct Entry {
-    pub(crate) read: Direction,
-    pub(crate) write: Direction,
+pub(crate) struct Registration {
+    pub(crate) read: ReadyState,
+    pub(crate) write: ReadyState,
 }
 
 /// Whether an operation may succeed, and who waits until it may.
 #[derive(Debug)]
-pub(crate) struct Direction {
+pub(crate) struct ReadyState {
     ready: Cell<bool>,
-    /// Of the `poll_` methods, which cannot tell when they are no longer interested.
+    /// Of the `poll_` methods, which cannot withdraw their interest.
     polled: RefCell<Option<Waker>>,
-    /// Of futures, which take theirs back when dropped. In order of arrival.
+    /// Of futures, which withdraw theirs when dropped. In order of arrival.
     waiting: RefCell<VecDeque<(u64, Waker)>>,
     tickets: Cell<u64>,
 }
 
-impl Default for Direction {
+impl Default for ReadyState {
     fn default() -> Self {
-        // Ready until a try says otherwise: the first one costs no event.
+        // Ready until a try proves otherwise: the first one needs no event.
         Self { ready: Cell::new(true), polled: RefCell::default(), waiting: RefCell::default(), tickets: Cell::new(0) }
     }
 }
 
-impl Direction {
+impl ReadyState {
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.get()
     }
@@ -107,14 +107,14 @@ impl Direction {
         drop(removed);
     }
 
-    /// Ready now: wakes whoever waits. No cell is borrowed while a waker runs.
+    /// No cell is borrowed while a waker runs.
     fn wake(&self) {
         self.ready.set(true);
         let polled = self.polled.borrow_mut().take();
         if let Some(polled) = polled {
             polled.wake();
         }
-        // Those there are now; who registers meanwhile waits for the next event.
+        // Those that wait now; who registers meanwhile waits for the next event.
         let count = self.waiting.borrow().len();
         for _ in 0..count {
             let first = self.waiting.borrow_mut().pop_front();
@@ -125,10 +125,10 @@ impl Direction {
 }
 
 impl Reactor {
-    pub(crate) fn new(driver: Driver) -> Rc<Self> {
+    pub(crate) fn new(events: EventQueue) -> Rc<Self> {
         Rc::new(Self {
-            driver,
-            places: RefCell::default(),
+            events,
+            slots: RefCell::default(),
             registered: Cell::new(0),
             operations: Cell::new(0),
             event_time: Cell::new(None),
@@ -136,64 +136,67 @@ impl Reactor {
         })
     }
 
-    pub(crate) fn register(&self, source: &mut impl Source, interest: Interest) -> io::Result<(usize, Rc<Entry>)> {
-        let entry = Rc::new(Entry::default());
-        // The place first, the source after: its code is foreign, and no cell is borrowed while it runs.
-        let index = self.take_place(&entry);
-        match self.driver.register(source, index, interest) {
-            Ok(()) => Ok((index, entry)),
+    pub(crate) fn register(
+        &self,
+        source: &mut impl Source,
+        interest: Interest,
+    ) -> io::Result<(usize, Rc<Registration>)> {
+        let registration = Rc::new(Registration::default());
+        // The slot first, the source after: its code is foreign, and no cell is borrowed while it runs.
+        let index = self.allocate(&registration);
+        match self.events.register(source, index, interest) {
+            Ok(()) => Ok((index, registration)),
             Err(error) => {
-                self.give_back(index);
+                self.free(index);
                 Err(error)
             }
         }
     }
 
     pub(crate) fn deregister(&self, source: &mut impl Source, index: usize) -> io::Result<()> {
-        let result = self.driver.deregister(source);
-        self.give_back(index);
+        let result = self.events.deregister(source);
+        self.free(index);
         result
     }
 
-    fn take_place(&self, entry: &Rc<Entry>) -> usize {
-        let mut places = self.places.borrow_mut();
-        let index = places.free.pop().unwrap_or(places.entries.len());
-        if index == places.entries.len() {
-            places.entries.push(None);
+    fn allocate(&self, registration: &Rc<Registration>) -> usize {
+        let mut slots = self.slots.borrow_mut();
+        let index = slots.free.pop().unwrap_or(slots.registrations.len());
+        if index == slots.registrations.len() {
+            slots.registrations.push(None);
             // Room for all, so that a source's end never allocates.
-            let more = places.entries.len() - places.free.len();
-            places.free.reserve(more);
+            let more = slots.registrations.len() - slots.free.len();
+            slots.free.reserve(more);
         }
-        places.entries[index] = Some(Rc::clone(entry));
+        slots.registrations[index] = Some(Rc::clone(registration));
         self.registered.set(self.registered.get() + 1);
         index
     }
 
-    fn give_back(&self, index: usize) {
-        let entry = {
-            let mut places = self.places.borrow_mut();
-            places.free.push(index);
-            places.entries[index].take()
+    fn free(&self, index: usize) {
+        let registration = {
+            let mut slots = self.slots.borrow_mut();
+            slots.free.push(index);
+            slots.registrations[index].take()
         };
         self.registered.set(self.registered.get() - 1);
         // Last: wakers may be in it, whose destructors are foreign code.
-        drop(entry);
+        drop(registration);
     }
 
-    /// How many sources are registered.
     pub(crate) fn registered(&self) -> usize {
         self.registered.get()
     }
 
-    pub(crate) fn looks(&self) -> u64 {
-        self.driver.looks()
+    pub(crate) fn polls(&self) -> u64 {
+        self.events.polls()
     }
 
     pub(crate) fn event_time(&self) -> Option<Instant> {
         self.event_time.get()
     }
 
-    /// True for one in so many operations, which must then yield.
+    /// True for one in [`OPERATIONS_PER_YIELD`] operations, which must then yield.
     pub(crate) fn must_yield(&self) -> bool {
         let operations = (self.operations.get() + 1) % OPERATIONS_PER_YIELD;
         self.operations.set(operations);
@@ -204,43 +207,43 @@ impl Reactor {
     #[inline]
     pub(crate) fn poll_now(&self) {
         if self.registered.get() > 0 {
-            self.driver.poll_now();
+            self.events.poll_now();
             self.dispatch();
         }
     }
 
-    /// Waits for an event or a wake, at most until `limit`, which is so far away.
-    pub(crate) fn wait(&self, limit: Option<(Instant, std::time::Duration)>) {
-        self.driver.wait(limit);
+    /// Waits for an event or a wake, at most until `limit`, given as an instant and as the time left.
+    pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
+        self.events.wait(limit);
         self.dispatch();
     }
 
     fn dispatch(&self) {
-        let taken = self.driver.events();
+        let events = self.events.events();
         let mut stamped = false;
-        for (index, event) in taken.iter() {
+        for (index, event) in events.iter() {
             if !std::mem::replace(&mut stamped, true) {
                 self.event_time.set(Some(now()));
             }
-            let entry = self.places.borrow().entries.get(index).cloned().flatten();
-            let Some(entry) = entry else { continue };
-            // An error or a hang-up is news for both directions: the next try says what it is.
+            let registration = self.slots.borrow().registrations.get(index).cloned().flatten();
+            let Some(registration) = registration else { continue };
+            // An error or a hang-up concerns both directions: the next try returns what it is.
             if event.is_readable() || event.is_read_closed() || event.is_error() {
-                entry.read.wake();
+                registration.read.wake();
             }
             if event.is_writable() || event.is_write_closed() || event.is_error() {
-                entry.write.wake();
+                registration.write.wake();
             }
         }
     }
 
-    /// Nobody will take events any more: whoever waits learns it.
+    /// Nobody will take events any more: wakes whoever waits for one, to find that out.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        let entries: Vec<_> = self.places.borrow().entries.iter().flatten().cloned().collect();
-        for entry in entries {
-            entry.read.wake();
-            entry.write.wake();
+        let registrations: Vec<_> = self.slots.borrow().registrations.iter().flatten().cloned().collect();
+        for registration in registrations {
+            registration.read.wake();
+            registration.write.wake();
         }
     }
 

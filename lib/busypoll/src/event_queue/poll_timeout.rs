@@ -1,5 +1,5 @@
-//! Everything else: the limit of the wait itself. To the nanosecond with kqueue; rounded up to whole milliseconds on
-//! Windows, and where `epoll_wait` is all there is.
+//! Everywhere else: the timeout of the wait itself. In nanoseconds with kqueue; rounded up to whole milliseconds on
+//! Windows, and where there is only `epoll_wait`.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use mio::{Registry, Token};
 
 #[derive(Debug)]
-pub(super) struct Timer;
+pub(super) struct ParkTimer;
 
-impl Timer {
+impl ParkTimer {
     #[allow(clippy::unnecessary_wraps, reason = "the other timer can fail")]
     pub(super) fn new(_: &Registry) -> io::Result<Self> {
         Ok(Self)

@@ -1,5 +1,4 @@
-//! The traits of the crate `futures-io`, for what is written against them. The stream by reference has them too, for
-//! those who want both directions at once.
+//! The traits of the crate `futures-io`, also for `&TcpStream`: to read and write at once.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -8,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-use super::TcpStream;
+use super::tcp::TcpStream;
 
 impl AsyncRead for &TcpStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {

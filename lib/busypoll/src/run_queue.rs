@@ -1,0 +1,167 @@
+//! Where a wake puts its task: straight into the run queue on the runtime's own thread, through the inbox from others.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::inbox::Inbox;
+
+/// The index that stands for the root future.
+const ROOT_INDEX: u32 = u32::MAX;
+
+/// A task: its slot in the task table, and which of all the tasks that slot has held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl Key {
+    pub(crate) const ROOT: Self = Self { index: ROOT_INDEX, generation: 0 };
+
+    /// The index of a new slot in the table; `None` if the table is full.
+    pub(crate) fn index_of(slot: usize) -> Option<u32> {
+        u32::try_from(slot).ok().filter(|index| *index != ROOT_INDEX)
+    }
+
+    /// As one word. Never all ones: the root has generation 0.
+    fn pack(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the halves of the word")]
+    fn unpack(word: u64) -> Self {
+        Self { index: word as u32, generation: (word >> 32) as u32 }
+    }
+}
+
+/// How other threads reach a runtime.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    inbox: Inbox,
+    /// `None` once the runtime is gone: a waker that outlives it must not keep its descriptors open.
+    unpark: Mutex<Option<mio::Waker>>,
+}
+
+impl Remote {
+    fn push(&self, key: Key) {
+        if self.inbox.push(key.pack()) {
+            let unpark = self.unpark.lock().unwrap_or_else(PoisonError::into_inner);
+            // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
+            let _ = unpark.as_ref().map(mio::Waker::wake);
+        }
+    }
+}
+
+/// The tasks that are ready, in the order in which they became so, and the root beside them.
+pub(crate) struct RunQueue {
+    remote: Arc<Remote>,
+    tasks: RefCell<VecDeque<Key>>,
+    root_ready: Cell<bool>,
+}
+
+impl RunQueue {
+    pub(crate) fn new(unpark: mio::Waker) -> Rc<Self> {
+        let remote = Arc::new(Remote { inbox: Inbox::new(), unpark: Mutex::new(Some(unpark)) });
+        Rc::new(Self { remote, tasks: RefCell::default(), root_ready: Cell::new(false) })
+    }
+
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        &self.remote
+    }
+
+    /// Queues a task, or the root. Each is queued once at a time: see [`WakeState`](crate::waker::WakeState).
+    #[inline]
+    pub(crate) fn push(&self, key: Key) {
+        if key.index == ROOT_INDEX {
+            self.root_ready.set(true);
+        } else {
+            self.push_task(key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push_task(&self, key: Key) {
+        self.tasks.borrow_mut().push_back(key);
+    }
+
+    #[inline]
+    pub(crate) fn pop_task(&self) -> Option<Key> {
+        self.tasks.borrow_mut().pop_front()
+    }
+
+    #[inline]
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.borrow().len()
+    }
+
+    /// Whether the root was woken since the last call.
+    #[inline]
+    pub(crate) fn take_root(&self) -> bool {
+        self.root_ready.replace(false)
+    }
+
+    /// Whether nothing is ready, and no other thread has woken anything.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.root_ready.get() && self.tasks.borrow().is_empty() && self.remote.inbox.is_empty()
+    }
+
+    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them must not keep the tasks
+    /// from running.
+    #[inline]
+    pub(crate) fn drain_inbox(&self) {
+        if self.remote.inbox.is_empty() {
+            return;
+        }
+        for _ in 0..Inbox::BATCH {
+            let Some(word) = self.remote.inbox.pop() else { break };
+            self.push(Key::unpack(word));
+        }
+    }
+
+    /// Calls `wait`, which sleeps until another thread's wake unparks it; not at all if there was a wake before.
+    pub(crate) fn park(&self, wait: impl FnOnce()) {
+        if self.remote.inbox.prepare_park() {
+            wait();
+            self.remote.inbox.unparked();
+        }
+    }
+
+    pub(crate) fn clear_tasks(&self) {
+        self.tasks.borrow_mut().clear();
+    }
+
+    /// No thread is left to unpark.
+    pub(crate) fn close(&self) {
+        *self.remote.unpark.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+thread_local! {
+    /// The run queue of the runtime that runs on this thread.
+    static RUNNING: RefCell<Option<Rc<RunQueue>>> = const { RefCell::new(None) };
+}
+
+/// Until it is called again, wakes on this thread go to this run queue.
+pub(crate) fn set_running(queue: Option<Rc<RunQueue>>) {
+    // Where the thread is about to end and this is gone already, wakes take the long way.
+    let before = RUNNING.try_with(|running| running.replace(queue));
+    drop(before);
+}
+
+/// Queues a task of the runtime that `remote` reaches, from whatever thread this is.
+#[inline]
+pub(crate) fn wake(remote: &Arc<Remote>, key: Key) {
+    let queued_here = RUNNING.try_with(|running| match &*running.borrow() {
+        Some(queue) if Arc::ptr_eq(&queue.remote, remote) => {
+            queue.push(key);
+            true
+        }
+        _ => false,
+    });
+    if !queued_here.unwrap_or(false) {
+        remote.push(key);
+    }
+}

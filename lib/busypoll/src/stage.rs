@@ -1,0 +1,141 @@
+//! A future and, later, its result, in one place.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+/// Why a task has no output.
+///
+/// ```
+/// use busypoll::{Runtime, spawn_boxed};
+///
+/// Runtime::new()?.block_on(async {
+///     let error = spawn_boxed(async { panic!("no more") }).await.unwrap_err();
+///     assert!(error.is_panic() && !error.is_cancelled());
+///     let payload = error.try_into_panic().unwrap();
+///     assert_eq!(payload.downcast_ref(), Some(&"no more"));
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct JoinError {
+    /// The lock is never contended: it makes the error `Sync`, as other error types expect. Boxed, it is one word: a
+    /// result that is not copied in one piece waits for its own writes to reach the cache.
+    payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
+}
+
+impl JoinError {
+    pub(crate) fn cancelled() -> Self {
+        Self { payload: None }
+    }
+
+    fn panicked(payload: Box<dyn Any + Send>) -> Self {
+        Self { payload: Some(Box::new(Mutex::new(payload))) }
+    }
+
+    /// Whether the task was aborted, or its runtime dropped, before it ended.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.payload.is_none()
+    }
+
+    /// Whether the task panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.payload.is_some()
+    }
+
+    /// The panic's payload, for [`std::panic::resume_unwind`].
+    ///
+    /// # Errors
+    /// Returns the error itself if the task was cancelled.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+        let payload = self.payload.ok_or(Self { payload: None })?;
+        Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_panic() { "JoinError::Panic" } else { "JoinError::Cancelled" })
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_panic() { "the task panicked" } else { "the task was cancelled" })
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// What the executor can do with a task without knowing its type.
+pub(crate) trait ErasedStage {
+    /// Polls the future. `Ready` means that the output, or the panic, is stored.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
+    /// Drops the future and stores the cancellation as the result.
+    fn cancel(self: Pin<&mut Self>);
+    /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`.
+    fn take_result(self: Pin<&mut Self>, out: &mut dyn Any);
+}
+
+pin_project! {
+    #[project = StageProj]
+    pub(crate) enum Stage<F: Future> {
+        Running { #[pin] future: F },
+        Done { result: Result<F::Output, JoinError> },
+        Gone,
+    }
+}
+
+impl<F: Future> Stage<F> {
+    /// Replaces whatever is there by an error: the given one, or the panic of what is dropped.
+    #[cold]
+    fn fail(mut self: Pin<&mut Self>, error: JoinError) {
+        // Dropping and writing are two steps: whatever the destructor does, the stage is no longer `Running`.
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
+        let error = dropped.map_or_else(JoinError::panicked, |()| error);
+        self.set(Self::Done { result: Err(error) });
+    }
+}
+
+impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // The output is written where it stays, inside of this: copied from where a smaller write has just been, it
+        // would have to wait for that write to reach the cache.
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
+            future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
+        }));
+        polled.unwrap_or_else(|payload| {
+            self.fail(JoinError::panicked(payload));
+            Poll::Ready(())
+        })
+    }
+
+    fn cancel(self: Pin<&mut Self>) {
+        self.fail(JoinError::cancelled());
+    }
+
+    #[inline]
+    fn take_result(mut self: Pin<&mut Self>, out: &mut dyn Any) {
+        if let StageProj::Done { result } = self.as_mut().project()
+            && let Some(out) = out.downcast_mut::<Poll<Result<F::Output, JoinError>>>()
+        {
+            *out = Poll::Ready(std::mem::replace(result, Err(JoinError::cancelled())));
+        }
+    }
+}

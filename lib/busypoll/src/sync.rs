@@ -1,0 +1,89 @@
+//! What threads share: the real thing or, with `--cfg loom`, what lets loom try every schedule.
+
+#[cfg(loom)]
+pub(crate) use model::*;
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use std::sync::Mutex;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+    pub(crate) use atomic_waker::AtomicWaker;
+    pub(crate) use crossbeam_queue::SegQueue;
+
+    /// With loom's way of access.
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+
+    /// See the other one.
+    #[inline]
+    pub(crate) fn loom_fence() {}
+}
+
+#[cfg(loom)]
+mod model {
+    use std::collections::VecDeque;
+    use std::fmt;
+    use std::task::Waker;
+
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::Mutex;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    pub(crate) struct AtomicWaker(loom::future::AtomicWaker);
+
+    impl AtomicWaker {
+        pub(crate) fn register(&self, waker: &Waker) {
+            self.0.register_by_ref(waker);
+        }
+        pub(crate) fn wake(&self) {
+            self.0.wake();
+        }
+    }
+
+    impl fmt::Debug for AtomicWaker {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("AtomicWaker")
+        }
+    }
+
+    /// Stands in for the queue, whose correctness its own crate checks.
+    #[derive(Debug)]
+    pub(crate) struct SegQueue<T>(Mutex<VecDeque<T>>);
+
+    impl<T> SegQueue<T> {
+        pub(crate) fn new() -> Self {
+            Self(Mutex::new(VecDeque::new()))
+        }
+        pub(crate) fn push(&self, item: T) {
+            self.0.lock().unwrap().push_back(item);
+        }
+        pub(crate) fn pop(&self) -> Option<T> {
+            self.0.lock().unwrap().pop_front()
+        }
+    }
+
+    /// Stands between two sequentially consistent accesses that must not pass each other: loom models that order for
+    /// fences only.
+    pub(crate) fn loom_fence() {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
