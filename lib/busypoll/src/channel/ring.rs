@@ -1,4 +1,6 @@
 //! A bounded queue with many producers and one consumer: with the slab, the only file of this crate with unsafe code.
+//! It is here because [`mpsc`](super::mpsc) over crossbeam's `ArrayQueue` is slower: measured with
+//! `cargo bench -p busypoll --bench queues`.
 //!
 //! A producer claims a place by moving `tail`, writes its value into the place's slot, and marks the slot with the number
 //! of the place. The consumer looks at the slot of the place at `head` only, and takes the value if the mark says that it
@@ -32,10 +34,10 @@ struct Ring<T, S> {
 }
 
 /// An end that adds values.
-pub(super) struct Producer<T, S>(Arc<Ring<T, S>>);
+pub(crate) struct Producer<T, S>(Arc<Ring<T, S>>);
 
 /// The one end that takes them.
-pub(super) struct Consumer<T, S>(Arc<Ring<T, S>>);
+pub(crate) struct Consumer<T, S>(Arc<Ring<T, S>>);
 
 struct Producers {
     tail: AtomicUsize,
@@ -57,7 +59,7 @@ unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 ///
 /// # Panics
 /// If the capacity is zero, or larger than memory.
-pub(super) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consumer<T, S>) {
+pub(crate) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consumer<T, S>) {
     let ring = Arc::new(Ring::new(capacity, shared));
     (Producer(Arc::clone(&ring)), Consumer(ring))
 }
@@ -132,7 +134,7 @@ impl<T, S> Ring<T, S> {
 impl<T, S> Producer<T, S> {
     /// Adds a value, or gives it back if there is no room.
     #[inline]
-    pub(super) fn push(&self, value: T) -> Result<(), T> {
+    pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let Some(place) = self.0.claim() else { return Err(value) };
         let slot = self.0.slot(place);
         slot.value.with_mut(|slot| {
@@ -144,7 +146,7 @@ impl<T, S> Producer<T, S> {
         Ok(())
     }
 
-    pub(super) fn shared(&self) -> &S {
+    pub(crate) fn shared(&self) -> &S {
         &self.0.shared
     }
 }
@@ -158,18 +160,18 @@ impl<T, S> Clone for Producer<T, S> {
 impl<T, S> Consumer<T, S> {
     /// Takes the oldest value; none if there is none, or if its producer has only claimed its place.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         // SAFETY: there is one consumer, and it is borrowed mutably (Single).
         unsafe { self.0.pop() }
     }
 
     /// Whether no place is claimed. To be asked after it was said that somebody waits for a value.
-    pub(super) fn is_unclaimed(&self) -> bool {
+    pub(crate) fn is_unclaimed(&self) -> bool {
         loom_fence();
         self.0.producers.0.tail.load(Ordering::SeqCst) == self.0.head.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn shared(&self) -> &S {
+    pub(crate) fn shared(&self) -> &S {
         &self.0.shared
     }
 }

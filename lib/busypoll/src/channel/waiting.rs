@@ -10,20 +10,20 @@ use crate::sync::{AtomicBool, AtomicWaker, Mutex, Ordering, loom_fence};
 /// One waiter, any number of notifiers. Every access to the flag is a read-modify-write that acquires and releases: of
 /// two, the later sees all that came before the earlier, so waiter and notifier cannot both miss the other.
 #[derive(Debug, Default)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     waits: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl Waiter {
     /// Registers the waiter, which must then try again.
-    pub(super) fn register(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
         self.waits.swap(true, Ordering::SeqCst);
     }
 
     /// Wakes the waiter, if there is one. Call it after the change.
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         if self.waits.swap(false, Ordering::AcqRel) {
             self.waker.wake();
         }
@@ -32,7 +32,7 @@ impl Waiter {
     /// [`notify`](Self::notify) after a change that was a sequentially consistent read-modify-write, which the waiter
     /// checks by a sequentially consistent load: one load suffices then, since not both can come first.
     #[inline]
-    pub(super) fn notify_after_swap(&self) {
+    pub(crate) fn notify_after_swap(&self) {
         loom_fence();
         if self.waits.load(Ordering::SeqCst) {
             self.notify();
@@ -42,7 +42,7 @@ impl Waiter {
 
 /// Any number of waiters, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     /// Whether `waiting` may hold somebody: spares each notification the lock.
     anyone: AtomicBool,
     waiting: Mutex<Vec<Waker>>,
@@ -50,7 +50,7 @@ pub(super) struct Waiters {
 
 impl Waiters {
     /// Registers a waiter, which must then try again.
-    pub(super) fn register(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.iter().any(|known| known.will_wake(waker)) {
             waiting.push(waker.clone());
@@ -60,7 +60,7 @@ impl Waiters {
 
     /// Wakes all, since any one of them may have been dropped. After a change as in [`Waiter::notify_after_swap`].
     #[inline]
-    pub(super) fn notify_after_swap(&self) {
+    pub(crate) fn notify_after_swap(&self) {
         loom_fence();
         if self.anyone.load(Ordering::SeqCst) {
             self.wake_all();
@@ -80,7 +80,7 @@ impl Waiters {
 
 /// Sends the value; or registers, and tries again, since there may have been room since the first try.
 #[inline]
-pub(super) fn poll_send<C, T>(
+pub(crate) fn poll_send<C, T>(
     channel: &mut C,
     value: &mut Option<T>,
     try_send: impl Fn(&mut C, T) -> Result<(), TrySendError<T>>,
@@ -103,7 +103,7 @@ pub(super) fn poll_send<C, T>(
 
 /// Receives a value; or registers, and tries again, since one may have come since the first try.
 #[inline]
-pub(super) fn poll_recv<C, T>(
+pub(crate) fn poll_recv<C, T>(
     channel: &mut C,
     try_recv: impl Fn(&mut C) -> Result<T, TryRecvError>,
     wait: impl Fn(&mut C),

@@ -1,0 +1,309 @@
+//! Whether the queues written here beat the well-kept ones they could be: `cargo bench -p busypoll --bench queues`.
+//!
+//! Both sides of a row run in every round, in an order that alternates, so that what disturbs the machine disturbs both.
+//! A ratio below 1 means that ours is faster. On a machine that is not quiet, believe the least, not the median.
+#![allow(clippy::print_stdout, reason = "a measuring program prints")]
+#![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
+
+// The queues are private: their sources are compiled in once more.
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[path = "../src/cache_padded.rs"]
+mod cache_padded;
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[path = "../src/channel"]
+mod channel {
+    pub(crate) mod error;
+    pub(crate) mod ring;
+    pub(crate) mod waiting;
+}
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[path = "../src/inbox.rs"]
+mod inbox;
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[path = "../src/sync.rs"]
+mod sync;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::hint::{black_box, spin_loop};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
+use std::time::Instant;
+
+use busypoll::channel::{local, mpsc};
+use crossbeam_queue::{ArrayQueue, SegQueue};
+
+use cache_padded::CachePadded;
+use channel::waiting::Waiter;
+use inbox::Inbox;
+
+const OPERATIONS: u64 = 20_000;
+const STREAMED: u64 = 5_000;
+const CAPACITY: usize = 256;
+/// Room for a whole stream: it is never full.
+const AMPLE: usize = 8192;
+
+/// What the inbox would be over crossbeam's unbounded queue, with the same protocol for parking.
+struct SegInbox {
+    queue: SegQueue<u64>,
+    parked: CachePadded<AtomicBool>,
+}
+
+impl SegInbox {
+    fn new() -> Self {
+        Self { queue: SegQueue::new(), parked: CachePadded(AtomicBool::new(false)) }
+    }
+
+    fn push(&self, number: u64) -> bool {
+        self.queue.push(number);
+        self.parked.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// What `mpsc` would be over crossbeam's bounded queue, whose memory order is its own affair: with a notification that
+/// does not depend on it.
+struct ArrayChannel {
+    queue: ArrayQueue<u64>,
+    senders: AtomicUsize,
+    receiver_gone: AtomicBool,
+    not_empty: CachePadded<Waiter>,
+    not_full: CachePadded<Waiter>,
+}
+
+impl ArrayChannel {
+    fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self {
+            queue: ArrayQueue::new(capacity),
+            senders: AtomicUsize::new(1),
+            receiver_gone: AtomicBool::new(false),
+            not_empty: CachePadded(Waiter::default()),
+            not_full: CachePadded(Waiter::default()),
+        })
+    }
+
+    fn try_send(&self, value: u64) -> bool {
+        let sent = !self.receiver_gone.load(Ordering::Acquire) && self.queue.push(value).is_ok();
+        if sent {
+            self.not_empty.0.notify();
+        }
+        sent
+    }
+
+    fn try_recv(&self) -> Option<u64> {
+        let value = self.queue.pop();
+        if value.is_some() {
+            self.not_full.0.notify();
+        } else if self.senders.load(Ordering::Acquire) == 0 {
+            return self.queue.pop();
+        }
+        value
+    }
+}
+
+/// What `local` would be over the standard library's queue.
+struct DequeChannel {
+    queue: RefCell<VecDeque<u64>>,
+    limit: Cell<usize>,
+    senders: Cell<usize>,
+    receiver_waits: Cell<bool>,
+    senders_wait: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl DequeChannel {
+    fn new() -> Rc<Self> {
+        Rc::new(Self {
+            queue: RefCell::new(VecDeque::with_capacity(CAPACITY)),
+            limit: Cell::new(CAPACITY),
+            senders: Cell::new(1),
+            receiver_waits: Cell::new(false),
+            senders_wait: Cell::new(false),
+            wakers: RefCell::default(),
+        })
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn try_send(&self, value: u64) -> Result<(), u64> {
+        let mut queue = self.queue.borrow_mut();
+        if queue.len() >= self.limit.get() {
+            return Err(value);
+        }
+        queue.push_back(value);
+        drop(queue);
+        if self.receiver_waits.get() {
+            self.wake();
+        }
+        Ok(())
+    }
+
+    fn try_recv(&self) -> Result<u64, bool> {
+        let value = self.queue.borrow_mut().pop_front();
+        let Some(value) = value else { return Err(self.senders.get() == 0) };
+        if self.senders_wait.get() {
+            self.wake();
+        }
+        Ok(value)
+    }
+}
+
+/// Nanoseconds an operation.
+fn timed(operations: u64, run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_nanos() as f64 / operations as f64
+}
+
+/// A push and a pop on one thread, a batch at a time as a turn of the loop would.
+fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) -> f64 {
+    const BATCH: u64 = 8;
+    timed(OPERATIONS, || {
+        for batch in 0..OPERATIONS / BATCH {
+            for i in 0..BATCH {
+                push(black_box(batch + i));
+            }
+            for _ in 0..BATCH {
+                assert!(black_box(pop()).is_some());
+            }
+        }
+    })
+}
+
+/// A look at a queue in which there is nothing.
+fn look(is_empty: impl Fn() -> bool) -> f64 {
+    timed(OPERATIONS, || (0..OPERATIONS).for_each(|_| assert!(black_box(is_empty()))))
+}
+
+/// Every value from another thread, which never waits unless the queue is full.
+fn stream(push: impl Fn(u64) -> bool + Sync, mut pop: impl FnMut() -> Option<u64>) -> f64 {
+    let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+    let wait_for = |flag: &AtomicBool| {
+        while !flag.load(Ordering::Acquire) {
+            spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ready.store(true, Ordering::Release);
+            wait_for(&go);
+            for value in 0..STREAMED {
+                while !push(value) {
+                    spin_loop();
+                }
+            }
+        });
+        wait_for(&ready);
+        go.store(true, Ordering::Release);
+        timed(STREAMED, || {
+            for _ in 0..STREAMED {
+                while pop().is_none() {
+                    spin_loop();
+                }
+            }
+        })
+    })
+}
+
+struct Rounds(usize);
+
+impl Rounds {
+    fn row(&self, operation: &str, other: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) {
+        let mut ns: [Vec<f64>; 2] = Default::default();
+        for round in 0..self.0 {
+            for turn in 0..2 {
+                let side = (round + turn) % 2;
+                ns[side].push(if side == 0 { ours() } else { theirs() });
+            }
+        }
+        let [(ours, ours_least), (theirs, theirs_least)] = ns.map(|mut ns| {
+            ns.sort_unstable_by(f64::total_cmp);
+            (ns[ns.len() / 2], ns[0])
+        });
+        println!(
+            "{operation:<36}{ours:>9.1}{theirs:>9.1}{:>7.2}{ours_least:>9.1}{theirs_least:>9.1}{:>7.2}  {other}",
+            ours / theirs,
+            ours_least / theirs_least
+        );
+    }
+}
+
+fn main() {
+    // Without the word of `cargo bench`, as a test: whether it runs at all.
+    let rounds = Rounds(if std::env::args().any(|word| word == "--bench") { 201 } else { 1 });
+    println!(
+        "{:<36}{:>9}{:>9}{:>7}{:>9}{:>9}{:>7}  other",
+        "ns: median, then least of rounds", "ours", "other", "ratio", "ours", "other", "ratio"
+    );
+
+    let (ours, theirs) = (Inbox::new(), SegInbox::new());
+    let seg = "crossbeam SegQueue";
+    rounds.row(
+        "inbox: push and pop",
+        seg,
+        || alternate(|n| assert!(!ours.push(n)), || ours.pop()),
+        || alternate(|n| assert!(!theirs.push(n)), || theirs.queue.pop()),
+    );
+    rounds.row(
+        "inbox: look at it while it is empty",
+        seg,
+        || look(|| black_box(&ours).is_empty()),
+        || look(|| black_box(&theirs).queue.is_empty()),
+    );
+    rounds.row(
+        "inbox: from another thread",
+        seg,
+        || {
+            let push = |n| {
+                let _ = ours.push(n);
+                true
+            };
+            stream(push, || ours.pop())
+        },
+        || {
+            let push = |n| {
+                let _ = theirs.push(n);
+                true
+            };
+            stream(push, || theirs.queue.pop())
+        },
+    );
+
+    let array = "crossbeam ArrayQueue";
+    let ((sender, mut receiver), theirs) = (mpsc::channel(CAPACITY), ArrayChannel::new(CAPACITY));
+    rounds.row(
+        "mpsc: try_send and try_recv",
+        array,
+        || alternate(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
+        || alternate(|n| assert!(theirs.try_send(n)), || theirs.try_recv()),
+    );
+    for (operation, capacity) in [("mpsc: from another thread", AMPLE), ("mpsc: the same, at times full", CAPACITY)] {
+        let ((sender, mut receiver), theirs) = (mpsc::channel(capacity), ArrayChannel::new(capacity));
+        rounds.row(
+            operation,
+            array,
+            || stream(|n| sender.try_send(n).is_ok(), || receiver.try_recv().ok()),
+            || stream(|n| theirs.try_send(n), || theirs.try_recv()),
+        );
+    }
+    let ((producer, mut consumer), theirs) = (channel::ring::ring(CAPACITY, ()), ArrayQueue::new(CAPACITY));
+    rounds.row(
+        "mpsc, its ring alone: push and pop",
+        array,
+        || alternate(|n| producer.push(n).unwrap(), || consumer.pop()),
+        || alternate(|n| theirs.push(n).unwrap(), || theirs.pop()),
+    );
+
+    let ((sender, mut receiver), theirs) = (local::channel(CAPACITY), DequeChannel::new());
+    rounds.row(
+        "local: try_send and try_recv",
+        "std VecDeque",
+        || alternate(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
+        || alternate(|n| theirs.try_send(n).unwrap(), || theirs.try_recv().ok()),
+    );
+}
