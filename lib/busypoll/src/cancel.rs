@@ -1,8 +1,8 @@
 //! Telling tasks to stop: a token that is cancelled once, with all its descendants, from any thread.
 //!
-//! The tree: a node knows its children weakly and keeps its parent alive; so a child's end takes its entry out of the
-//! parent, and a parent whose handles are gone, and which thus can no longer be cancelled, is kept by its children only.
-//! Locks are taken one at a time, never a parent's while a child's is held, nor the other way round.
+//! The tree: a node holds its children weakly and keeps its parent alive. So a child removes itself from its parent when
+//! it is dropped, and a parent without handles, which nobody can cancel any more, lives only as long as its children.
+//! Only one node is locked at a time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,21 +18,21 @@ use pin_project_lite::pin_project;
 struct Node {
     cancelled: AtomicBool,
     state: Mutex<State>,
-    /// The parent, and under which number it knows us.
+    /// The parent, and our id there.
     parent: Option<(Arc<Node>, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    numbers: u64,
+    last_id: u64,
     children: BTreeMap<u64, Weak<Node>>,
     waiting: BTreeMap<u64, Waker>,
 }
 
 impl State {
-    fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
     }
 }
 
@@ -45,15 +45,15 @@ impl Node {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Nothing that could panic happens under the lock, but a waker's clone may, which leaves the state whole.
+    /// Only a waker's clone can panic under the lock, and that leaves the state whole.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cancel(self: &Arc<Self>) {
         let mut wakers = Vec::new();
-        let mut open = vec![Arc::clone(self)];
-        while let Some(node) = open.pop() {
+        let mut pending = vec![Arc::clone(self)];
+        while let Some(node) = pending.pop() {
             let (children, waiting) = {
                 let mut state = node.state();
                 if node.cancelled.swap(true, Ordering::AcqRel) {
@@ -61,23 +61,23 @@ impl Node {
                 }
                 (std::mem::take(&mut state.children), std::mem::take(&mut state.waiting))
             };
-            open.extend(children.into_values().filter_map(|child| child.upgrade()));
+            pending.extend(children.into_values().filter_map(|child| child.upgrade()));
             wakers.extend(waiting.into_values());
         }
-        // All are cancelled before the first is told.
+        // All are cancelled before the first waker runs.
         wakers.into_iter().for_each(Waker::wake);
     }
 
     fn leave_parent(&mut self) -> Option<Arc<Node>> {
-        let (parent, number) = self.parent.take()?;
-        parent.state().children.remove(&number);
+        let (parent, id) = self.parent.take()?;
+        parent.state().children.remove(&id);
         Some(parent)
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // In a loop: a long line of ancestors kept by us alone must not end in as many nested calls.
+        // A loop, not recursion: we may be the last to hold a long line of ancestors.
         let mut next = self.leave_parent();
         while let Some(parent) = next {
             next = Arc::into_inner(parent).and_then(|mut parent| parent.leave_parent());
@@ -85,10 +85,10 @@ impl Drop for Node {
     }
 }
 
-/// Tells any number of tasks to stop. Cancelling is for good; clones are the same token.
+/// Tells any number of tasks to stop. Cancelling cannot be undone; clones are the same token.
 ///
-/// The meaning is that of `tokio_util::sync::CancellationToken`. It is `Send` and `Sync`: another thread, or another
-/// runtime, may cancel it and wait for it.
+/// It behaves as `tokio_util::sync::CancellationToken` does. It is `Send` and `Sync`: another thread, or another runtime,
+/// may cancel it and wait for it.
 ///
 /// ```
 /// use busypoll::{CancellationToken, Runtime, spawn_boxed, time};
@@ -110,59 +110,85 @@ impl Drop for Node {
 pub struct CancellationToken(Arc<Node>);
 
 impl CancellationToken {
-    /// A token that is not cancelled and has no parent.
+    /// A token without a parent.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A token that is cancelled when this one is, and by itself without this one. The child of a cancelled token is
-    /// cancelled from the start.
+    /// A token that is cancelled with this one; cancelling the child leaves this one alone. The child of a cancelled token
+    /// is cancelled from the start.
+    ///
+    /// ```
+    /// let parent = busypoll::CancellationToken::new();
+    /// let (one, two) = (parent.child_token(), parent.child_token());
+    /// one.cancel();
+    /// assert!(one.is_cancelled() && !two.is_cancelled() && !parent.is_cancelled());
+    /// parent.cancel();
+    /// assert!(two.is_cancelled());
+    /// ```
     #[must_use]
     pub fn child_token(&self) -> Self {
         let mut state = self.0.state();
         if self.is_cancelled() {
             return Self(Node::child(None, true));
         }
-        let number = state.number();
-        let child = Node::child(Some((Arc::clone(&self.0), number)), false);
-        state.children.insert(number, Arc::downgrade(&child));
+        let id = state.next_id();
+        let child = Node::child(Some((Arc::clone(&self.0), id)), false);
+        state.children.insert(id, Arc::downgrade(&child));
         Self(child)
     }
 
-    /// Cancels it and all its descendants, and then wakes all who wait. Cancelling again does nothing.
+    /// Cancels it and all its descendants, then wakes everybody who waits. Cancelling again does nothing.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Whether it is cancelled.
+    /// Whether [`cancel`](Self::cancel) was called, on it or an ancestor.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until it is cancelled; ready at once if it is.
+    /// Waits until it is cancelled; ready at once if it already is.
+    ///
+    /// ```
+    /// use busypoll::{CancellationToken, Runtime};
+    ///
+    /// let token = CancellationToken::new();
+    /// let remote = token.clone();
+    /// std::thread::spawn(move || remote.cancel());
+    /// Runtime::new()?.block_on(async { token.cancelled().await });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Cancel safety
-    /// Dropped, it waits no more; nothing is lost.
+    /// Dropping it loses nothing.
     pub fn cancelled(&self) -> Cancelled<'_> {
-        Cancelled { node: &self.0, number: None }
+        Cancelled { node: &self.0, id: None }
     }
 
-    /// Like [`cancelled`](Self::cancelled), without a borrow.
+    /// Like [`cancelled`](Self::cancelled), but owns the token.
     pub async fn cancelled_owned(self) {
         self.cancelled().await;
     }
 
     /// A guard that cancels the token when dropped.
+    ///
+    /// ```
+    /// let token = busypoll::CancellationToken::new();
+    /// let kept = token.clone().drop_guard().disarm();
+    /// assert!(!token.is_cancelled());
+    /// drop(kept.drop_guard());
+    /// assert!(token.is_cancelled());
+    /// ```
     #[must_use = "dropped at once, the guard cancels at once"]
     pub fn drop_guard(self) -> DropGuard {
         DropGuard(Some(self))
     }
 
-    /// Runs a future until it ends, which gives its output, or the token is cancelled, which drops it and gives `None`.
-    /// On a token cancelled before, the future is not polled at all; afterwards a future that ends in the moment of the
-    /// cancellation gives its output.
+    /// Runs a future to its end and returns the output, or drops it and returns `None` once the token is cancelled.
+    /// If the token was cancelled before, the future is not polled at all; if both happen at once, the output wins.
     ///
     /// # Cancel safety
     /// That of the future.
@@ -173,7 +199,7 @@ impl CancellationToken {
         RunUntilCancelled { future, cancelled: self.cancelled() }.await
     }
 
-    /// Like [`run_until_cancelled`](Self::run_until_cancelled), without a borrow.
+    /// Like [`run_until_cancelled`](Self::run_until_cancelled), but owns the token.
     pub async fn run_until_cancelled_owned<F: Future>(self, future: F) -> Option<F::Output> {
         self.run_until_cancelled(future).await
     }
@@ -189,7 +215,8 @@ impl fmt::Debug for CancellationToken {
 #[must_use = "futures do nothing unless polled"]
 pub struct Cancelled<'a> {
     node: &'a Node,
-    number: Option<u64>,
+    /// Of its waker in the node.
+    id: Option<u64>,
 }
 
 impl Future for Cancelled<'_> {
@@ -202,14 +229,14 @@ impl Future for Cancelled<'_> {
         let replaced;
         {
             let mut state = self.node.state();
-            // Under the lock: from here on, who cancels finds the waker.
+            // Again, under the lock: from here on, whoever cancels finds the waker.
             if self.node.is_cancelled() {
                 return Poll::Ready(());
             }
-            let number = *self.number.get_or_insert_with(|| state.number());
-            replaced = match state.waiting.get_mut(&number) {
+            let id = *self.id.get_or_insert_with(|| state.next_id());
+            replaced = match state.waiting.get_mut(&id) {
                 Some(known) if known.will_wake(cx.waker()) => None,
-                _ => state.waiting.insert(number, cx.waker().clone()),
+                _ => state.waiting.insert(id, cx.waker().clone()),
             };
         }
         // A waker's destructor is foreign code: not under the lock.
@@ -220,8 +247,8 @@ impl Future for Cancelled<'_> {
 
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
-            let removed = self.node.state().waiting.remove(&number);
+        if let Some(id) = self.id {
+            let removed = self.node.state().waiting.remove(&id);
             drop(removed);
         }
     }
@@ -254,15 +281,12 @@ impl<F: Future> Future for RunUntilCancelled<'_, F> {
     }
 }
 
-/// Cancels its token when dropped.
+/// Cancels its token when dropped: see [`CancellationToken::drop_guard`].
 #[derive(Debug)]
 pub struct DropGuard(Option<CancellationToken>);
 
 impl DropGuard {
-    /// Gives the token back, uncancelled.
-    ///
-    /// # Panics
-    /// Never: the token is gone only after a drop.
+    /// Returns the token without cancelling it.
     #[must_use]
     pub fn disarm(mut self) -> CancellationToken {
         self.0.take().expect("the token is there until the drop")

@@ -1,13 +1,13 @@
-//! Using tokio's parts beside this runtime. Feature `tokio-compat`.
+//! Using parts of tokio beside this runtime. Feature `tokio-compat`.
 //!
-//! Two things need no bridge, since wakers are real: tokio's channels and locks (`tokio::sync`), and the handle of a task
-//! spawned on a tokio runtime of another thread, can be awaited here as they are. What needs one is a future that looks
-//! for a tokio runtime around it while it is polled, such as a socket or a timer of tokio's: [`with_tokio`].
+//! Tokio's channels and locks (`tokio::sync`), and the handles of tasks spawned on a tokio runtime, can be awaited here as
+//! they are. A future that needs a tokio runtime around it while it is polled, such as tokio's sockets and timers, goes
+//! into [`with_tokio`].
 //!
-//! The tokio runtime must be driven by some other thread: one with a worker of its own (`new_multi_thread`), or one whose
-//! `block_on` runs there. Its events then arrive as wakes from that thread.
+//! Another thread must drive the tokio runtime: a worker of its own (`new_multi_thread`), or a thread inside its
+//! `block_on`. Its events arrive here as wakes from that thread.
 //!
-//! With feature `net`, [`TcpStream`](crate::io::TcpStream) also has tokio's `AsyncRead` and `AsyncWrite`.
+//! With feature `net`, [`TcpStream`](crate::io::TcpStream) also implements tokio's `AsyncRead` and `AsyncWrite`.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ pin_project! {
     /// The future of [`with_tokio`].
     #[must_use = "futures do nothing unless polled"]
     pub struct WithTokio<F> {
-        // None once it has ended or is being dropped.
+        // `None` once it has ended or is being dropped.
         #[pin]
         future: Option<F>,
         handle: Handle,
@@ -36,8 +36,8 @@ pin_project! {
     }
 }
 
-/// Polls, and drops, a future inside a tokio runtime, while this runtime runs it on this thread. What the future spawns
-/// with `tokio::spawn` runs over there.
+/// Polls, and drops, a future inside a tokio runtime's context, on this thread. What it spawns with `tokio::spawn` runs on
+/// the tokio runtime.
 ///
 /// ```
 /// use busypoll::{Runtime, compat::with_tokio};
@@ -52,7 +52,7 @@ pin_project! {
 /// ```
 ///
 /// # Panics
-/// Polled again after it gave its output.
+/// If polled again after it returned its output.
 pub fn with_tokio<F: Future>(handle: &Handle, future: F) -> WithTokio<F> {
     WithTokio { future: Some(future), handle: handle.clone() }
 }
@@ -63,7 +63,7 @@ impl<F: Future> Future for WithTokio<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         let _inside = this.handle.enter();
-        let future = this.future.as_mut().as_pin_mut().expect("polled after it gave its output");
+        let future = this.future.as_mut().as_pin_mut().expect("polled after it returned its output");
         let polled = future.poll(cx);
         if polled.is_ready() {
             this.future.set(None);

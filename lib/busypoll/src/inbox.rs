@@ -1,21 +1,21 @@
-//! What another thread sees of a runtime: the numbers of the tasks that were woken, and whether it must be woken itself.
+//! What other threads see of a runtime: a queue for the tasks that they wake, and whether its thread must be unparked.
 //!
 //! # The ring
 //!
-//! A number goes into the next slot of a ring: a producer claims the slot by moving `tail`, then writes into it; the one
-//! consumer looks at the slot at `head` and nowhere else. So one cache line goes from the producer to the consumer for
-//! each number, and a consumer that finds nothing has read one word that nobody writes. A ring that is full overflows into
+//! A task's number goes into the next slot of a ring: a producer claims the slot by advancing `tail`, then writes into
+//! it; the one consumer looks at the slot at `head` and nowhere else. So each number moves one cache line from the
+//! producer to the consumer, and a consumer that finds nothing has read one word that nobody writes. A ring that is full overflows into
 //! an unbounded queue: there may be as many numbers at once as there are tasks.
 //!
 //! The ring is here because crossbeam's `SegQueue` alone is slower: measured with `cargo bench -p busypoll --bench queues`.
 //!
 //! # Parking
 //!
-//! The protocol is that of every sleeping consumer. A producer first makes its number visible, then looks whether the
-//! consumer is parked; the consumer first says that it parks, then looks whether there is a number. Every access to the
-//! flag is a read-modify-write that acquires and releases, so all of them form one chain: a producer's either comes
-//! before the consumer's, which then sees the number, or after it, and then the producer, or another one that came
-//! between, finds the flag up and wakes. Only that one makes the system call, so a storm of wakes costs one.
+//! The protocol is that of every sleeping consumer. A producer first publishes its number, then checks whether the
+//! consumer is parked; the consumer first announces that it parks, then checks whether there is a number. Every access to
+//! the flag is a read-modify-write that acquires and releases, so all of them form one chain: a producer's either comes
+//! before the consumer's, which then sees the number, or after it, and then that producer, or another one in between,
+//! finds the flag set and unparks. Only that one makes the system call, so a storm of wakes costs one.
 
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, SegQueue};
@@ -32,7 +32,7 @@ pub(crate) struct Inbox {
     /// Slots emptied so far. Only the consumer writes it.
     head: CachePadded<AtomicUsize>,
     slots: Box<[AtomicU64]>,
-    /// Numbers in `overflow`. They are counted after they were put there, and before they are taken.
+    /// Numbers in `overflow`: counted after they are pushed, and before they are popped.
     overflowed: CachePadded<AtomicUsize>,
     overflow: SegQueue<u64>,
     parked: CachePadded<AtomicBool>,
@@ -41,12 +41,12 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 struct Producers {
     tail: AtomicUsize,
-    /// An earlier value of `head`, so that a producer need not ask the consumer's cache for the latest each time.
+    /// An earlier value of the consumer's `head`: spares most pushes its cache line.
     head: AtomicUsize,
 }
 
 impl Inbox {
-    /// How many numbers the consumer should take at once: a storm must not keep it here.
+    /// How many numbers the consumer should take in one go.
     pub(crate) const BATCH: usize = SLOTS;
 
     pub(crate) fn new() -> Self {
@@ -60,7 +60,7 @@ impl Inbox {
         }
     }
 
-    /// Adds a number, which is not [`EMPTY`]. True if the consumer is parked and it is up to the caller to unpark it.
+    /// Adds a number other than [`EMPTY`]. True if the consumer is parked and the caller must unpark it.
     #[must_use]
     pub(crate) fn push(&self, number: u64) -> bool {
         debug_assert_ne!(number, EMPTY);
@@ -122,7 +122,7 @@ impl Inbox {
         self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY && self.overflowed.0.load(Ordering::Acquire) == 0
     }
 
-    /// Says that the consumer parks. False if there is a number: then it must not.
+    /// Announces that the consumer parks. False if there is a number: then it must not.
     #[must_use]
     pub(crate) fn prepare_park(&self) -> bool {
         self.parked.0.swap(true, Ordering::AcqRel);
@@ -133,7 +133,7 @@ impl Inbox {
         false
     }
 
-    /// Says that the consumer is awake again, by whatever cause.
+    /// The consumer is awake again, for whatever reason.
     pub(crate) fn unparked(&self) {
         self.parked.0.swap(false, Ordering::AcqRel);
     }

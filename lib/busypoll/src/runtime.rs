@@ -253,6 +253,22 @@ impl Runtime {
     /// Ask the tasks to stop first, with a [`CancellationToken`](crate::CancellationToken). The limit is checked between
     /// turns, after the first: what is ready runs even with a limit of zero, and a task that never yields holds up `drain`.
     ///
+    /// ```
+    /// # use busypoll::{CancellationToken, Runtime};
+    /// # use std::time::Duration;
+    /// let mut runtime = Runtime::new()?;
+    /// let stop = CancellationToken::new();
+    /// let stopped = stop.clone();
+    /// drop(runtime.spawn_boxed(async move { stopped.cancelled().await }));
+    /// drop(runtime.spawn_boxed(std::future::pending::<()>()));
+    ///
+    /// stop.cancel();
+    /// let drained = runtime.drain(Duration::from_millis(1));
+    /// assert_eq!((drained.finished, drained.unfinished.len()), (1, 1));
+    /// eprintln!("{drained}"); // 1 tasks ended; not: src/main.rs:6:14
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Panics
     /// As [`block_on`](Self::block_on).
     pub fn drain(&mut self, limit: Duration) -> Drained {

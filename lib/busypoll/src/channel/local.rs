@@ -1,4 +1,19 @@
 //! Many senders, one receiver, one thread: no atomics.
+//!
+//! ```
+//! use busypoll::{Runtime, channel::local, spawn_boxed};
+//!
+//! Runtime::new()?.block_on(async {
+//!     let (sender, mut receiver) = local::channel(2);
+//!     let other = sender.clone();
+//!     drop(spawn_boxed(async move { sender.send("hello").await }));
+//!     drop(spawn_boxed(async move { other.send("world").await }));
+//!     assert_eq!(receiver.recv().await, Some("hello"));
+//!     assert_eq!(receiver.recv().await, Some("world"));
+//!     assert_eq!(receiver.recv().await, None);
+//! });
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -14,13 +29,13 @@ use super::error::{SendError, TryRecvError, TrySendError};
 /// What every send and receive reads is in cells of one word; wakers, which are foreign code, are behind a borrow that
 /// is never held while one is called or dropped.
 struct Ring<T> {
-    /// As many as a power of two, so that a counter becomes an index by masking.
+    /// A power of two of them: masking turns a counter into an index.
     slots: Box<[Cell<Option<T>>]>,
     /// Values received so far.
     head: Cell<usize>,
     /// Values sent so far.
     tail: Cell<usize>,
-    /// Values there may be at once: the capacity, and none any more once the receiver is gone.
+    /// Values there may be at once: the capacity, then zero once the receiver is gone.
     limit: Cell<usize>,
     senders: Cell<usize>,
     receiver_gone: Cell<bool>,
@@ -47,7 +62,7 @@ impl<T> Ring<T> {
         receiver.into_iter().for_each(Waker::wake);
     }
 
-    /// All that wait, not the first: it may have been dropped since, and its turn would be lost with it.
+    /// All of them, since any one may have been dropped.
     #[cold]
     fn wake_senders(&self) {
         self.senders_wait.set(false);
@@ -65,7 +80,7 @@ impl<T> fmt::Debug for Ring<T> {
     }
 }
 
-/// Sends into the channel. Clones send into the same one.
+/// The sending half. Clones send into the same channel.
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -74,11 +89,11 @@ impl<T> fmt::Debug for Ring<T> {
 #[derive(Debug)]
 pub struct Sender<T>(Rc<Ring<T>>);
 
-/// Receives from the channel.
+/// The receiving half.
 #[derive(Debug)]
 pub struct Receiver<T>(Rc<Ring<T>>);
 
-/// A channel with room for `capacity` values.
+/// Makes a channel with room for `capacity` values.
 ///
 /// # Panics
 /// If `capacity` is zero.
@@ -102,7 +117,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or gives the value back.
+    /// Sends at once, or returns the value.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
@@ -124,7 +139,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends when there is room.
+    /// Sends as soon as there is room.
     ///
     /// # Errors
     /// If the receiver is gone.
@@ -171,10 +186,10 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives what is there.
+    /// Receives a value if there is one.
     ///
     /// # Errors
-    /// If there is nothing, and whether there ever will be.
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let ring = &*self.0;
@@ -189,7 +204,7 @@ impl<T> Receiver<T> {
         Ok(value)
     }
 
-    /// Receives the next value; `None` once there is nothing left and no sender.
+    /// Receives the next value; `None` once the channel is empty and no sender is left.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it has received nothing.
@@ -216,7 +231,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.0.receiver_gone.set(true);
         self.0.limit.set(0);
-        // What is left goes now, and not with the last sender.
+        // Now, and not with the last sender.
         while let Some(value) = self.0.slot(self.0.head.get()).take() {
             self.0.head.set(self.0.head.get().wrapping_add(1));
             drop(value);

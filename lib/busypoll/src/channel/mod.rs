@@ -10,21 +10,15 @@
 //! `None`. Once the receiver is gone, sending returns the value in an error.
 //!
 //! ```
-//! use busypoll::channel::{TryRecvError, TrySendError, mpsc};
+//! use busypoll::channel::{TryRecvError, TrySendError, local};
 //!
-//! let (sender, mut receiver) = mpsc::channel(1);
-//! busypoll::Runtime::new()?.block_on(async {
-//!     let thread = std::thread::spawn(move || {
-//!         sender.try_send("hello").unwrap();
-//!         // No room until the receiver takes it.
-//!         matches!(sender.try_send("again"), Ok(()) | Err(TrySendError::Full("again")))
-//!     });
-//!     assert_eq!(receiver.recv().await, Some("hello"));
-//!     assert!(thread.join().unwrap());
-//!     let _ = receiver.try_recv();
-//!     assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-//! });
-//! # Ok::<(), std::io::Error>(())
+//! let (sender, mut receiver) = local::channel(1);
+//! assert_eq!(sender.try_send("hello"), Ok(()));
+//! assert_eq!(sender.try_send("again"), Err(TrySendError::Full("again")));
+//! assert_eq!(receiver.try_recv(), Ok("hello"));
+//! assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+//! drop(sender);
+//! assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
 //! ```
 
 mod error;

@@ -1,6 +1,24 @@
 //! Many senders, one receiver, on any threads.
 //!
-//! The queue is in `ring`; here are the waiting and the closing.
+//! ```
+//! use busypoll::channel::mpsc;
+//!
+//! let (sender, mut receiver) = mpsc::channel(16);
+//! for id in 0..2 {
+//!     let sender = sender.clone();
+//!     std::thread::spawn(move || sender.try_send(id).unwrap());
+//! }
+//! drop(sender);
+//! let sum = busypoll::Runtime::new()?.block_on(async {
+//!     let mut sum = 0;
+//!     while let Some(id) = receiver.recv().await {
+//!         sum += id;
+//!     }
+//!     sum
+//! });
+//! assert_eq!(sum, 1);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -19,15 +37,15 @@ struct Shared {
     not_full: CachePadded<Waiters>,
 }
 
-/// Sends into the channel. Clones send into the same one.
+/// The sending half. Clones send into the same channel.
 #[derive(Debug)]
 pub struct Sender<T>(Producer<T, Shared>);
 
-/// Receives from the channel.
+/// The receiving half.
 #[derive(Debug)]
 pub struct Receiver<T>(Consumer<T, Shared>);
 
-/// A channel with room for `capacity` values.
+/// Makes a channel with room for `capacity` values.
 ///
 /// # Panics
 /// If `capacity` is zero.
@@ -44,8 +62,8 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or gives the value back. A value sent in the very moment in which the receiver goes is dropped, with
-    /// the last sender if not at once.
+    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped is dropped too, at the
+    /// latest with the last sender.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
@@ -61,7 +79,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends when there is room.
+    /// Sends as soon as there is room.
     ///
     /// # Errors
     /// If the receiver is gone.
@@ -95,10 +113,10 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives what is there.
+    /// Receives a value if there is one.
     ///
     /// # Errors
-    /// If there is nothing, and whether there ever will be.
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         if let Some(value) = self.0.pop() {
@@ -109,11 +127,11 @@ impl<T> Receiver<T> {
         if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
             return Err(TryRecvError::Empty);
         }
-        // The last sender went after the first look: what it sent before is there now.
+        // The last sender may have gone after the first try: what it sent before is there now.
         self.0.pop().ok_or(TryRecvError::Closed)
     }
 
-    /// Receives the next value; `None` once there is nothing left and no sender.
+    /// Receives the next value; `None` once the channel is empty and no sender is left.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it has received nothing.
@@ -125,7 +143,7 @@ impl<T> Receiver<T> {
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let polled = poll_recv(self, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
         if polled.is_pending() && !self.0.is_unclaimed() {
-            // A sender is in the middle of it, and may have looked for a waiter before there was one.
+            // A sender is in the middle of sending, and may have looked for a waiter before there was one.
             #[cfg(loom)]
             loom::thread::yield_now();
             cx.waker().wake_by_ref();

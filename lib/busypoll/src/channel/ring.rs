@@ -2,20 +2,20 @@
 //! It is here because [`mpsc`](super::mpsc) over crossbeam's `ArrayQueue` is slower: measured with
 //! `cargo bench -p busypoll --bench queues`.
 //!
-//! A producer claims a place by moving `tail`, writes its value into the place's slot, and marks the slot with the number
-//! of the place. The consumer looks at the slot of the place at `head` only, and takes the value if the mark says that it
-//! is that place's; then it moves `head`, and the slot is free for the place one lap on.
+//! A producer claims a position by advancing `tail`, writes its value into the position's slot, and stamps the slot with
+//! the position. The consumer only looks at the slot of position `head`, and takes the value if the stamp is that
+//! position's; then it advances `head`, and the slot is free for the position one lap on.
 //!
 //! Invariants, referred to by name below:
 //!
-//! - **Claimed**: places from `head` to `tail` are claimed, each by one producer, and there are never more of them than
-//!   the capacity, which is no more than there are slots. So a slot is of one claimed place at most.
-//! - **Marked**: a slot is marked with a place by the producer that claimed it, once, after the value is written.
-//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else moves `head`.
+//! - **Claimed**: positions from `head` to `tail` are claimed, each by one producer, and there are never more of them than
+//!   the capacity, which is no more than there are slots. So no two claimed positions share a slot.
+//! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the value is written.
+//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else advances `head`.
 //!
-//! `tail` is moved, and `head` too, by a sequentially consistent read-modify-write. A waiter that says that it waits by
-//! one, and then looks at the other side's index by a sequentially consistent load, sees the index moved, or is seen by
-//! whoever moved it and looks for waiters afterwards.
+//! Both `tail` and `head` are advanced by a sequentially consistent read-modify-write. A waiter announces itself by one
+//! too, then checks the other side's index by a sequentially consistent load: it sees the index advanced, or whoever
+//! advanced it, and looks for waiters afterwards, sees the waiter.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicUsize, Ordering, UnsafeCell, loom_fence};
 
-/// The queue, and what its ends share beside it.
+/// The queue, and what else its ends share.
 struct Ring<T, S> {
     producers: CachePadded<Producers>,
     head: CachePadded<AtomicUsize>,
@@ -33,26 +33,24 @@ struct Ring<T, S> {
     shared: S,
 }
 
-/// An end that adds values.
 pub(crate) struct Producer<T, S>(Arc<Ring<T, S>>);
 
-/// The one end that takes them.
 pub(crate) struct Consumer<T, S>(Arc<Ring<T, S>>);
 
 struct Producers {
     tail: AtomicUsize,
-    /// An earlier value of `head`, so that a producer need not ask the consumer's cache for the latest each time.
+    /// An earlier value of the consumer's `head`: spares most pushes its cache line.
     head: AtomicUsize,
 }
 
 struct Slot<T> {
-    /// One more than the last place whose value was written here; another lap's before that.
-    mark: AtomicUsize,
+    /// One more than the last position whose value was written here.
+    stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: a value is written by the one that claimed its place, and read by the consumer after the mark, which releases
-// and acquires (Claimed, Marked, Single): values move between threads, and are never shared.
+// SAFETY: whoever claimed a position writes its value, and the consumer reads it after the stamp, which releases and
+// acquires (Claimed, Stamped, Single): values move between threads, and are never shared.
 unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 
 /// A queue with room for `capacity` values.
@@ -68,7 +66,7 @@ impl<T, S> Ring<T, S> {
     fn new(capacity: usize, shared: S) -> Self {
         assert!(capacity > 0, "a channel needs room for a value");
         let slots = capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
-        let slot = |_| Slot { mark: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
+        let slot = |_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
         Self {
             producers: CachePadded(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
             head: CachePadded(AtomicUsize::new(0)),
@@ -78,15 +76,15 @@ impl<T, S> Ring<T, S> {
         }
     }
 
-    fn slot(&self, place: usize) -> &Slot<T> {
-        &self.slots[place & (self.slots.len() - 1)]
+    fn slot(&self, position: usize) -> &Slot<T> {
+        &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// A place for the caller alone.
+    /// A position for the caller alone.
     #[inline]
     fn claim(&self) -> Option<usize> {
         let Producers { tail, head } = &self.producers.0;
-        // Before `tail`: whoever sees that a place was emptied also sees that it was claimed, so `tail` is not below.
+        // Before `tail`: whoever sees that a position was emptied also sees that it was claimed, so `tail` is not below.
         let mut emptied = head.load(Ordering::Acquire);
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
@@ -109,23 +107,23 @@ impl<T, S> Ring<T, S> {
         }
     }
 
-    /// Takes the oldest value; none if there is none, or if its producer has only claimed its place.
+    /// Takes the oldest value; `None` if there is none, or its producer has not written it yet.
     ///
     /// # Safety
     /// Never from two threads at a time (Single).
     #[inline]
     unsafe fn pop(&self) -> Option<T> {
-        let place = self.head.0.load(Ordering::Relaxed);
-        let slot = self.slot(place);
-        if slot.mark.load(Ordering::Acquire) != place.wrapping_add(1) {
+        let position = self.head.0.load(Ordering::Relaxed);
+        let slot = self.slot(position);
+        if slot.stamp.load(Ordering::Acquire) != position.wrapping_add(1) {
             return None;
         }
         let value = slot.value.with(|slot| {
-            // SAFETY: the mark says that the value of this place was written (Marked), and only we take it (Single): once,
-            // since `head` moves on.
+            // SAFETY: the stamp proves that this position's value was written (Stamped), and only we take it (Single): once,
+            // since `head` advances.
             unsafe { (*slot).assume_init_read() }
         });
-        self.head.0.swap(place.wrapping_add(1), Ordering::SeqCst);
+        self.head.0.swap(position.wrapping_add(1), Ordering::SeqCst);
         loom_fence();
         Some(value)
     }
@@ -135,14 +133,14 @@ impl<T, S> Producer<T, S> {
     /// Adds a value, or gives it back if there is no room.
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let Some(place) = self.0.claim() else { return Err(value) };
-        let slot = self.0.slot(place);
+        let Some(position) = self.0.claim() else { return Err(value) };
+        let slot = self.0.slot(position);
         slot.value.with_mut(|slot| {
-            // SAFETY: the place is ours (Claimed), and no other claimed place has this slot; the consumer, who emptied it
-            // a lap ago, does not read it before the mark below.
+            // SAFETY: the position is ours, and no other claimed one has this slot (Claimed); the consumer, which emptied
+            // it a lap ago, does not read it before the stamp below.
             unsafe { (*slot).write(value) };
         });
-        slot.mark.store(place.wrapping_add(1), Ordering::Release);
+        slot.stamp.store(position.wrapping_add(1), Ordering::Release);
         Ok(())
     }
 
@@ -158,14 +156,14 @@ impl<T, S> Clone for Producer<T, S> {
 }
 
 impl<T, S> Consumer<T, S> {
-    /// Takes the oldest value; none if there is none, or if its producer has only claimed its place.
+    /// Takes the oldest value; `None` if there is none, or its producer has not written it yet.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         // SAFETY: there is one consumer, and it is borrowed mutably (Single).
         unsafe { self.0.pop() }
     }
 
-    /// Whether no place is claimed. To be asked after it was said that somebody waits for a value.
+    /// Whether no position is claimed. For a consumer that has announced that it waits.
     pub(crate) fn is_unclaimed(&self) -> bool {
         loom_fence();
         self.0.producers.0.tail.load(Ordering::SeqCst) == self.0.head.0.load(Ordering::Relaxed)
@@ -178,7 +176,7 @@ impl<T, S> Consumer<T, S> {
 
 impl<T, S> Drop for Ring<T, S> {
     fn drop(&mut self) {
-        // SAFETY: nobody else is left (Single), and every claimed place was marked: `push` does not end in between.
+        // SAFETY: nobody else is left (Single), and every claimed position was stamped: `push` does not end in between.
         while let Some(value) = unsafe { self.pop() } {
             drop(value);
         }

@@ -1,6 +1,25 @@
-//! One sender, one receiver, on any threads.
+//! One sender, one receiver, on any threads. The ring is that of the crate `rtrb`.
 //!
-//! The ring is the crate `rtrb`'s; what is ours is the waiting.
+//! ```
+//! use busypoll::channel::spsc;
+//!
+//! let (mut sender, mut receiver) = spsc::channel(1);
+//! let thread = std::thread::spawn(move || {
+//!     busypoll::Runtime::new()?.block_on(async {
+//!         for number in 0..3 {
+//!             sender.send(number).await.unwrap();
+//!         }
+//!     });
+//!     Ok::<(), std::io::Error>(())
+//! });
+//! busypoll::Runtime::new()?.block_on(async {
+//!     for number in 0..3 {
+//!         assert_eq!(receiver.recv().await, Some(number));
+//!     }
+//! });
+//! thread.join().unwrap()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,21 +36,21 @@ struct Waiters {
     not_full: Waiter,
 }
 
-/// Sends into the channel.
+/// The sending half.
 #[derive(Debug)]
 pub struct Sender<T> {
     ring: Option<Producer<T>>,
     waiters: Arc<Waiters>,
 }
 
-/// Receives from the channel.
+/// The receiving half.
 #[derive(Debug)]
 pub struct Receiver<T> {
     ring: Option<Consumer<T>>,
     waiters: Arc<Waiters>,
 }
 
-/// A channel with room for `capacity` values.
+/// Makes a channel with room for `capacity` values.
 ///
 /// # Panics
 /// If `capacity` is zero.
@@ -44,7 +63,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or gives the value back.
+    /// Sends at once, or returns the value.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
@@ -62,7 +81,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends when there is room.
+    /// Sends as soon as there is room.
     ///
     /// # Errors
     /// If the receiver is gone.
@@ -87,13 +106,13 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives what is there.
+    /// Receives a value if there is one.
     ///
     /// # Errors
-    /// If there is nothing, and whether there ever will be.
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let Some(ring) = &mut self.ring else { return Err(TryRecvError::Closed) };
-        // Before the look into the ring: what was sent before the sender went must be found.
+        // Before the pop: what was sent before the sender went must be found.
         let abandoned = ring.is_abandoned();
         match ring.pop() {
             Ok(value) => {
@@ -105,7 +124,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the next value; `None` once there is nothing left and no sender.
+    /// Receives the next value; `None` once the channel is empty and no sender is left.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it has received nothing.

@@ -30,6 +30,7 @@ use crate::reactor::{Reactor, ReadyState, Registration};
 ///     drop(writer);
 ///     watched.readable().await?;
 ///     assert_eq!(reader.read(&mut [0; 1])?, 0);
+///     assert_eq!(IoHandle::current().registered(), 1);
 ///     Ok::<(), std::io::Error>(())
 /// })?;
 /// # }

@@ -1,4 +1,4 @@
-//! Connections.
+//! TCP.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -12,7 +12,7 @@ use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// Accepts connections.
+/// Accepts TCP connections.
 ///
 /// ```
 /// use busypoll::io::{TcpListener, TcpStream};
@@ -37,11 +37,11 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 pub struct TcpListener(pub(super) Registered<mio::net::TcpListener>);
 
 impl TcpListener {
-    /// Listens on an address. Port 0 lets the system choose one. On Unix the address may be taken again at once after an
+    /// Listens on an address; port 0 lets the system choose one. On Unix an address can be bound again right after an
     /// earlier listener closed (`SO_REUSEADDR`).
     ///
     /// # Errors
-    /// If the address is taken or not ours, or no descriptor is free.
+    /// If the address is in use or not local, or no descriptor is free.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -50,10 +50,10 @@ impl TcpListener {
         handle.register(mio::net::TcpListener::bind(addr)?, Interest::READABLE).map(Self)
     }
 
-    /// Takes over a listener of the standard library.
+    /// Makes one from a listener of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or watched.
+    /// If it cannot be made non-blocking or registered.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -63,11 +63,11 @@ impl TcpListener {
         handle.register(mio::net::TcpListener::from_std(listener), Interest::READABLE).map(Self)
     }
 
-    /// The next connection, and who made it.
+    /// Accepts the next connection; returns it and the peer's address.
     ///
     /// # Errors
-    /// Those of the system. They concern one connection, or want of descriptors: the listener stays usable. Before a new
-    /// try after the latter, sleep.
+    /// Those of the system. They concern one connection, or a lack of descriptors: the listener stays usable. After the
+    /// latter, sleep before calling it again.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, no connection is lost.
@@ -76,7 +76,7 @@ impl TcpListener {
         Ok((self.adopt(stream)?, peer))
     }
 
-    /// Polls for the next connection.
+    /// Polls [`accept`](Self::accept).
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -86,7 +86,7 @@ impl TcpListener {
             .map(|accepted| accepted.and_then(|(stream, peer)| Ok((self.adopt(stream)?, peer))))
     }
 
-    /// The connection belongs to the runtime of its listener.
+    /// Registers the connection with the listener's runtime.
     fn adopt(&self, stream: mio::net::TcpStream) -> io::Result<TcpStream> {
         self.0.handle().register(stream, BOTH).map(TcpStream)
     }
@@ -106,20 +106,51 @@ impl fmt::Debug for TcpListener {
     }
 }
 
-/// A connection.
+/// A TCP connection.
+///
+/// ```
+/// use busypoll::io::{TcpListener, TcpStream};
+/// use std::io::{ErrorKind, IoSlice};
+/// use std::net::Shutdown;
+///
+/// busypoll::Runtime::new()?.block_on(async {
+///     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap())?;
+///     let client = TcpStream::connect(listener.local_addr()?).await?;
+///     let (server, peer) = listener.accept().await?;
+///     assert_eq!((client.local_addr()?, client.peer_addr()?), (peer, server.local_addr()?));
+///
+///     let mut buf = [0; 16];
+///     client.set_nodelay(true)?;
+///     assert!(client.nodelay()?);
+///     assert_eq!(server.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+///     client.write_vectored(&[IoSlice::new(b"hel"), IoSlice::new(b"lo")]).await?;
+///     server.readable().await?;
+///     assert_eq!(server.peek(&mut buf).await?, 5);
+///     assert_eq!(server.read(&mut buf).await?, 5);
+///
+///     client.shutdown(Shutdown::Write)?;
+///     assert_eq!(server.read(&mut buf).await?, 0);
+///     server.writable().await?;
+///     assert_eq!(server.try_write(b"bye")?, 3);
+///     let read = std::future::poll_fn(|cx| client.poll_read(cx, &mut buf)).await?;
+///     assert_eq!(&buf[..read], b"bye");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct TcpStream(pub(super) Registered<mio::net::TcpStream>);
 
 impl TcpStream {
     /// Connects to an address.
     ///
     /// # Errors
-    /// If nobody listens there, it cannot be reached, or no descriptor is free.
+    /// If nobody listens there, the address is unreachable, or no descriptor is free.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, the attempt is given up.
+    /// Dropped before it is ready, it abandons the attempt.
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         let stream = Self(handle.register(mio::net::TcpStream::connect(addr)?, BOTH)?);
@@ -129,7 +160,7 @@ impl TcpStream {
             }
             match stream.peer_addr() {
                 Ok(_) => Ok(()),
-                // Under way still: an event will tell.
+                // Still under way: an event will follow.
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
                 Err(error) => Err(error),
             }
@@ -138,10 +169,10 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Takes over a connected stream of the standard library.
+    /// Makes one from a connected stream of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or watched.
+    /// If it cannot be made non-blocking or registered.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -151,7 +182,8 @@ impl TcpStream {
         handle.register(mio::net::TcpStream::from_std(stream), BOTH).map(Self)
     }
 
-    /// Reads what is there, up to the buffer's size; 0 bytes mean that the other side has ended, or an empty buffer.
+    /// Reads what is there, up to the buffer's size. 0 bytes mean that the peer has shut down its side, or that the buffer
+    /// is empty.
     ///
     /// # Errors
     /// Those of the system.
@@ -162,13 +194,13 @@ impl TcpStream {
         Operation::reading(&self.0, |mut stream: &mio::net::TcpStream| stream.read(buf)).await
     }
 
-    /// Reads without taking: the next read gives the same bytes.
+    /// Reads without consuming: the next read returns the same bytes.
     ///
     /// # Errors
     /// Those of the system.
     ///
     /// # Cancel safety
-    /// It changes nothing.
+    /// Dropping it changes nothing.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         Operation::reading(&self.0, |stream: &mio::net::TcpStream| stream.peek(buf)).await
     }
@@ -176,10 +208,10 @@ impl TcpStream {
     /// Reads until the buffer is full.
     ///
     /// # Errors
-    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other side ends before.
+    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the peer shuts down before that.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it may have read a part, which is lost with the count.
+    /// Dropped before it is ready, it may have read a part: how much is lost.
     pub async fn read_exact(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < buf.len() {
@@ -191,7 +223,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Writes what there is room for; returns how much that was.
+    /// Writes as much as there is room for; returns how much that was.
     ///
     /// # Errors
     /// Those of the system.
@@ -202,7 +234,7 @@ impl TcpStream {
         Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write(buf)).await
     }
 
-    /// Writes several buffers in one call, what there is room for.
+    /// Writes several buffers in one call, as much as there is room for; returns how much that was.
     ///
     /// # Errors
     /// Those of the system.
@@ -213,10 +245,10 @@ impl TcpStream {
         Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs)).await
     }
 
-    /// Writes all of it.
+    /// Writes the whole buffer.
     ///
     /// # Errors
-    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if it takes nothing more.
+    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if the system accepts no more bytes.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it may have written a part.
@@ -230,7 +262,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Reads what is there now.
+    /// Reads without waiting.
     ///
     /// # Errors
     /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing.
@@ -238,10 +270,10 @@ impl TcpStream {
         self.0.try_io(Interest::READABLE, |mut stream| stream.read(buf))
     }
 
-    /// Writes what there is room for now.
+    /// Writes without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |mut stream| stream.write(buf))
     }
@@ -262,7 +294,7 @@ impl TcpStream {
         self.0.writable()
     }
 
-    /// Polls a read into `buf`.
+    /// Polls [`read`](Self::read).
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -270,7 +302,7 @@ impl TcpStream {
         self.0.poll_read_io(cx, |mut stream| stream.read(buf))
     }
 
-    /// Polls a write from `buf`.
+    /// Polls [`write`](Self::write).
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -278,7 +310,7 @@ impl TcpStream {
         self.0.poll_write_io(cx, |mut stream| stream.write(buf))
     }
 
-    /// Polls a write from several buffers.
+    /// Polls [`write_vectored`](Self::write_vectored).
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -286,7 +318,7 @@ impl TcpStream {
         self.0.poll_write_io(cx, |mut stream| stream.write_vectored(bufs))
     }
 
-    /// Ends one direction, or both: the other side then reads 0 bytes.
+    /// Shuts down one direction, or both: the peer then reads 0 bytes.
     ///
     /// # Errors
     /// Those of the system.
@@ -294,7 +326,7 @@ impl TcpStream {
         self.0.get_ref().shutdown(how)
     }
 
-    /// Our end.
+    /// The address of this end.
     ///
     /// # Errors
     /// Those of the system.
@@ -302,7 +334,7 @@ impl TcpStream {
         self.0.get_ref().local_addr()
     }
 
-    /// The other end.
+    /// The peer's address.
     ///
     /// # Errors
     /// Those of the system.
@@ -318,7 +350,7 @@ impl TcpStream {
         self.0.get_ref().nodelay()
     }
 
-    /// Has small writes sent at once, not gathered. What waits for its microsecond wants this.
+    /// Sends small writes at once instead of gathering them (`TCP_NODELAY`). Whoever counts microseconds wants this.
     ///
     /// # Errors
     /// Those of the system.

@@ -1,4 +1,4 @@
-//! Datagrams.
+//! UDP.
 
 use std::fmt;
 use std::io;
@@ -12,15 +12,39 @@ use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer it is received into is cut
-/// (on Windows an error).
+/// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer is cut (on Windows it is an
+/// error).
+///
+/// ```
+/// use busypoll::io::UdpSocket;
+/// use std::io::ErrorKind;
+///
+/// busypoll::Runtime::new()?.block_on(async {
+///     let anywhere = "127.0.0.1:0".parse().unwrap();
+///     let (one, two) = (UdpSocket::bind(anywhere)?, UdpSocket::bind(anywhere)?);
+///     let mut buf = [0; 16];
+///
+///     one.send_to(b"hello", two.local_addr()?).await?;
+///     let (length, from) = two.recv_from(&mut buf).await?;
+///     assert_eq!((&buf[..length], from), (&b"hello"[..], one.local_addr()?));
+///
+///     one.connect(two.local_addr()?)?;
+///     two.connect(from)?;
+///     assert_eq!(one.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+///     two.send(b"hi").await?;
+///     assert_eq!(one.recv(&mut buf).await?, 2);
+///     assert_eq!(two.peer_addr()?, from);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct UdpSocket(pub(super) Registered<mio::net::UdpSocket>);
 
 impl UdpSocket {
-    /// A socket on an address. Port 0 lets the system choose one.
+    /// Binds a socket to an address; port 0 lets the system choose one.
     ///
     /// # Errors
-    /// If the address is taken or not ours, or no descriptor is free.
+    /// If the address is in use or not local, or no descriptor is free.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -29,10 +53,10 @@ impl UdpSocket {
         handle.register(mio::net::UdpSocket::bind(addr)?, BOTH).map(Self)
     }
 
-    /// Takes over a socket of the standard library.
+    /// Makes one from a socket of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or watched.
+    /// If it cannot be made non-blocking or registered.
     ///
     /// # Panics
     /// Outside [`block_on`](crate::Runtime::block_on).
@@ -42,7 +66,7 @@ impl UdpSocket {
         handle.register(mio::net::UdpSocket::from_std(socket), BOTH).map(Self)
     }
 
-    /// Sets whom [`send`](Self::send) sends to, and takes datagrams from there only.
+    /// Sets where [`send`](Self::send) sends to, and receives only from there.
     ///
     /// # Errors
     /// Those of the system.
@@ -50,10 +74,10 @@ impl UdpSocket {
         self.0.get_ref().connect(addr)
     }
 
-    /// Sends a datagram to whom it is connected with.
+    /// Sends a datagram to the connected address.
     ///
     /// # Errors
-    /// Those of the system, of earlier datagrams too.
+    /// Those of the system, also ones caused by earlier datagrams.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it has sent nothing.
@@ -61,10 +85,10 @@ impl UdpSocket {
         Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send(buf)).await
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram to an address.
     ///
     /// # Errors
-    /// Those of the system, of earlier datagrams too.
+    /// Those of the system, also ones caused by earlier datagrams.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it has sent nothing.
@@ -72,7 +96,7 @@ impl UdpSocket {
         Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send_to(buf, to)).await
     }
 
-    /// Receives a datagram from whom it is connected with.
+    /// Receives a datagram from the connected address.
     ///
     /// # Errors
     /// Those of the system.
@@ -83,7 +107,7 @@ impl UdpSocket {
         Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv(buf)).await
     }
 
-    /// Receives a datagram, and who sent it.
+    /// Receives a datagram; returns its length and the sender's address.
     ///
     /// # Errors
     /// Those of the system.
@@ -94,7 +118,7 @@ impl UdpSocket {
         Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv_from(buf)).await
     }
 
-    /// Sends a datagram now to whom it is connected with.
+    /// Sends a datagram to the connected address without waiting.
     ///
     /// # Errors
     /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
@@ -102,7 +126,7 @@ impl UdpSocket {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send(buf))
     }
 
-    /// Sends a datagram now.
+    /// Sends a datagram to an address without waiting.
     ///
     /// # Errors
     /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
@@ -110,7 +134,7 @@ impl UdpSocket {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send_to(buf, to))
     }
 
-    /// Receives a datagram that is there, from whom it is connected with.
+    /// Receives a datagram from the connected address without waiting.
     ///
     /// # Errors
     /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
@@ -118,7 +142,7 @@ impl UdpSocket {
         self.0.try_io(Interest::READABLE, |socket| socket.recv(buf))
     }
 
-    /// Receives a datagram that is there, and who sent it.
+    /// Receives a datagram without waiting; returns its length and the sender's address.
     ///
     /// # Errors
     /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
@@ -126,7 +150,7 @@ impl UdpSocket {
         self.0.try_io(Interest::READABLE, |socket| socket.recv_from(buf))
     }
 
-    /// Polls for a datagram, and who sent it.
+    /// Polls [`recv_from`](Self::recv_from).
     ///
     /// # Errors
     /// As [`recv_from`](Self::recv_from).
@@ -134,7 +158,7 @@ impl UdpSocket {
         self.0.poll_read_io(cx, |socket| socket.recv_from(buf))
     }
 
-    /// Polls the sending of a datagram.
+    /// Polls [`send_to`](Self::send_to).
     ///
     /// # Errors
     /// As [`send_to`](Self::send_to).
@@ -142,7 +166,7 @@ impl UdpSocket {
         self.0.poll_write_io(cx, |socket| socket.send_to(buf, to))
     }
 
-    /// Waits until a datagram may be there. It still may not.
+    /// Waits until a receive may succeed. It still may not.
     ///
     /// # Errors
     /// If the runtime is gone.
@@ -150,7 +174,7 @@ impl UdpSocket {
         self.0.readable()
     }
 
-    /// Waits until a datagram may be sent. It still may not.
+    /// Waits until a send may succeed. It still may not.
     ///
     /// # Errors
     /// If the runtime is gone.
@@ -158,7 +182,7 @@ impl UdpSocket {
         self.0.writable()
     }
 
-    /// The address it is on.
+    /// The address it is bound to.
     ///
     /// # Errors
     /// Those of the system.
@@ -166,10 +190,10 @@ impl UdpSocket {
         self.0.get_ref().local_addr()
     }
 
-    /// Whom it is connected with.
+    /// The connected address.
     ///
     /// # Errors
-    /// Those of the system; [`NotConnected`](io::ErrorKind::NotConnected) if nobody.
+    /// Those of the system; [`NotConnected`](io::ErrorKind::NotConnected) if there is none.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
@@ -182,7 +206,7 @@ impl UdpSocket {
         self.0.get_ref().set_broadcast(on)
     }
 
-    /// Receives what is sent to a group, through the interface with an address.
+    /// Joins a multicast group on the interface with this address.
     ///
     /// # Errors
     /// Those of the system.
@@ -190,7 +214,7 @@ impl UdpSocket {
         self.0.get_ref().join_multicast_v4(group, interface)
     }
 
-    /// Receives what is sent to a group, through the interface with a number.
+    /// Joins a multicast group on the interface with this index.
     ///
     /// # Errors
     /// Those of the system.
