@@ -5,21 +5,21 @@
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
 
-// The queues are private: their sources are compiled in once more.
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+// The queues are private, so their sources are compiled into this program too.
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/cache_padded.rs"]
 mod cache_padded;
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/channel"]
 mod channel {
     pub(crate) mod error;
     pub(crate) mod ring;
     pub(crate) mod waiting;
 }
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/inbox.rs"]
 mod inbox;
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of them is measured")]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/sync.rs"]
 mod sync;
 
@@ -175,8 +175,8 @@ fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) ->
     })
 }
 
-/// A look at a queue in which there is nothing.
-fn look(is_empty: impl Fn() -> bool) -> f64 {
+/// Checks an empty queue.
+fn check(is_empty: impl Fn() -> bool) -> f64 {
     timed(OPERATIONS, || (0..OPERATIONS).for_each(|_| assert!(black_box(is_empty()))))
 }
 
@@ -250,10 +250,10 @@ fn main() {
         || alternate(|n| assert!(!theirs.push(n)), || theirs.queue.pop()),
     );
     rounds.row(
-        "inbox: look at it while it is empty",
+        "inbox: check whether it is empty",
         seg,
-        || look(|| black_box(&ours).is_empty()),
-        || look(|| black_box(&theirs).queue.is_empty()),
+        || check(|| black_box(&ours).is_empty()),
+        || check(|| black_box(&theirs).queue.is_empty()),
     );
     rounds.row(
         "inbox: from another thread",

@@ -1,8 +1,8 @@
 //! A control loop at 1 kHz beside a sensor that another task reads, and its end.
 //!
-//! A plant drifts; the loop reads its last measurement and steers it back, on a grid that does not slip. A watchdog beside
-//! it is a child of the loop's token: it is cancelled by itself first, which the loop does not notice; then the loop is
-//! told to stop. Prints how late the ticks were: figures of this machine as it is now, not of the runtime.
+//! A plant drifts; the loop reads its last measurement and steers it back, on a grid that does not slip. A watchdog's token
+//! is a child of the loop's: it is cancelled first, which leaves the loop alone; then the loop is. Prints how late the
+//! ticks were: figures of this machine as it is now, not of the runtime.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "the loop reads the clock to see how late it is")]
 
@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 const TICKS: usize = 500;
 const TARGET: f64 = 20.0;
 
-/// What is controlled: a temperature, say, and how much it is heated.
+/// What is controlled: for example a temperature, and how much it is heated.
 struct Plant {
     value: f64,
     input: f64,
@@ -28,7 +28,7 @@ impl Plant {
     }
 }
 
-/// Ticks until cancelled; gives the lateness of each tick in nanoseconds.
+/// Ticks until cancelled; returns the lateness of each tick in nanoseconds.
 async fn control(token: CancellationToken, ticked: busypoll::channel::local::Sender<usize>) -> Vec<u128> {
     let mut lateness_ns = Vec::with_capacity(TICKS * 2);
     let mut integral = 0.0;

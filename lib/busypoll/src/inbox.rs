@@ -182,7 +182,7 @@ mod loom_tests {
                 })
                 .collect();
             let mut got = Vec::new();
-            // A lost wake would leave the consumer in `wait` for ever, which loom reports as a deadlock.
+            // A lost wake would leave the consumer in `wait` forever, which loom reports as a deadlock.
             while (got.len() as u64) < producers * each {
                 if let Some(number) = inbox.pop() {
                     got.push(number);

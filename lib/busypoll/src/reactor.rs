@@ -1,6 +1,6 @@
-//! Which sources the kernel watches, and who waits for each.
+//! Which sources the kernel watches, and the wakers of those who wait for each.
 //!
-//! Readiness is edge-triggered: an event says "try again", and holds until a try would block. An event that comes too
+//! Readiness is edge-triggered: an event means "try again", and holds until a try would block. An event that comes too
 //! often, or to the next source in the same slot, costs a try and nothing else.
 
 use std::cell::{Cell, RefCell};
@@ -35,14 +35,14 @@ struct Slots {
     free: Vec<usize>,
 }
 
-/// One source: what waits for it.
+/// What the reactor knows about one source.
 #[derive(Debug, Default)]
 pub(crate) struct Registration {
     pub(crate) read: ReadyState,
     pub(crate) write: ReadyState,
 }
 
-/// Whether an operation may succeed, and who waits until it may.
+/// Whether an operation may succeed, and the wakers to call once it may.
 #[derive(Debug)]
 pub(crate) struct ReadyState {
     ready: Cell<bool>,

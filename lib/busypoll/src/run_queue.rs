@@ -71,7 +71,7 @@ impl RunQueue {
         &self.remote
     }
 
-    /// Queues a task, or the root. Each is queued once at a time: see [`WakeState`](crate::waker::WakeState).
+    /// Queues a task, or the root. Its wake state keeps it from being queued twice.
     #[inline]
     pub(crate) fn push(&self, key: Key) {
         if key.index == ROOT_INDEX {

@@ -1,4 +1,4 @@
-//! Pre-allocated memory for tasks: with the ring under [`mpsc`](crate::channel::mpsc), the only file of this crate with
+//! Pre-allocated memory for tasks: with the ring under `channel::mpsc`, the only file of this crate with
 //! unsafe code.
 //!
 //! Invariants, referred to by name below:

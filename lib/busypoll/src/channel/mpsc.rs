@@ -166,7 +166,7 @@ mod loom_tests {
 
     use super::channel;
 
-    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them waiting for ever, which
+    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them waiting forever, which
     /// loom reports as a deadlock.
     fn nobody_waits_for_ever(senders: u32, each: u32, preemptions: usize) {
         let mut model = loom::model::Builder::new();

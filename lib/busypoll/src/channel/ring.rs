@@ -1,5 +1,5 @@
 //! A bounded queue with many producers and one consumer: with the slab, the only file of this crate with unsafe code.
-//! It is here because [`mpsc`](super::mpsc) over crossbeam's `ArrayQueue` is slower: measured with
+//! It is here because `mpsc` over crossbeam's `ArrayQueue` is slower: measured with
 //! `cargo bench -p busypoll --bench queues`.
 //!
 //! A producer claims a position by advancing `tail`, writes its value into the position's slot, and stamps the slot with
@@ -130,7 +130,7 @@ impl<T, S> Ring<T, S> {
 }
 
 impl<T, S> Producer<T, S> {
-    /// Adds a value, or gives it back if there is no room.
+    /// Adds a value, or returns it if there is no room.
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let Some(position) = self.0.claim() else { return Err(value) };

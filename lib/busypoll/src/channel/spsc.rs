@@ -1,4 +1,4 @@
-//! One sender, one receiver, on any threads. The ring is that of the crate `rtrb`.
+//! One sender, one receiver, on any threads. The ring comes from the crate `rtrb`.
 //!
 //! ```
 //! use busypoll::channel::spsc;

@@ -128,8 +128,8 @@ mod loom_tests {
 
     use super::Waiter;
 
-    /// What the channels do: the notifiers make a change that is ordered by nothing but the flag, the waiter looks,
-    /// registers, and looks again. A lost wake would leave it waiting for ever, which loom reports as a deadlock.
+    /// What the channels do: the notifiers make a change that is ordered by nothing but the flag, the waiter checks,
+    /// registers, and checks again. A lost wake would leave it waiting forever, which loom reports as a deadlock.
     fn all_changes_are_seen(notifiers: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;
