@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jitterstat::file::File as _;
 use jitterstat::merge;
 
 use clap::Args;

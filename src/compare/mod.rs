@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::environment::Difference;
+use jitterstat::file::File as _;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::compare::args::{CompareArgs, CompareFormat};

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use jitterstat::environment::EnvironmentKey;
+use jitterstat::file::File as _;
 use jitterstat::gate::against;
 use jitterstat::gate::baseline::{Baseline, CONTROL, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
 use jitterstat::gate::look::Outcome;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jitterstat::environment::Difference;
+use jitterstat::file::File as _;
 use jitterstat::gate::baseline::{self, Baseline, CONTROL, Met, RoundRecord, Session, SessionPair};
 use jitterstat::gate::look::{Reason, Rules};
 use jitterstat::gate::verdict::{GatePlan, Mode};

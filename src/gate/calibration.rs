@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jitterstat::environment::EnvironmentKey;
+use jitterstat::file::File as _;
 use jitterstat::gate::calibration::Calibration;
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};

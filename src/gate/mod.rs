@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
+use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::round::tail_name;
 use jitterstat::gate::verdict::{self, AgainstBaseline, LimitCheck, Mode, SCHEMA, Verdict};

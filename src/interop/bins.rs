@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jitterstat::histogram;
-use jitterstat::report::{self, Distribution, Summary, Warning};
+use jitterstat::report::{self, Distribution, LONGEST_NS, MOST_COUNT, Summary, Warning};
 use jitterstat::stats::quantile;
 use jitterstat::summary::QUANTILES;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -14,10 +14,6 @@ use crate::text::time::time;
 
 /// Most bins of one histogram: cyclictest takes at most 1,000,000.
 const MOST_BINS: usize = 1 << 20;
-/// Most values that a histogram holds: every whole number up to here is exact in every tool's arithmetic.
-pub(super) const MOST_COUNT: u64 = 1 << 53;
-/// Longest time in nanoseconds that is believed: 31 years.
-pub(super) const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
 
 /// `{"bin": count}` as these tools write it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,11 +12,10 @@ use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, LogEntry, LogIteratorError,
 };
 use jitterstat::histogram;
-use jitterstat::report::{Distribution, Report, Round, Status, Summary};
+use jitterstat::report::{Distribution, LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary};
 use jitterstat::stats::quantile;
 use jitterstat::summary::QUANTILES;
 
-use crate::interop::bins::{LONGEST_NS, MOST_COUNT};
 use crate::interop::source::{self, Source, clock, no_cost, subject, unknown_host, warning};
 use crate::text::units;
 
@@ -148,7 +147,7 @@ fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
 
 fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
     let bytes = BASE64.decode(interval.encoded_histogram().trim()).map_err(|e| format!("not base64: {e}"))?;
-    histogram::decode(&bytes)
+    histogram::decode(&bytes).map_err(|e| e.to_string())
 }
 
 fn unreadable(text: &str, error: &LogIteratorError) -> String {

@@ -4,7 +4,6 @@
 //! warnings, whose codes begin with `import-`; nothing is made up.
 
 mod bins;
-mod check;
 mod cyclictest;
 pub mod cyclictest_out;
 pub mod hdr_out;
@@ -12,17 +11,17 @@ mod hlog;
 mod jitterdebugger;
 pub mod openmetrics;
 mod oslat;
-mod own;
 mod rt_tests;
 mod source;
 pub mod trackers;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use jitterstat::file::{File as _, read_json};
 use jitterstat::report::Report;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -118,7 +117,7 @@ pub fn read_text(file: &Path) -> Result<String, ImportError> {
 
 /// The text of a file of at most so many bytes.
 fn text(file: &Path, most: u64) -> Result<String, Why> {
-    let opened = File::open(file)?;
+    let opened = fs::File::open(file)?;
     let meta = opened.metadata()?;
     if meta.is_dir() {
         return Err(Why::Refused(of_directory(file)));
@@ -189,7 +188,7 @@ fn parse(text: &str) -> Result<Report, String> {
         format!("not a report: {e}{divided}")
     })?;
     match head {
-        Head { schema: Some(schema), .. } => own::read(&schema, text),
+        Head { schema: Some(_), .. } => Report::from_json(text).map_err(|e| e.to_string()),
         Head { thread: Some(_), cmdline: Some(_), .. } => rt_tests::read(text),
         Head { cpu: Some(_), thread: None, .. } => jitterdebugger::read(text),
         _ => Err(format!(
@@ -202,14 +201,7 @@ fn parse(text: &str) -> Result<Report, String> {
 
 /// Reads JSON into a type; an error names line, column and the path of keys.
 fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T, String> {
-    // Keeping track of the path costs time: only for a file that is refused.
-    serde_json::from_str(text).map_err(|plain| {
-        let mut reader = serde_json::Deserializer::from_str(text);
-        let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err();
-        let path = error.map(|e| e.path().to_string()).filter(|path| path != ".");
-        let at = path.map_or(String::new(), |path| format!("{path}: "));
-        format!("not a valid {what}: {at}{plain}")
-    })
+    read_json(text).map_err(|e| format!("not a valid {what}: {e}"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 pub(super) use jitterstat::report::Warning;
-use jitterstat::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool};
+use jitterstat::report::{Clock, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool};
 
 /// What a foreign file tells, apart from its numbers.
 pub(super) struct Source {
@@ -17,10 +17,6 @@ pub(super) struct Source {
     pub warnings: Vec<Warning>,
     pub subjects: Vec<Subject>,
 }
-
-/// Most threads of a source, and subjects of a report: as many as there are CPUs in the largest machine that Linux runs on.
-/// One of which a file says next to nothing takes a kilobyte, and views look at each beside each other.
-pub(super) const MOST_SUBJECTS: usize = 8_192;
 
 /// Refuses more threads, CPUs or subjects than there can be.
 pub(super) fn not_too_many(at: &str, n: usize) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Report, Round, SCHEMA};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use jitterstat::file::File as _;
 use jitterstat::report::Report;
 use jitterstat::series::{self, Reader};
 

@@ -49,6 +49,7 @@ pub fn per_tick_interval(subject: &Subject) -> Option<[f64; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use jitterstat::file::File as _;
     use jitterstat::report::Report;
 
     use super::*;

@@ -168,6 +168,7 @@ fn present<T: Copy>(cells: &[Option<T>]) -> (Vec<T>, Vec<i16>) {
 
 #[cfg(test)]
 mod tests {
+    use jitterstat::file::File as _;
     use std::io::{Seek, Write};
 
     use parquet::file::reader::{FileReader, SerializedFileReader};

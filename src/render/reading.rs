@@ -253,6 +253,7 @@ pub fn wrap(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jitterstat::file::File as _;
 
     /// The fixed report of the tests, read as any other.
     fn report() -> Report {

@@ -1,10 +1,11 @@
 //! A table or picture of a bench again, from its JSON alone.
 
-use std::fs::File;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use jitterstat::bench::{SCHEMA, dispatch, timeout};
+use jitterstat::file::File as _;
 
 use crate::bench;
 use crate::exit::{Error, ExitStatus};
@@ -58,7 +59,7 @@ pub fn run(args: &ReportArgs) -> Result<Option<ExitStatus>, Error> {
 fn is_bench(file: &Path) -> bool {
     let head = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(file)?.take(HEAD).read_to_end(&mut bytes)?;
+        fs::File::open(file)?.take(HEAD).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     file.is_file() && head().is_ok_and(|bytes| bytes.windows(SCHEMA.len()).any(|part| part == SCHEMA.as_bytes()))
@@ -68,7 +69,7 @@ fn read(file: &Path) -> Result<Bench, String> {
     let parse = || -> Result<Bench, String> {
         let cannot = |e: std::io::Error| format!("cannot be read: {e}");
         let mut text = String::new();
-        let opened = File::open(file).map_err(cannot)?;
+        let opened = fs::File::open(file).map_err(cannot)?;
         if opened.take(LARGEST + 1).read_to_string(&mut text).map_err(cannot)? as u64 > LARGEST {
             return Err(format!("is larger than {} MiB, which no bench writes", LARGEST >> 20));
         }
@@ -81,8 +82,11 @@ fn read(file: &Path) -> Result<Bench, String> {
             Some(bench::clock::model::BENCH) => bench::clock::model::Bench::from_json(&text).map(Bench::Clock),
             Some(dispatch::BENCH) => dispatch::Report::from_json(&text).map(Bench::Dispatch),
             Some(timeout::BENCH) => timeout::Report::from_json(&text).map(Bench::Timeout),
-            other => Err(format!("the bench {} is not known to this version", other.unwrap_or("without a name"))),
+            other => {
+                return Err(format!("the bench {} is not known to this version", other.unwrap_or("without a name")));
+            }
         }
+        .map_err(|e| e.to_string())
     };
     parse().map_err(|reason| format!("{}: {reason}", file.display()))
 }

@@ -7,6 +7,7 @@ mod bench;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use jitterstat::file::File as _;
 use jitterstat::report::Report;
 
 use crate::exit::{Error, ExitStatus};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
+use jitterstat::file::File as _;
 use jitterstat::report::Status;
 
 use crate::exit::{self, Error, ExitStatus, usage};

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jitterstat::file::File as _;
 use jitterstat::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 

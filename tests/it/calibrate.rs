@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use jitterstat::file::File as _;
 use jitterstat::gate::calibration::Calibration;
 
 /// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
@@ -29,7 +30,7 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
     let json = String::from_utf8(output.stdout).unwrap();
     let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).expect("the documented place");
     assert_eq!(json, file);
-    let schema = jitterstat::gate::calibration::json_schema();
+    let schema = Calibration::json_schema();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
 

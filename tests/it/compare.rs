@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use jitterstat::compare::{Comparison, Method};
+use jitterstat::file::File as _;
 use serde_json::Value;
 
 const OS_INTERVAL: &str = "os-interval@500us/current-thread";
@@ -77,7 +78,7 @@ fn every_format_says_the_same() {
     let home = Home::new();
     let sides = [&format!("one#{NANOSLEEP}")[..], "one/report.json#os-interval"];
     let json = home.made(&[&sides[..], &["--format", "json"]].concat());
-    let schema = jitterstat::compare::json_schema();
+    let schema = Comparison::json_schema();
     let value: Value = serde_json::from_str(&json).unwrap();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
     let comparison = Comparison::from_json(&json).unwrap();

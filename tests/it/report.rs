@@ -65,7 +65,7 @@ fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
     for (text, more, says) in [
         (r#"{"schema":"osjitter.bench/1","bench":"weight"}"#, "table", "the bench weight is not known"),
         (r#"{"schema":"osjitter.bench/1"}"#, "table", "the bench without a name is not known"),
-        (r#"{"schema":"osjitter.bench/1","bench":"clock"}"#, "table", "not valid: missing field"),
+        (r#"{"schema":"osjitter.bench/1","bench":"clock"}"#, "table", "not a valid osjitter.bench/1: missing field"),
         (r#"{"schema":"osjitter.bench/1","bench":"timeout""#, "table", "EOF while parsing"),
     ] {
         std::fs::write(&file, text).unwrap();

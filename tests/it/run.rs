@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use jitterstat::file::File as _;
 use jitterstat::report::{Report, Status};
 
 fn osjitter(args: &[&str]) -> Output {
@@ -21,7 +22,7 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
     let output = osjitter(&["run", "--subject", "all", "--period", "500us", "--ticks", "60", "--out", path]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (report, json) = report(out.path());
-    let schema = jitterstat::report::json_schema();
+    let schema = Report::json_schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");

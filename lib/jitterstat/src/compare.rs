@@ -24,7 +24,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::{self, model};
+use crate::file::File;
+use crate::model::model;
 use crate::report::{Report, Subject, Tool, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
@@ -437,28 +438,7 @@ fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
     pairs.into_iter().filter(|(_, x, y)| x != y).map(|(what, x, y)| format!("{what} {x} against {y}")).collect()
 }
 
-impl Comparison {
-    /// Reads a comparison.
-    ///
-    /// # Errors
-    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        model::read(text, SCHEMA)
-    }
-
-    /// Writes a comparison; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        model::write(self)
-    }
-}
-
-/// JSON Schema of the comparison.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    model::schema_of::<Comparison>(SCHEMA)
+impl File for Comparison {
+    const SCHEMA: &'static str = SCHEMA;
+    const PRETTY: bool = true;
 }

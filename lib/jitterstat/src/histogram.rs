@@ -1,19 +1,20 @@
 //! The histogram kept in a report: HDR V2, three significant digits, no tick left out.
 
+use std::fmt;
 use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::read::ZlibDecoder;
-use hdrhistogram::Histogram;
+use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-use crate::report;
+use crate::model::model;
 
 /// Significant decimal digits of the stored histogram: a stored value is within 0.1 % of the measured one.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// How [`report::Histogram::data`] is written.
+/// How [`Histogram::data`] is written.
 pub const ENCODING: &str = "hdr-v2-base64";
 
 /// First line of an interval log of ours, behind its `#`: what its values and tags are, and how it is known as ours.
@@ -28,12 +29,24 @@ const COOKIE_COMPRESSED: u32 = 0x1c84_9304;
 /// Cookie, length of the counts, offset, digits, lowest and highest value, ratio.
 const HEADER: usize = 40;
 
+model! {
+    /// A stored histogram.
+    pub struct Histogram {
+        /// How many values it holds: ticks minus skipped.
+        pub count: u64,
+        /// How `data` is written.
+        pub encoding: String,
+        /// The histogram.
+        pub data: String,
+    }
+}
+
 /// Packs lateness into a histogram. An early tick counts at 0, so that `count` is the number of values given.
 ///
 /// # Panics
 /// Never: the histogram grows to any value an `i64` holds, and writing to memory does not fail.
 #[must_use]
-pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> report::Histogram {
+pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> Histogram {
     pack_counts(lateness_ns.into_iter().map(|value| (value, 1)))
 }
 
@@ -42,29 +55,29 @@ pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> report::Histogram {
 /// # Panics
 /// As [`pack`]: never.
 #[must_use]
-pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> report::Histogram {
-    let mut histogram = Histogram::<u64>::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds");
+pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
+    let mut histogram = Hdr::<u64>::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds");
     for (value, count) in counted {
         let value = u64::try_from(value).unwrap_or(0);
         histogram.record_n(value, count).expect("an auto-resizing histogram takes any i64");
     }
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&histogram, &mut bytes).expect("writing to memory does not fail");
-    report::Histogram { count: histogram.len(), encoding: ENCODING.to_owned(), data: BASE64.encode(bytes) }
+    Histogram { count: histogram.len(), encoding: ENCODING.to_owned(), data: BASE64.encode(bytes) }
 }
 
 /// Reads a stored histogram.
 ///
 /// # Errors
-/// A sentence that says what is wrong: another encoding, damaged data, or a count that the data does not have.
-pub fn unpack(stored: &report::Histogram) -> Result<Histogram<u64>, String> {
+/// Another encoding, damaged data, or a count that the data does not have.
+pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     if stored.encoding != ENCODING {
-        return Err(format!("histogram encoding {:?} is not known; this version reads {ENCODING:?}", stored.encoding));
+        return Err(HistogramError::OtherEncoding(stored.encoding.clone()));
     }
-    let bytes = BASE64.decode(&stored.data).map_err(|e| format!("histogram data is not base64: {e}"))?;
+    let bytes = BASE64.decode(&stored.data).map_err(|e| HistogramError::NotBase64(e.to_string()))?;
     let histogram = decode(&bytes)?;
     if histogram.len() != stored.count {
-        return Err(format!("histogram holds {} values but states {}", histogram.len(), stored.count));
+        return Err(HistogramError::OtherCount { holds: histogram.len(), states: stored.count });
     }
     Ok(histogram)
 }
@@ -73,35 +86,79 @@ pub fn unpack(stored: &report::Histogram) -> Result<Histogram<u64>, String> {
 /// promises more than there is, or a few bytes that inflate to gigabytes, are errors.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
-pub fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
+/// Another encoding, or damaged data.
+pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
+    use HistogramError::{Damaged, EndsEarly, OtherFormat, TooLarge};
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4).and_then(|w| <[u8; 4]>::try_from(w).ok());
-        word.map(u32::from_be_bytes).ok_or_else(|| "histogram data ends early".to_owned())
+        word.map(u32::from_be_bytes).ok_or(EndsEarly)
     };
     let inflated = match word(bytes, 0)? & !0xf0 {
         COOKIE_COMPRESSED => {
             let compressed = usize::try_from(word(bytes, 4)?).ok().and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
-            let compressed = compressed.ok_or("histogram data ends early")?;
+            let compressed = compressed.ok_or(EndsEarly)?;
             let mut inflated = Vec::new();
             let most = LARGEST as u64 + 1;
             let read = ZlibDecoder::new(compressed).take(most).read_to_end(&mut inflated);
-            read.map_err(|e| format!("histogram data is damaged: {e}"))?;
+            read.map_err(|e| Damaged(e.to_string()))?;
             inflated
         }
         COOKIE => bytes.to_vec(),
-        _ => return Err("histogram data is in no known encoding; V2 is read".to_owned()),
+        _ => return Err(OtherFormat),
     };
     if inflated.len() > LARGEST {
-        return Err("histogram data inflates to more than any histogram takes".to_owned());
+        return Err(TooLarge);
     }
     // The library makes room for what the header promises before it looks for it.
     let counts = inflated.len().checked_sub(HEADER);
     if counts.is_none_or(|counts| counts < word(&inflated, 4).map_or(usize::MAX, |n| n as usize)) {
-        return Err("histogram data ends early".to_owned());
+        return Err(EndsEarly);
     }
-    Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| format!("histogram data is damaged: {e}"))
+    Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| Damaged(e.to_string()))
 }
+
+/// Why a histogram cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HistogramError {
+    /// Not [`ENCODING`], but this.
+    OtherEncoding(String),
+    /// The text is not base64: why.
+    NotBase64(String),
+    /// The bytes are no HDR V2 histogram.
+    OtherFormat,
+    /// The bytes end before what they promise.
+    EndsEarly,
+    /// More bytes than any histogram takes.
+    TooLarge,
+    /// The bytes contradict themselves: how.
+    Damaged(String),
+    /// It does not hold what it states.
+    OtherCount {
+        /// Values in it.
+        holds: u64,
+        /// Values it should have.
+        states: u64,
+    },
+}
+
+impl fmt::Display for HistogramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherEncoding(found) => {
+                write!(f, "histogram encoding {found:?} is not known; this version reads {ENCODING:?}")
+            }
+            Self::NotBase64(why) => write!(f, "histogram data is not base64: {why}"),
+            Self::OtherFormat => f.write_str("histogram data is in no known encoding; V2 is read"),
+            Self::EndsEarly => f.write_str("histogram data ends early"),
+            Self::TooLarge => f.write_str("histogram data inflates to more than any histogram takes"),
+            Self::Damaged(why) => write!(f, "histogram data is damaged: {why}"),
+            Self::OtherCount { holds, states } => write!(f, "histogram holds {holds} values but states {states}"),
+        }
+    }
+}
+
+impl std::error::Error for HistogramError {}
 
 #[cfg(test)]
 mod tests {
@@ -119,12 +176,12 @@ mod tests {
     #[test]
     fn damage_is_named() {
         let good = pack([1, 2, 3]);
-        let wrong_count = report::Histogram { count: 4, ..good.clone() };
-        assert!(unpack(&wrong_count).unwrap_err().contains("states 4"));
-        let garbage = report::Histogram { data: "!".into(), ..good.clone() };
-        assert!(unpack(&garbage).unwrap_err().contains("base64"));
-        let foreign = report::Histogram { encoding: "csv".into(), ..good };
-        assert!(unpack(&foreign).unwrap_err().contains("csv"));
+        let wrong_count = Histogram { count: 4, ..good.clone() };
+        assert!(unpack(&wrong_count).unwrap_err().to_string().contains("states 4"));
+        let garbage = Histogram { data: "!".into(), ..good.clone() };
+        assert!(unpack(&garbage).unwrap_err().to_string().contains("base64"));
+        let foreign = Histogram { encoding: "csv".into(), ..good };
+        assert!(unpack(&foreign).unwrap_err().to_string().contains("csv"));
     }
 
     #[test]
@@ -157,7 +214,7 @@ mod tests {
             (vec![1, 2, 3, 4, 5], "no known encoding"),
         ] {
             let error = decode(&bytes).unwrap_err();
-            assert!(error.contains(says), "{bytes:?}: {error}");
+            assert!(error.to_string().contains(says), "{bytes:?}: {error}");
         }
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::copy(&mut std::io::repeat(0).take(LARGEST as u64 + 1), &mut encoder).unwrap();
@@ -166,6 +223,6 @@ mod tests {
         let mut bytes = 0x1c84_9314_u32.to_be_bytes().to_vec();
         bytes.extend(u32::try_from(bomb.len()).unwrap().to_be_bytes());
         bytes.extend(bomb);
-        assert!(decode(&bytes).unwrap_err().contains("inflates"));
+        assert!(decode(&bytes).unwrap_err().to_string().contains("inflates"));
     }
 }

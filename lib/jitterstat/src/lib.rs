@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`mod@bench`] | the files `osjitter.bench/1` as plain data |
 //! | [`environment`] | what two measurements must share to be comparable |
+//! | [`file`] | reading, checking and writing any file of osjitter |
 //! | [`recorder`] | the preallocated buffer a measuring loop writes raw counts into |
 //! | [`sample`] | one round, every index of the grid booked as delivered, coalesced or skipped |
 //! | [`stall`] | a stall of the machine, counted once |
@@ -23,6 +24,7 @@
 pub mod bench;
 pub mod compare;
 pub mod environment;
+pub mod file;
 pub mod gate;
 pub mod histogram;
 pub mod merge;

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "schema")]
-use crate::model;
+use crate::file::{File, Invalid};
 use crate::model::model;
+
+mod check;
+
+pub use crate::histogram::Histogram;
+pub use check::{LONGEST_NS, MOST_COUNT, MOST_SUBJECTS};
 
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
@@ -263,16 +267,6 @@ model! {
         pub ci95: Option<[i64; 2]>,
     }
 
-    /// A stored histogram.
-    pub struct Histogram {
-        /// How many values it holds: ticks minus skipped.
-        pub count: u64,
-        /// How `data` is written.
-        pub encoding: String,
-        /// The histogram.
-        pub data: String,
-    }
-
     /// One round of one subject.
     pub struct Round {
         /// Which round.
@@ -340,39 +334,10 @@ pub enum Status {
     },
 }
 
-impl Report {
-    /// Reads a report.
-    ///
-    /// # Errors
-    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Head {
-            schema: Option<String>,
-        }
-        let head: Head = serde_json::from_str(text).map_err(|e| format!("not a report: {e}"))?;
-        match head.schema.as_deref() {
-            Some(SCHEMA) => serde_json::from_str(text).map_err(|e| format!("not a valid {SCHEMA}: {e}")),
-            Some(other) => Err(format!("schema {other:?} is not known; this version reads {SCHEMA:?}")),
-            None => Err(format!("no \"schema\" key; this version reads {SCHEMA:?}")),
-        }
-    }
+impl File for Report {
+    const SCHEMA: &'static str = SCHEMA;
 
-    /// Writes a report, one line for each round's samples' worth of JSON; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string(self).expect("the model is plain data");
-        text.push('\n');
-        text
+    fn check(&self) -> Result<(), Invalid> {
+        check::check(self)
     }
-}
-
-/// JSON Schema of the report.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    model::schema_of::<Report>(SCHEMA)
 }

@@ -3,37 +3,25 @@
 
 use std::path::Path;
 
+use jitterstat::bench::timeout;
+use jitterstat::compare::Comparison;
+use jitterstat::file::File as _;
+use jitterstat::gate::baseline::Baseline;
+use jitterstat::gate::calibration::Calibration;
+use jitterstat::gate::verdict::Verdict;
+use jitterstat::report::Report;
+
 /// Set to write the schema anew instead of comparing.
 const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
 
 #[test]
-fn the_committed_schema_is_the_model() {
-    check("osjitter.report.1.json", &jitterstat::report::json_schema());
-}
-
-#[test]
-fn the_committed_schema_of_the_timeout_bench_is_the_model() {
-    check("osjitter.bench.1.timeout.json", &jitterstat::bench::timeout::json_schema());
-}
-
-#[test]
-fn the_committed_schema_of_a_comparison_is_the_model() {
-    check("osjitter.comparison.1.json", &jitterstat::compare::json_schema());
-}
-
-#[test]
-fn the_committed_schema_of_a_baseline_is_the_model() {
-    check("osjitter.baseline.1.json", &jitterstat::gate::baseline::json_schema());
-}
-
-#[test]
-fn the_committed_schema_of_a_calibration_is_the_model() {
-    check("osjitter.calibration.1.json", &jitterstat::gate::calibration::json_schema());
-}
-
-#[test]
-fn the_committed_schema_of_a_verdict_is_the_model() {
-    check("osjitter.verdict.1.json", &jitterstat::gate::verdict::json_schema());
+fn the_committed_schemas_are_the_models() {
+    check("osjitter.report.1.json", &Report::json_schema());
+    check("osjitter.bench.1.timeout.json", &timeout::Report::json_schema());
+    check("osjitter.comparison.1.json", &Comparison::json_schema());
+    check("osjitter.baseline.1.json", &Baseline::json_schema());
+    check("osjitter.calibration.1.json", &Calibration::json_schema());
+    check("osjitter.verdict.1.json", &Verdict::json_schema());
 }
 
 fn check(name: &str, schema: &serde_json::Value) {
@@ -43,5 +31,5 @@ fn check(name: &str, schema: &serde_json::Value) {
         std::fs::write(&path, &schema).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(committed == schema, "the model has changed: run with {UPDATE}=1 and read the difference");
+    assert!(committed == schema, "the model of {name} has changed: run with {UPDATE}=1 and read the difference");
 }

@@ -12,6 +12,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use jitterstat::file::File as _;
 use tach::{Anchor, MonotonicInstant, OrderedInstant};
 
 use crate::bench::clock::args::BenchClockArgs;

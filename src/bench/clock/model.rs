@@ -1,5 +1,6 @@
 //! What a clock benchmark says: its data, the table, and the advice that follows.
 
+use jitterstat::file::File;
 use jitterstat::report::Host;
 use serde::{Deserialize, Serialize};
 
@@ -125,21 +126,13 @@ pub struct Drift {
     pub resolution_ns: f64,
 }
 
+impl File for Bench {
+    const SCHEMA: &'static str = SCHEMA;
+    const BENCH: Option<&'static str> = Some(BENCH);
+    const PRETTY: bool = true;
+}
+
 impl Bench {
-    /// Reads what [`Bench::to_json`] wrote.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        let bench: Self = serde_json::from_str(text).map_err(|e| format!("not valid: {e}"))?;
-        match (bench.schema.as_str(), bench.bench.as_str()) {
-            (SCHEMA, BENCH) => Ok(bench),
-            (schema, bench) => Err(format!("schema {schema:?}, bench {bench:?} is not {SCHEMA:?}, {BENCH:?}")),
-        }
-    }
-
-    /// As a file.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data") + "\n"
-    }
-
     /// Every clock that a cost is known of, in the order of measuring.
     pub fn clocks(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

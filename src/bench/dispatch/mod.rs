@@ -15,6 +15,7 @@ use std::time::{Instant, SystemTime};
 
 use jitterstat::bench::cost::{Costs, Overhead, median};
 use jitterstat::bench::dispatch::{self as model, Measured, NotMeasured, Report};
+use jitterstat::file::File as _;
 use jitterstat::report::{Host, Tool, Warning};
 
 use crate::bench::dispatch::args::{BenchDispatchArgs, DispatchFormat};

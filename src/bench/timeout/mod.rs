@@ -22,6 +22,7 @@ use std::time::{Instant, SystemTime};
 
 use jitterstat::bench::cost;
 use jitterstat::bench::timeout::{self as model, Measured, Report};
+use jitterstat::file::File as _;
 use jitterstat::report::{Host, Warning};
 use jitterstat::summary::distribution;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::environment::EnvironmentKey;
+use jitterstat::file::File as _;
 use jitterstat::gate::calibration::{self, Calibration, LEAST_PAIRS, SCHEMA};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{Pair, RoundValue, tail_quantile};

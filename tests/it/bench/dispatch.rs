@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use jitterstat::bench::cost::Verdict;
 use jitterstat::bench::dispatch::Report;
+use jitterstat::file::File as _;
 
 use super::{again, same_pictures, text};
 
@@ -23,7 +24,7 @@ fn every_operation_is_measured_and_the_report_is_valid() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("6 rounds: about"), "{}", text(&output.stderr));
     let json = std::fs::read_to_string(out.path().join("dispatch.json")).unwrap();
-    let schema = jitterstat::bench::dispatch::json_schema();
+    let schema = Report::json_schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use jitterstat::bench::cost::Verdict;
 use jitterstat::bench::timeout::Report;
+use jitterstat::file::File as _;
 
 use super::{again, same_pictures, text};
 
@@ -36,7 +37,7 @@ fn every_variant_is_measured_in_every_workload_and_the_report_is_valid() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("6 rounds: about"), "{}", text(&output.stderr));
     let json = std::fs::read_to_string(out.path().join("timeout.json")).unwrap();
-    let schema = jitterstat::bench::timeout::json_schema();
+    let schema = Report::json_schema();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use jitterstat::file::File as _;
 use jitterstat::gate::baseline::{Baseline, RoundRecord};
 use jitterstat::gate::look::{Outcome, Reason};
 
@@ -87,7 +88,7 @@ fn a_session_makes_the_file_and_the_next_one_joins_it() {
     let both = |first: bool| first as usize;
     let subject_first: usize = first.sessions[0].pairs.iter().map(|p| both(p.subject_first)).sum();
     assert!((1..24).contains(&subject_first), "the order is drawn for each pair");
-    let schema = jitterstat::gate::baseline::json_schema();
+    let schema = Baseline::json_schema();
     let text = std::fs::read_to_string(stored.file()).unwrap();
     assert!(jsonschema::is_valid(&schema, &serde_json::from_str(&text).unwrap()));
 

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::report::Report;
 

@@ -9,6 +9,7 @@ mod pairs;
 
 use std::process::{Command, Output};
 
+use jitterstat::file::File as _;
 use jitterstat::gate::verdict::Verdict;
 use tempfile::TempDir;
 
@@ -21,7 +22,7 @@ struct Gate {
 /// Reads a verdict, which is valid by its published schema whatever it says.
 fn read(text: &str) -> Verdict {
     let value = serde_json::from_str(text).unwrap();
-    let validator = jsonschema::validator_for(&jitterstat::gate::verdict::json_schema()).unwrap();
+    let validator = jsonschema::validator_for(&Verdict::json_schema()).unwrap();
     assert!(validator.is_valid(&value), "{text}");
     Verdict::from_json(text).unwrap()
 }

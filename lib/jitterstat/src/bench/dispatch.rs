@@ -1,6 +1,7 @@
 //! The report of `osjitter bench dispatch`.
 
 use super::cost::{Costs, Overhead};
+use crate::file::File;
 use crate::model::model;
 use crate::report::{Host, Tool, Warning};
 
@@ -93,28 +94,7 @@ model! {
     }
 }
 
-impl Report {
-    /// Reads a report.
-    ///
-    /// # Errors
-    /// A sentence: not JSON, another schema or bench, or a field that is missing, unknown or mistyped.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        super::read(text, BENCH)
-    }
-
-    /// Writes a report; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        super::write(self)
-    }
-}
-
-/// JSON Schema of the report.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    super::schema_of::<Report>(BENCH)
+impl File for Report {
+    const SCHEMA: &'static str = super::SCHEMA;
+    const BENCH: Option<&'static str> = Some(BENCH);
 }

@@ -151,7 +151,7 @@ fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<[f64; 2]>, 
     let mut random = SplitMix64::new(SEED);
     let mut draw = |weights: &mut [u32]| {
         weights.fill(0);
-        (0..weights.len()).for_each(|_| weights[random.below(weights.len())] += 1);
+        (0..weights.len()).for_each(|_| weights[random.index(weights.len())] += 1);
     };
     let (mut of_a, mut of_b) = (vec![0; a.rounds.len()], vec![0; b.rounds.len()]);
     let (mut at_a, mut at_b) = (Vec::new(), Vec::new());

@@ -178,8 +178,7 @@ mod tests {
     /// rounds that vary by a fifth.
     fn session(seed: u64, machine: f64, subject: f64) -> Session {
         let mut random = SplitMix64::new(seed);
-        let mut about =
-            |ns: f64| (ns * (0.2 * ((random.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0)).exp()) as i64;
+        let mut about = |ns: f64| (ns * (0.2 * (2.0 * random.unit() - 1.0)).exp()) as i64;
         let mut round = |level: f64| {
             let (p50_ns, p99_ns) = (about(10e3 * level), about(30e3 * level));
             let of = RoundRecord::of([(0, 1)], PERIOD_NS, Met::default()).unwrap();

@@ -9,7 +9,8 @@ use super::look::{self, QUIET_SHARE};
 use super::round::{self, RoundValue};
 use super::verdict::Mode;
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::{self, model};
+use crate::file::{File, Flaw, Invalid};
+use crate::model::model;
 use crate::report::{self, Histogram, Tool};
 use crate::stall;
 use crate::stats::quantile;
@@ -119,32 +120,21 @@ model! {
     }
 }
 
+impl File for Baseline {
+    const SCHEMA: &'static str = SCHEMA;
+
+    fn check(&self) -> Result<(), Invalid> {
+        let sessions = ("sessions".to_owned(), self.sessions.len(), 1);
+        let pairs = |(i, s): (usize, &Session)| (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * look::MIN_PAIRS);
+        let all = std::iter::once(sessions).chain(self.sessions.iter().enumerate().map(pairs));
+        match { all }.find(|(_, found, least)| found < least) {
+            Some((at, found, least)) => Err(Invalid { at, flaw: Flaw::TooFew { found, least } }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Baseline {
-    /// Reads a baseline.
-    ///
-    /// # Errors
-    /// A sentence: not JSON, cut off, another kind of file, another version, or a session that cannot be judged.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        let read: Self = model::read(text, SCHEMA)?;
-        if read.sessions.is_empty() {
-            return Err("it holds no session".to_owned());
-        }
-        let least = 2 * look::MIN_PAIRS;
-        match read.sessions.iter().position(|s| s.pairs.len() < least) {
-            Some(i) => Err(format!("session {} has fewer than {least} pairs", i + 1)),
-            None => Ok(read),
-        }
-    }
-
-    /// Writes a baseline, a line a session's worth of JSON; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("the model is plain data") + "\n"
-    }
-
     /// Adds a session behind those that are there, and returns those that had to go for it: it keeps the last
     /// [`SESSIONS_KEPT`].
     pub fn push(&mut self, session: Session) -> Vec<Session> {
@@ -261,13 +251,6 @@ impl RoundRecord {
     }
 }
 
-/// JSON Schema of the baseline.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    model::schema_of::<Baseline>(SCHEMA)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,7 +312,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_and_the_oldest_sessions_go() {
         let mut file = baseline(10);
-        assert_eq!(Baseline::from_json(&file.to_json()).as_ref(), Ok(&file));
+        assert_eq!(Baseline::from_json(&file.to_json()).unwrap(), file);
         let gone = file.push(Session { seed: 77, ..file.sessions[0].clone() });
         assert_eq!((gone.len(), gone[0].seed, file.sessions.len(), file.sessions[9].seed), (1, 0, 10, 77));
         assert!(baseline(1).push(file.sessions[0].clone()).is_empty());
@@ -348,10 +331,10 @@ mod tests {
             (good.replace("baseline/1", "baseline/2"), "baseline/2"),
             (good.replace("osjitter.baseline/1", "osjitter.report/1"), "report/1"),
             (good.replace("\"seed\"", "\"seeds\""), "seeds"),
-            (baseline(0).to_json(), "no session"),
-            (few.to_json(), "session 1 has fewer than 24"),
+            (baseline(0).to_json(), "sessions: 0 of them; at least 1"),
+            (few.to_json(), "sessions[0].pairs: 0 of them; at least 24"),
         ] {
-            let error = Baseline::from_json(&text).unwrap_err();
+            let error = Baseline::from_json(&text).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -15,7 +15,8 @@ use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
 use super::round::{Pair, RoundValue, tail_name};
 use super::verdict::PairRecord;
 use crate::environment::{Difference, EnvironmentKey};
-use crate::model::{self, model};
+use crate::file::File;
+use crate::model::model;
 use crate::report::{Tool, Warning};
 use crate::stats::quantile::rank;
 use crate::stats::random::SplitMix64;
@@ -313,11 +314,11 @@ impl<'a> Relabelled<'a> {
 
     /// So many neighbouring pairs from a random place on.
     fn gate(&mut self, n: usize) -> Vec<Pair> {
-        let start = self.random.below(self.pairs.len());
+        let start = self.random.index(self.pairs.len());
         (0..n)
             .map(|i| {
                 let pair = self.pairs[(start + i) % self.pairs.len()];
-                if self.random.below(2) == 0 { pair } else { pair.swapped() }
+                if self.random.coin() { pair.swapped() } else { pair }
             })
             .collect()
     }
@@ -408,24 +409,12 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
+impl File for Calibration {
+    const SCHEMA: &'static str = SCHEMA;
+    const PRETTY: bool = true;
+}
+
 impl Calibration {
-    /// Reads a calibration.
-    ///
-    /// # Errors
-    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        model::read(text, SCHEMA)
-    }
-
-    /// Writes a calibration; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        model::write(self)
-    }
-
     /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration as side A.
     #[must_use]
     pub fn differences(&self, environment: &EnvironmentKey, period_ns: u64, round_ticks: u64) -> Vec<Difference> {
@@ -463,11 +452,4 @@ impl CalibratedMetric {
         let from = before.or(self.smallest_change.first())?;
         Some((from.ratio.ln() * (from.pairs as f64 / pairs.max(1) as f64).sqrt()).exp())
     }
-}
-
-/// JSON Schema of the calibration.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    model::schema_of::<Calibration>(SCHEMA)
 }

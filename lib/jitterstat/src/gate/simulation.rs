@@ -20,7 +20,7 @@ impl Machine {
     }
 
     fn uniform(&mut self) -> f64 {
-        (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.random.unit()
     }
 
     fn normal(&mut self) -> f64 {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::look::{Judged, Look, Outcome, Reason, Rules};
 use super::round::{Pair, tail_name};
-use crate::model::{self, model};
+use crate::file::File;
+use crate::model::model;
 use crate::report::{Distribution, Host, Tool, Warning};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
@@ -221,30 +222,9 @@ pub enum Mode {
     Duet,
 }
 
-impl Verdict {
-    /// Reads a verdict.
-    ///
-    /// # Errors
-    /// A sentence with line and column: not JSON, another schema, or a field that is missing, unknown or mistyped.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        model::read(text, SCHEMA)
-    }
-
-    /// Writes a verdict; ends with a newline.
-    ///
-    /// # Panics
-    /// Never: the model holds nothing that JSON cannot.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        model::write(self)
-    }
-}
-
-/// JSON Schema of the verdict.
-#[cfg(feature = "schema")]
-#[must_use]
-pub fn json_schema() -> serde_json::Value {
-    model::schema_of::<Verdict>(SCHEMA)
+impl File for Verdict {
+    const SCHEMA: &'static str = SCHEMA;
+    const PRETTY: bool = true;
 }
 
 /// The metrics of a look.

@@ -40,7 +40,7 @@ pub fn percentile_intervals(rounds: &[&[i64]], quantiles: &[f64], confidence: f6
         weights.fill(0);
         let mut total = 0;
         for _ in 0..rounds.len() {
-            let drawn = random.below(rounds.len());
+            let drawn = random.index(rounds.len());
             weights[drawn] += 1;
             total += rounds[drawn].len();
         }
@@ -75,7 +75,7 @@ pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]
     let mut random = SplitMix64::new(SEED);
     let mut drawn = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        let sums = (0..rounds.len()).map(|_| rounds[random.below(rounds.len())]);
+        let sums = (0..rounds.len()).map(|_| rounds[random.index(rounds.len())]);
         let (over, under) = sums.fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
         if under <= 0.0 {
             return None;

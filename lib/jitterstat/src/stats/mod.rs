@@ -5,7 +5,7 @@ pub mod bootstrap;
 pub mod mann_whitney;
 pub mod pairwise;
 pub mod quantile;
-pub(crate) mod random;
+pub mod random;
 pub mod shift;
 pub mod sign_test;
 pub mod signed_rank;

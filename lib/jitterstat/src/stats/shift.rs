@@ -91,7 +91,7 @@ mod tests {
 
     /// Heavy-tailed: the ratio of two uniform draws, about `centre`.
     fn draw(random: &mut SplitMix64, centre: f64) -> f64 {
-        let uniform = |r: &mut SplitMix64| (r.next() >> 11) as f64 / (1_u64 << 53) as f64 + 1e-3;
+        let uniform = |r: &mut SplitMix64| r.unit() + 1e-3;
         centre + (uniform(random) / uniform(random)).ln()
     }
 

@@ -6,7 +6,7 @@ const PERIOD_NS: u64 = 500_000;
 fn pairs(n: usize, noise: f64) -> Vec<Pair> {
     let mut random = SplitMix64::new(11);
     let mut normal = || {
-        let uniform = |r: &mut SplitMix64| (r.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let uniform = SplitMix64::unit;
         (0..12).map(|_| uniform(&mut random)).sum::<f64>() - 6.0
     };
     let mut level = 0.0;
@@ -127,8 +127,10 @@ fn a_calibration_survives_json_and_knows_where_it_holds() {
     let of = calibration(&pairs(60, 0.2));
     let text = of.to_json();
     assert!(Calibration::from_json(&text).unwrap() == of);
-    assert!(Calibration::from_json(&text[..100]).unwrap_err().contains("line"));
-    assert!(Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2")).unwrap_err().contains("/2"));
+    assert!(Calibration::from_json(&text[..100]).unwrap_err().to_string().contains("line"));
+    assert!(
+        Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2")).unwrap_err().to_string().contains("/2")
+    );
     assert!(of.differences(&of.environment, PERIOD_NS, 250).is_empty());
     let other = EnvironmentKey { kernel: Some("6.2".into()), ..of.environment.clone() };
     let told: Vec<String> = of.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();

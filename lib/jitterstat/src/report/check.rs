@@ -1,22 +1,26 @@
-//! What a well-formed report can still not be. Every number that is let through can be added up and multiplied by the views
-//! without leaving its type.
+//! What a well-formed report can still not be. Every number that is let through can be added up and multiplied by the
+//! views without leaving its type.
 
 use std::collections::BTreeSet;
 
-use jitterstat::histogram;
-use jitterstat::report::{Distribution, Report, Round, Subject, Summary};
+use super::{Distribution, Report, Round, Subject, Summary};
+use crate::file::{Flaw, Invalid};
+use crate::histogram;
 
-use crate::interop::bins::{LONGEST_NS, MOST_COUNT};
-use crate::interop::source::not_too_many;
-
+/// The longest time in nanoseconds that is believed: 31 years.
+pub const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
+/// The most values of one kind: every whole number up to here is exact in every tool's arithmetic.
+pub const MOST_COUNT: u64 = 1 << 53;
+/// The most subjects of a report: as many as there are CPUs in the largest machine that Linux runs on. One of which a
+/// file says next to nothing takes a kilobyte, and views look at each beside each other.
+pub const MOST_SUBJECTS: usize = 8_192;
 /// More instances of one subject than any machine has memory for.
 const MOST_INSTANCES: u64 = 1 << 24;
 
+type Checked = Result<(), Invalid>;
+
 /// Looks at every number once.
-///
-/// # Errors
-/// The path of the first that cannot be, and why.
-pub(super) fn check(report: &Report) -> Result<(), String> {
+pub(super) fn check(report: &Report) -> Checked {
     not_too_many("subjects", report.subjects.len())?;
     not_too_many("plan.scenarios", report.plan.scenarios.len())?;
     time("duration_ns", report.duration_ns)?;
@@ -33,9 +37,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     let mut stolen = 0_u64;
     for (i, s) in report.subjects.iter().enumerate() {
         let at = format!("subjects[{i}]");
-        if !ids.insert(s.id.as_str()) {
-            return Err(format!("{at}.id: {:?} comes twice", s.id));
-        }
+        require(ids.insert(s.id.as_str()), || (format!("{at}.id"), Flaw::Twice(s.id.clone())))?;
         subject(&at, s)?;
         // Rounds of subjects that share an index ran one after the other: what was stolen adds up.
         for (n, round) in s.rounds.iter().enumerate() {
@@ -46,7 +48,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-fn subject(at: &str, subject: &Subject) -> Result<(), String> {
+fn subject(at: &str, subject: &Subject) -> Checked {
     time(&format!("{at}.period_ns"), subject.period_ns)?;
     instances(&format!("{at}.instances"), subject.instances)?;
     let mut span_ns = 0_u64;
@@ -59,19 +61,18 @@ fn subject(at: &str, subject: &Subject) -> Result<(), String> {
         summary(&format!("{at}.summary"), s, subject.period_ns)?;
     }
     if let Some(stored) = &subject.histogram {
-        let read = histogram::unpack(stored).map_err(|e| format!("{at}.histogram: {e}"))?;
-        time(&format!("{at}.histogram, its largest value"), read.max())?;
-        count(&format!("{at}.histogram.count"), stored.count)?;
-        let came = subject.summary.as_ref().map(|s| s.ticks - s.skipped);
-        if let Some(came) = came.filter(|&came| came != stored.count) {
-            return Err(format!("{at}.histogram: it holds {} ticks, and {came} came", stored.count));
-        }
+        let at = format!("{at}.histogram");
+        let read = histogram::unpack(stored).map_err(|e| Invalid { at: at.clone(), flaw: Flaw::Histogram(e) })?;
+        time(&format!("{at}, its largest value"), read.max())?;
+        count(&format!("{at}.count"), stored.count)?;
+        let came = subject.summary.as_ref().map_or(stored.count, |s| s.ticks - s.skipped);
+        consistent(came == stored.count, &at, || format!("it holds {} ticks, and {came} came", stored.count))?;
     }
     Ok(())
 }
 
 /// Checks a round, and returns how long it is.
-fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, String> {
+fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
     let field = |name: &str| format!("{at}.{name}");
     count(&field("index"), round.index)?;
     count(&field("slot"), round.slot)?;
@@ -89,25 +90,24 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, String> {
         count(&field(name), value.unwrap_or(0))?;
     }
     let booked = round.lateness_ns.len();
+    let one_each = |name: &str, entries: usize| {
+        consistent(entries == booked, &field(name), || format!("{entries} entries for {booked} of lateness_ns"))
+    };
     for (i, &late) in round.lateness_ns.iter().enumerate() {
         signed(|| format!("{at}.lateness_ns[{i}]"), late)?;
     }
     if let Some(ticks) = &round.tick {
-        if ticks.len() != booked {
-            return Err(format!("{at}.tick: {} entries for {booked} of lateness_ns", ticks.len()));
-        }
+        one_each("tick", ticks.len())?;
         if let Some(i) = ticks.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return Err(format!("{at}.tick[{}]: {} after {}", i + 1, ticks[i + 1], ticks[i]));
+            let sentence = || format!("{} after {}", ticks[i + 1], ticks[i]);
+            consistent(false, &format!("{at}.tick[{}]", i + 1), sentence)?;
         }
-        if ticks.first().is_some_and(|&first| first < round.first_tick) {
-            return Err(format!("{at}.tick[0]: less than first_tick"));
-        }
+        let first = ticks.first().is_none_or(|&first| first >= round.first_tick);
+        consistent(first, &field("tick[0]"), || "less than first_tick".to_owned())?;
         count(&field("tick"), ticks.last().copied().unwrap_or(0))?;
     }
     if let Some(until) = &round.until_unpark_ns {
-        if until.len() != booked {
-            return Err(format!("{at}.until_unpark_ns: {} entries for {booked} of lateness_ns", until.len()));
-        }
+        one_each("until_unpark_ns", until.len())?;
         for (i, until) in until.iter().enumerate() {
             signed(|| format!("{at}.until_unpark_ns[{i}]"), until.unwrap_or(0))?;
         }
@@ -117,14 +117,13 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, String> {
     time(&format!("{at}, its last deadline"), end)?;
     if let Some(s) = &round.summary {
         summary(&field("summary"), s, subject.period_ns)?;
-        if s.ticks / subject.instances < booked as u64 {
-            return Err(format!("{at}.summary.ticks: {} asked for, and {booked} came", s.ticks));
-        }
+        let asked = s.ticks / subject.instances >= booked as u64;
+        consistent(asked, &field("summary.ticks"), || format!("{} asked for, and {booked} came", s.ticks))?;
     }
     Ok(end)
 }
 
-fn summary(at: &str, s: &Summary, period_ns: u64) -> Result<(), String> {
+fn summary(at: &str, s: &Summary, period_ns: u64) -> Checked {
     let field = |name: &str| format!("{at}.{name}");
     for (name, value) in [
         ("ticks", s.ticks),
@@ -137,17 +136,15 @@ fn summary(at: &str, s: &Summary, period_ns: u64) -> Result<(), String> {
     ] {
         count(&field(name), value)?;
     }
-    if s.delivered + s.coalesced + s.skipped != s.ticks {
-        return Err(format!("{at}: delivered, coalesced and skipped are not {} ticks together", s.ticks));
-    }
+    consistent(s.delivered + s.coalesced + s.skipped == s.ticks, at, || {
+        format!("delivered, coalesced and skipped are not {} ticks together", s.ticks)
+    })?;
     time(&format!("{at}.ticks, times the period"), s.ticks.saturating_mul(period_ns))?;
     signed(|| field("elapsed_ns"), s.elapsed_ns)?;
     signed(|| field("ideal_ns"), s.ideal_ns)?;
     for (name, value) in [("cpu_ns_per_tick", s.cpu_ns_per_tick), ("wakeups_per_tick", s.wakeups_per_tick)] {
         let value = value.unwrap_or(0.0);
-        if !(0.0..=LONGEST_NS as f64).contains(&value) {
-            return Err(format!("{}: {value} cannot be", field(name)));
-        }
+        require((0.0..=LONGEST_NS as f64).contains(&value), || (field(name), Flaw::Number(value)))?;
     }
     distribution(&field("lateness_ns"), &s.lateness_ns)?;
     for (name, d) in [
@@ -166,43 +163,57 @@ fn summary(at: &str, s: &Summary, period_ns: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn distribution(at: &str, d: &Distribution) -> Result<(), String> {
+fn distribution(at: &str, d: &Distribution) -> Checked {
     signed(|| format!("{at}.min"), d.min)?;
     signed(|| format!("{at}.max"), d.max)?;
     let mut below = ("min", d.min);
     let percentiles = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9), ("p99_99", d.p99_99)];
     let given = percentiles.into_iter().filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in given.chain([("max", d.max)]) {
-        if value < below.1 {
-            return Err(format!("{at}.{name}: {value}, less than {} of {}", below.1, below.0));
-        }
+        consistent(value >= below.1, &format!("{at}.{name}"), || {
+            format!("{value}, less than {} of {}", below.1, below.0)
+        })?;
         below = (name, value);
     }
-    if !(d.min..=d.max).contains(&d.mean) {
-        return Err(format!("{at}.mean: {} is not between {} and {}", d.mean, d.min, d.max));
-    }
+    consistent((d.min..=d.max).contains(&d.mean), &format!("{at}.mean"), || {
+        format!("{} is not between {} and {}", d.mean, d.min, d.max)
+    })?;
     for (name, [low, high]) in &d.ci95 {
         signed(|| format!("{at}.ci95.{name}[0]"), *low)?;
         signed(|| format!("{at}.ci95.{name}[1]"), *high)?;
-        if low > high {
-            return Err(format!("{at}.ci95.{name}: {low} is above {high}"));
-        }
+        consistent(low <= high, &format!("{at}.ci95.{name}"), || format!("{low} is above {high}"))?;
     }
     Ok(())
 }
 
-fn time(at: &str, ns: u64) -> Result<(), String> {
-    if ns > LONGEST_NS { Err(format!("{at}: {ns} ns is longer than 31 years")) } else { Ok(()) }
+fn require(holds: bool, otherwise: impl FnOnce() -> (String, Flaw)) -> Checked {
+    if holds {
+        return Ok(());
+    }
+    let (at, flaw) = otherwise();
+    Err(Invalid { at, flaw })
 }
 
-fn signed(at: impl Fn() -> String, ns: i64) -> Result<(), String> {
-    if ns.unsigned_abs() > LONGEST_NS { Err(format!("{}: {ns} ns is longer than 31 years", at())) } else { Ok(()) }
+fn consistent(holds: bool, at: &str, sentence: impl FnOnce() -> String) -> Checked {
+    require(holds, || (at.to_owned(), Flaw::Contradiction(sentence())))
 }
 
-fn count(at: &str, n: u64) -> Result<(), String> {
-    if n > MOST_COUNT { Err(format!("{at}: {n} is more than can be counted")) } else { Ok(()) }
+fn not_too_many(at: &str, found: usize) -> Checked {
+    require(found <= MOST_SUBJECTS, || (at.to_owned(), Flaw::TooMany { found, most: MOST_SUBJECTS }))
 }
 
-fn instances(at: &str, n: u64) -> Result<(), String> {
-    if (1..=MOST_INSTANCES).contains(&n) { Ok(()) } else { Err(format!("{at}: {n} cannot be")) }
+fn time(at: &str, ns: u64) -> Checked {
+    require(ns <= LONGEST_NS, || (at.to_owned(), Flaw::Time(ns.into())))
+}
+
+fn signed(at: impl Fn() -> String, ns: i64) -> Checked {
+    require(ns.unsigned_abs() <= LONGEST_NS, || (at(), Flaw::Time(ns.into())))
+}
+
+fn count(at: &str, n: u64) -> Checked {
+    require(n <= MOST_COUNT, || (at.to_owned(), Flaw::Count(n)))
+}
+
+fn instances(at: &str, n: u64) -> Checked {
+    require((1..=MOST_INSTANCES).contains(&n), || (at.to_owned(), Flaw::Number(n as f64)))
 }
