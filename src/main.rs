@@ -27,7 +27,7 @@ mod text;
 
 use std::process::{ExitCode, Termination};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         cli::Command::Merge(args) => merge::run(&args),
         cli::Command::List(args) => list::run(&args),
         cli::Command::Bench(bench) => bench::run(&bench),
-        cli::Command::Completions { shell } => completions::run(shell),
+        cli::Command::Completions { shell } => completions::run(shell, cli::Cli::command()),
     };
     match result {
         Ok(status) => status.report(),

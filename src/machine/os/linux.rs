@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use crate::machine::os::{Sched, Usage};
+use crate::machine::os::types::{Sched, Usage};
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

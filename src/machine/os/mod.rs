@@ -18,30 +18,10 @@ mod imp;
 #[cfg(not(target_os = "linux"))]
 #[path = "other.rs"]
 mod imp;
+mod types;
 
 pub use imp::*;
-
-/// What a process has used so far; `None` where the platform does not tell.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// User and system CPU time of all threads.
-    pub cpu_ns: Option<u64>,
-    /// Context switches by waiting.
-    pub switches_voluntary: Option<u64>,
-    /// Context switches by being preempted.
-    pub switches_involuntary: Option<u64>,
-}
-
-/// A scheduling class as it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sched {
-    /// The normal, time-sharing class.
-    Other,
-    /// First in, first out, with its priority.
-    Fifo(u8),
-    /// Round robin, with its priority.
-    RoundRobin(u8),
-}
+pub use types::{Sched, Usage};
 
 /// Whether an operation failed because the process or the system has no file descriptor left: `EMFILE` or `ENFILE`,
 /// which have the same numbers on every Unix.

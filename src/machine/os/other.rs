@@ -3,8 +3,9 @@
 use std::io;
 use std::time::Instant;
 
+use crate::machine::os::types::Sched;
 #[cfg(not(any(unix, windows)))]
-use crate::machine::os::{Sched, Usage};
+use crate::machine::os::types::Usage;
 
 #[cfg(unix)]
 #[path = "usage_unix.rs"]

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::machine::os::Usage;
+use crate::machine::os::types::Usage;
 
 /// CPU time and context switches of this process.
 pub fn usage() -> Usage {

@@ -3,7 +3,7 @@
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
 
-use crate::machine::os::Usage;
+use crate::machine::os::types::Usage;
 
 /// CPU time of this process, in steps of the system's tick; context switches are not told.
 pub fn usage() -> Usage {

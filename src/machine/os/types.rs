@@ -1,0 +1,23 @@
+//! What is asked of an operating system, and what it answers.
+
+/// What a process has used so far; `None` where the platform does not tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User and system CPU time of all threads.
+    pub cpu_ns: Option<u64>,
+    /// Context switches by waiting.
+    pub switches_voluntary: Option<u64>,
+    /// Context switches by being preempted.
+    pub switches_involuntary: Option<u64>,
+}
+
+/// A scheduling class as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sched {
+    /// Time-sharing: the normal one.
+    Other,
+    /// With its priority.
+    Fifo(u8),
+    /// With its priority.
+    RoundRobin(u8),
+}
