@@ -3,27 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::exit::Error;
-use crate::measure::round::Shared;
+use crate::exit::{self, Error};
 use crate::terminal;
 
-/// From here on an interrupt stops the measurement at the current tick; a second one ends the process.
-pub fn stop_on_interrupt(shared: &Arc<Shared>) -> Result<(), Error> {
-    raise(shared, |shared| &shared.stop)
-}
-
-/// The same for a measurement that looks at a flag between its rounds.
-pub fn raise_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Error> {
-    raise(stop, |stop| stop)
-}
-
-fn raise<T: Send + Sync + 'static>(owner: &Arc<T>, flag: fn(&T) -> &AtomicBool) -> Result<(), Error> {
-    let weak = Arc::downgrade(owner);
-    ctrlc::set_handler(move || match weak.upgrade() {
+/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process.
+pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    let stop = Arc::downgrade(stop);
+    ctrlc::set_handler(move || {
         // The second one does not wait for what the first one asked to end.
-        Some(owner) if flag(&owner).swap(true, Ordering::Relaxed) => terminal::abort(),
-        Some(_) => {}
-        None => terminal::abort(),
+        if stop.upgrade().is_none_or(|stop| stop.swap(true, Ordering::Relaxed)) {
+            terminal::abort();
+        }
     })
     .map_err(|e| Error::measure(format!("cannot watch for Ctrl-C: {e}")))
 }

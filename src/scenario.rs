@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use jitterstat::report;
 
 use crate::exit::{self, usage};
 use crate::machine::{os, tuning};
-use crate::subject::{self, Entry, Place};
+use crate::subject::{self, Entry, scripted};
 use crate::text::units;
 
 /// Recorded ticks of a round unless told otherwise: short, because the round is the unit of every interval.
@@ -33,7 +34,8 @@ const BYTES_PER_TICK: u64 = 160;
 
 /// A seed that every reader of JSON and TOML keeps exactly.
 pub fn draw_seed() -> u64 {
-    rand::random::<u32>().into()
+    // The standard library keys its hash maps at random; of an empty input, the key is all there is to hash.
+    RandomState::new().build_hasher().finish() >> 32
 }
 
 /// What the loop runs.
@@ -160,7 +162,7 @@ impl ScenarioArgs {
         if end.is_none_or(|ns| ns > MAX_ROUND.as_nanos()) {
             return Err(usage!("a round of {round_ticks} ticks of {} is longer than a year", units::short(period)));
         }
-        let runtime = Some(runtime).filter(|_| subject.place == Place::Tokio);
+        let runtime = Some(runtime).filter(|_| subject.place.has_runtime());
         // A bare thread is a control: one is enough.
         let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
         if !(1..=MAX_INSTANCES).contains(&instances) {
@@ -277,6 +279,9 @@ impl FromStr for Subjects {
     type Err = String;
 
     fn from_str(pattern: &str) -> Result<Self, String> {
+        if let Some(hidden) = scripted::find(pattern)? {
+            return Ok(Self(vec![hidden]));
+        }
         let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
         if found.is_empty() {
             let mut names: Vec<&str> = subject::ALL.iter().map(|e| e.name).collect();
@@ -294,7 +299,7 @@ impl Subjects {
     /// All of several, each once, in the order of the list.
     pub fn union(several: impl IntoIterator<Item = Self>) -> Vec<&'static Entry> {
         let mut all: Vec<&'static Entry> = several.into_iter().flat_map(|subjects| subjects.0).collect();
-        all.sort_by_key(|entry| subject::ALL.iter().position(|e| e == *entry));
+        all.sort_by_key(|entry| subject::ALL.iter().chain(&scripted::SUBJECTS).position(|e| e == *entry));
         all.dedup();
         all
     }

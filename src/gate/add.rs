@@ -17,7 +17,6 @@ use crate::exit::{Error, ExitStatus};
 use crate::gate::args::{BaselineAddArgs, OnInconclusive};
 use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
 use crate::machine::{host, tuning};
-use crate::measure::round::Shared;
 use crate::{files, gate, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
@@ -49,15 +48,15 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
         .map_err(|e| Error::usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
     session.run.tuning.cpu.map_or(Ok(()), tuning::bind)?;
     terminal::note(quiet, &format!("a session of {}: {:.0}s", session.subject().id, session.time().as_secs_f64()));
-    let shared = Arc::new(Shared::default());
-    interrupt::stop_on_interrupt(&shared)?;
+    let stop = Arc::default();
+    interrupt::stop_on_interrupt(&stop)?;
 
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &shared, quiet);
+    let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &stop, quiet);
     if let Some(why) = failure {
         return Err(Error::measure(format!("{why}; no session was added to {name}")));
     }
-    if reason.is_some() || shared.stop.load(Ordering::Relaxed) {
+    if reason.is_some() || stop.load(Ordering::Relaxed) {
         terminal::note(false, &format!("interrupted; no session was added to {name}"));
         return Ok(ExitStatus::NotMeasured);
     }

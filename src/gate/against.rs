@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jitterstat::environment::{Difference, EnvironmentKey};
@@ -16,7 +17,6 @@ use crate::gate::args::GateArgs;
 use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
 use crate::gate::session::{self, sides};
 use crate::machine::host;
-use crate::measure::round::Shared;
 
 /// A session to be judged by a file.
 pub struct Against {
@@ -71,12 +71,11 @@ impl Against {
     pub fn judge(
         &self,
         started_utc: String,
-        shared: &Arc<Shared>,
+        stop: &Arc<AtomicBool>,
         quiet: bool,
         cpus: f64,
     ) -> (AgainstBaseline, Option<String>) {
-        let MeasuredSession { session, lateness_ns, reason, failure } =
-            self.session.measure(started_utc, shared, quiet);
+        let MeasuredSession { session, lateness_ns, reason, failure } = self.session.measure(started_utc, stop, quiet);
         let metrics = match reason {
             Some(_) => Vec::new(),
             None => against::judge(&session, &self.stored.sessions, &self.session.scenario, &self.session.rules),

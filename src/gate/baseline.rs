@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use jitterstat::environment::Difference;
 use jitterstat::file::File as _;
-use jitterstat::gate::baseline::{self, Baseline, CONTROL, Met, RoundRecord, Session, SessionPair};
+use jitterstat::gate::baseline::{self, Baseline, Met, RoundRecord, Session, SessionPair};
 use jitterstat::gate::look::{Reason, Rules};
 use jitterstat::gate::verdict::{GatePlan, Mode};
 use jitterstat::histogram;
@@ -14,9 +15,10 @@ use jitterstat::histogram;
 use crate::gate::args::JudgedArgs;
 use crate::gate::plan::{gate_plan, one_cpu, pair_time, periods, rules, scenario};
 use crate::machine::{host, tuning};
-use crate::measure::round::{self, Cost, MeasuredRound, Observer, Shared};
+use crate::measure::order::{self, Observer};
+use crate::measure::round::{Cost, MeasuredRound};
 use crate::scenario::{Plan, Scenario};
-use crate::{interop, scenario, terminal};
+use crate::{interop, scenario, subject, terminal};
 
 /// The share of false alarms by design: half a per cent for each of the two percentiles.
 const ALPHA: f64 = 0.01;
@@ -75,8 +77,8 @@ impl SessionPlan {
         };
         let subject = subject.or(stored.map(|s| s.subject.as_str()));
         let subject = subject.ok_or("a baseline needs a subject; give --subject")?;
-        let tested = scenario(&judged, subject, period, pairs)?;
-        let mut control = scenario(&judged, CONTROL, period, pairs)?;
+        let tested = scenario(&judged, scenario::one_subject(subject)?, period, pairs)?;
+        let mut control = scenario(&judged, subject::control_of(tested.subject), period, pairs)?;
         control.id = format!("control:{}", control.id);
         let cpu = one_cpu(&judged);
         let rules = Rules {
@@ -106,7 +108,7 @@ impl SessionPlan {
     }
 
     /// Measures the session. Of one that was interrupted or failed, what there is.
-    pub fn measure(&self, started_utc: String, shared: &Arc<Shared>, quiet: bool) -> MeasuredSession {
+    pub fn measure(&self, started_utc: String, stop: &Arc<AtomicBool>, quiet: bool) -> MeasuredSession {
         #[allow(clippy::disallowed_methods, reason = "wall time of the session")]
         let started = Instant::now();
         let progress = terminal::Progress::new(self.pairs, quiet);
@@ -118,7 +120,7 @@ impl SessionPlan {
             all: [vec![], vec![]],
             failure: None,
         };
-        round::run(&self.run, shared, &mut rounds);
+        order::run(&self.run, stop, &mut rounds, |_, _| ());
         rounds.progress.finish();
         let [control, subject] = &rounds.all;
         let session = Session {
@@ -168,7 +170,7 @@ impl Observer for Rounds<'_> {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
+    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         let round = match result {
             Err(reason) => {
                 self.failure = Some(format!("{}: {reason}", scenario.id));

@@ -2,8 +2,8 @@
 
 use std::path::Path as File;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use jitterstat::gate::limit::{Path, PathError, Quantity, Round};
 use jitterstat::gate::look::{Outcome, Reason};
@@ -13,8 +13,9 @@ use jitterstat::report::{Host, Report, Status, Subject};
 use crate::exit;
 use crate::gate::args::GateArgs;
 use crate::machine::tuning;
-use crate::measure::record::{self, Record};
-use crate::measure::round::{self, MeasuredRound, Observer, Shared};
+use crate::measure::order::Observer;
+use crate::measure::record::{self, Conditions};
+use crate::measure::round::MeasuredRound;
 use crate::scenario::{self, Length, Plan, Scenario, ScenarioArgs};
 use crate::text::units;
 use crate::{interop, terminal};
@@ -253,33 +254,24 @@ pub fn measure(
     plan: &Plan,
     host: Host,
     started_utc: String,
-    shared: &Arc<Shared>,
+    stop: &Arc<AtomicBool>,
     quiet: bool,
 ) -> exit::Result<Report> {
     let changes = record::changes(plan)?;
-    #[allow(clippy::disallowed_methods, reason = "the start of the run")]
-    let started = Instant::now();
-    let record = Record::new(plan.clone(), host, started_utc, started, changes);
-    let mut collector = Collector { record, progress: terminal::Progress::new(plan.rounds(), quiet) };
-    round::run(plan, shared, &mut collector);
-    collector.progress.finish();
-    #[allow(clippy::disallowed_methods, reason = "the end of the run")]
-    let ended = Instant::now();
-    Ok(collector.record.report(shared.stop.load(Ordering::Relaxed), ended))
+    let mut progress = Shown(terminal::Progress::new(plan.rounds(), quiet));
+    let report = record::measure(plan, Conditions { host, changes, started_utc }, stop, &mut progress);
+    progress.0.finish();
+    Ok(report)
 }
 
-struct Collector {
-    record: Record,
-    progress: terminal::Progress,
-}
+struct Shown(terminal::Progress);
 
-impl Observer for Collector {
+impl Observer for Shown {
     fn before(&mut self, scenario: &Scenario, index: u64) {
-        self.progress.show(&scenario.id, index);
+        self.0.show(&scenario.id, index);
     }
 
-    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
-        self.record.add(scenario, result);
-        self.progress.step();
+    fn after(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+        self.0.step();
     }
 }

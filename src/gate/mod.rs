@@ -19,7 +19,7 @@ mod text;
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::file::File as _;
@@ -32,7 +32,6 @@ use crate::exit::{Error, ExitStatus};
 use crate::files::Directory;
 use crate::gate::args::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
 use crate::machine::{host, tuning};
-use crate::measure::round::Shared;
 use crate::{gate, interrupt, terminal};
 
 use against::Against;
@@ -58,16 +57,16 @@ pub fn run(args: &GateArgs) -> Result<ExitStatus, Error> {
     cpu.map_or(Ok(()), tuning::bind)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
-    let shared = Arc::new(Shared::default());
-    interrupt::stop_on_interrupt(&shared)?;
+    let stop = Arc::default();
+    interrupt::stop_on_interrupt(&stop)?;
     for comparison in comparisons.iter().filter(|c| c.mode == Mode::Duet) {
         if let Sides::Subjects(scenarios) = &comparison.sides {
-            subjects::can_run_at_once(scenarios, comparison, &shared).map_err(Error::usage)?;
+            subjects::can_run_at_once(scenarios, comparison, &stop).map_err(Error::usage)?;
         }
     }
     announce(&comparisons, against.as_ref(), limits.as_ref(), quiet);
 
-    let mut gate = Gate::new(host::capture(), started_utc, shared, quiet);
+    let mut gate = Gate::new(host::capture(), started_utc, stop, quiet);
     if let Some(calibration) = &calibration {
         gate.warnings = calibration::warnings(calibration, &comparisons, &gate.host);
         for warning in &gate.warnings {
@@ -119,7 +118,7 @@ const MUCH_STEAL: f64 = 0.1;
 struct Gate {
     host: Host,
     started_utc: String,
-    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
     quiet: bool,
     started: Instant,
     comparisons: Vec<verdict::Comparison>,
@@ -132,11 +131,11 @@ struct Gate {
 }
 
 impl Gate {
-    fn new(host: Host, started_utc: String, shared: Arc<Shared>, quiet: bool) -> Self {
+    fn new(host: Host, started_utc: String, stop: Arc<AtomicBool>, quiet: bool) -> Self {
         Self {
             host,
             started_utc,
-            shared,
+            stop,
             quiet,
             started: now(),
             comparisons: Vec::new(),
@@ -150,7 +149,7 @@ impl Gate {
 
     /// Interrupted, or unable to go on: what is left is not begun.
     fn is_over(&self) -> bool {
-        self.failure.is_some() || self.shared.stop.load(Ordering::Relaxed)
+        self.failure.is_some() || self.stop.load(Ordering::Relaxed)
     }
 
     /// Why what is left is not begun.
@@ -166,8 +165,8 @@ impl Gate {
         let started = now();
         let mut session = Session::new(planned, self.quiet);
         match &planned.sides {
-            Sides::Subjects(scenarios) => subjects::run(scenarios, planned, &self.shared, &mut session),
-            Sides::Programs(a, b) => commands::run([a, b], planned, &self.shared, &mut session),
+            Sides::Subjects(scenarios) => subjects::run(scenarios, planned, &self.stop, &mut session),
+            Sides::Programs(a, b) => commands::run([a, b], planned, &self.stop, &mut session),
         }
         let (comparison, failure) = session.end(started.elapsed(), self.cpus());
         self.partial |= matches!(comparison.reason, Some(Reason::Interrupted | Reason::NotMeasured));
@@ -191,7 +190,7 @@ impl Gate {
             (against.open(self.why_over(), self.cpus()), None)
         } else {
             against.cpu().map_or(Ok(()), tuning::bind)?;
-            against.judge(self.started_utc.clone(), &self.shared, self.quiet, self.cpus())
+            against.judge(self.started_utc.clone(), &self.stop, self.quiet, self.cpus())
         };
         self.partial |= matches!(checked.reason, Some(Reason::Interrupted | Reason::NotMeasured));
         self.failure = self.failure.take().or(failure);
@@ -221,7 +220,7 @@ impl Gate {
             }
             Source::Measure(plan) => {
                 let (host, started_utc) = (self.host.clone(), self.started_utc.clone());
-                let report = limits::measure(plan, host, started_utc, &self.shared, self.quiet)?;
+                let report = limits::measure(plan, host, started_utc, &self.stop, self.quiet)?;
                 out.write("report.json", &report.to_json())?;
                 self.hold(limits, &report.subjects[0]);
             }

@@ -10,6 +10,7 @@ use crate::gate::args::{GateArgs, JudgedArgs};
 use crate::machine::{host, os};
 use crate::measure::child::Program;
 use crate::scenario::{self, Length, Scenario, ScenarioArgs};
+use crate::subject::Entry;
 
 /// Time between two rounds that is not spent ticking: a runtime, or a process.
 const SET_UP: Duration = Duration::from_millis(4);
@@ -74,8 +75,8 @@ pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
     }
     for period in periods(judged) {
         for (a, b) in args.a.iter().zip(&args.b) {
-            let a = scenario(judged, a, period, pairs)?;
-            let mut b = scenario(judged, b, period, pairs)?;
+            let a = scenario(judged, scenario::one_subject(a)?, period, pairs)?;
+            let mut b = scenario(judged, scenario::one_subject(b)?, period, pairs)?;
             if a.id == b.id {
                 b.id.push_str("#2");
             }
@@ -93,7 +94,12 @@ pub fn comparisons(args: &GateArgs) -> Result<Vec<Comparison>, String> {
         let (a, b) = (Program::parse(a)?, Program::parse(b)?);
         let names = [a.text().to_owned(), b.text().to_owned()];
         // Commands follow the same rule for the length of a round as any subject does.
-        planned.push((scenario(judged, "nanosleep", period, pairs)?, Sides::Programs(a, b), names, judged.cpu));
+        planned.push((
+            scenario(judged, scenario::one_subject("nanosleep")?, period, pairs)?,
+            Sides::Programs(a, b),
+            names,
+            judged.cpu,
+        ));
     }
     let several = planned.len();
     let most_time = args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
@@ -133,9 +139,14 @@ pub fn one_cpu(judged: &JudgedArgs) -> Option<usize> {
 }
 
 /// One subject as a scenario of so many full rounds.
-pub fn scenario(judged: &JudgedArgs, subject: &str, period: Duration, rounds: u64) -> Result<Scenario, String> {
+pub fn scenario(
+    judged: &JudgedArgs,
+    subject: &'static Entry,
+    period: Duration,
+    rounds: u64,
+) -> Result<Scenario, String> {
     let args = ScenarioArgs {
-        subjects: vec![scenario::one_subject(subject)?],
+        subjects: vec![subject],
         periods: vec![period],
         runtimes: judged.runtime.into_iter().collect(),
         length: Some(Length::Rounds(rounds)),

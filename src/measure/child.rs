@@ -41,12 +41,10 @@ impl Program {
 
 /// What a round asks of a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct ProgramRound {
     /// Nominal period it must run at.
     pub period: Duration,
-    /// Ticks to record.
     pub ticks: u64,
-    /// Ticks to run before.
     pub warmup: u64,
     /// When it is ended by force.
     pub limit: Duration,
@@ -54,7 +52,7 @@ pub struct Ask {
 
 /// Why there is nothing to judge.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum NotMeasured {
     /// The stop flag was set.
     Interrupted,
     /// It failed, hung, or wrote something else than was asked for.
@@ -62,9 +60,9 @@ pub enum Ended {
 }
 
 /// Ends and reaps the program whatever happens between start and exit.
-struct Reaped(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Reaped {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // Both fail only for one that is gone already.
         let _ = self.0.kill();
@@ -73,45 +71,45 @@ impl Drop for Reaped {
 }
 
 /// Runs one round and returns the lateness of its ticks in order.
-pub fn round(program: &Program, ask: Ask, stop: &AtomicBool) -> Result<Vec<i64>, Ended> {
-    let fail = |what: String| Ended::Failed(format!("{}: {what}", program.text));
+pub fn measure(program: &Program, round: ProgramRound, stop: &AtomicBool) -> Result<Vec<i64>, NotMeasured> {
+    let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text));
     let scratch = tempfile::tempdir().map_err(|e| fail(format!("no temporary directory for it: {e}")))?;
     let (out, talk) = (scratch.path().join("series"), scratch.path().join("stderr"));
     let stderr = std::fs::File::create(&talk).map_err(|e| fail(format!("no file for its standard error: {e}")))?;
     let spawned = Command::new(&program.words[0])
         .args(&program.words[1..])
-        .env(series::ENV_TICKS, ask.ticks.to_string())
-        .env(series::ENV_WARMUP, ask.warmup.to_string())
+        .env(series::ENV_TICKS, round.ticks.to_string())
+        .env(series::ENV_WARMUP, round.warmup.to_string())
         .env(series::ENV_OUT, &out)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr)
         .spawn();
-    let mut child = Reaped(spawned.map_err(|e| fail(format!("cannot be started: {e}")))?);
-    let status = wait(&mut child.0, ask, stop).map_err(|why| match why {
-        Ended::Failed(what) => fail(what),
+    let mut child = KillOnDrop(spawned.map_err(|e| fail(format!("cannot be started: {e}")))?);
+    let status = wait(&mut child.0, round, stop).map_err(|why| match why {
+        NotMeasured::Failed(what) => fail(what),
         interrupted => interrupted,
     })?;
     if !status.success() {
         return Err(fail(format!("ended with {status}{}", quoted(&talk))));
     }
-    read(&out, ask).map_err(fail)
+    read(&out, round).map_err(fail)
 }
 
 #[allow(clippy::disallowed_methods, reason = "a time limit on another process needs a clock and a pause")]
-fn wait(child: &mut Child, ask: Ask, stop: &AtomicBool) -> Result<std::process::ExitStatus, Ended> {
+fn wait(child: &mut Child, round: ProgramRound, stop: &AtomicBool) -> Result<std::process::ExitStatus, NotMeasured> {
     let started = Instant::now();
-    let ideal = ask.period.saturating_mul(u32::try_from(ask.ticks + ask.warmup).unwrap_or(u32::MAX));
+    let ideal = round.period.saturating_mul(u32::try_from(round.ticks + round.warmup).unwrap_or(u32::MAX));
     loop {
-        if let Some(status) = child.try_wait().map_err(|e| Ended::Failed(format!("cannot be waited for: {e}")))? {
+        if let Some(status) = child.try_wait().map_err(|e| NotMeasured::Failed(format!("cannot be waited for: {e}")))? {
             return Ok(status);
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(Ended::Interrupted);
+            return Err(NotMeasured::Interrupted);
         }
         let elapsed = started.elapsed();
-        if elapsed >= ask.limit {
-            return Err(Ended::Failed(format!("was still running after {:?} and was ended", ask.limit)));
+        if elapsed >= round.limit {
+            return Err(NotMeasured::Failed(format!("was still running after {:?} and was ended", round.limit)));
         }
         // While it must still be ticking it is left alone.
         std::thread::sleep(ideal.saturating_sub(elapsed).clamp(POLL, NOTICE));
@@ -124,7 +122,7 @@ fn quoted(talk: &Path) -> String {
     if tail.is_empty() { String::new() } else { format!("; it said: {tail}") }
 }
 
-fn read(out: &Path, ask: Ask) -> Result<Vec<i64>, String> {
+fn read(out: &Path, round: ProgramRound) -> Result<Vec<i64>, String> {
     let name = series::ENV_OUT;
     let bytes = std::fs::read(out).map_err(|e| format!("wrote nothing to {name}: {e}"))?;
     let (period_ns, lateness_ns) = if bytes.starts_with(b"{") {
@@ -137,11 +135,11 @@ fn read(out: &Path, ask: Ask) -> Result<Vec<i64>, String> {
         let read = Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?;
         (read.period_ns, read.lateness_ns)
     };
-    if u128::from(period_ns) != ask.period.as_nanos() {
-        return Err(format!("ran at a period of {period_ns} ns, and --period is {} ns", ask.period.as_nanos()));
+    if u128::from(period_ns) != round.period.as_nanos() {
+        return Err(format!("ran at a period of {period_ns} ns, and --period is {} ns", round.period.as_nanos()));
     }
-    if lateness_ns.len() as u64 != ask.ticks {
-        return Err(format!("wrote {} ticks where {} were asked for", lateness_ns.len(), ask.ticks));
+    if lateness_ns.len() as u64 != round.ticks {
+        return Err(format!("wrote {} ticks where {} were asked for", lateness_ns.len(), round.ticks));
     }
     Ok(lateness_ns)
 }

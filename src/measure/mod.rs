@@ -1,6 +1,7 @@
-//! Measures: the rounds of a plan, and what becomes a report.
+//! Measures: the rounds of a plan, and the report they make.
 
 pub mod child;
 pub mod duet;
+pub mod order;
 pub mod record;
 pub mod round;

@@ -1,5 +1,7 @@
 //! From measured rounds to the report.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use jitterstat::histogram;
@@ -8,8 +10,10 @@ use jitterstat::summary::{Part, RoundCost, summarise};
 
 use crate::exit;
 use crate::machine::{host, os};
+use crate::measure::order::{self, Observer};
 use crate::measure::round::{Instance, MeasuredRound};
 use crate::scenario::{Plan, Scenario};
+use crate::subject::Place;
 
 /// Changes on the machine what the plan asks for, and returns that with what its subjects change by themselves.
 pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
@@ -22,39 +26,49 @@ pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Collects the rounds of a run.
+/// What was so before the first round.
 #[derive(Debug)]
-pub struct Record {
-    plan: Plan,
-    host: Host,
-    started_utc: String,
+pub struct Conditions {
+    pub host: Host,
+    pub changes: Vec<Change>,
+    pub started_utc: String,
+}
+
+/// Runs a plan into a report. The observer sees the rounds go by.
+pub fn measure(plan: &Plan, conditions: Conditions, stop: &Arc<AtomicBool>, observer: &mut impl Observer) -> Report {
+    let mut report = ReportBuilder::new(plan, conditions);
+    order::run(plan, stop, observer, |place, result| report.add(place, result));
+    report.finish(stop.load(Ordering::Relaxed))
+}
+
+/// Collects the rounds of a run.
+struct ReportBuilder<'a> {
+    plan: &'a Plan,
+    conditions: Conditions,
     started: Instant,
-    changes: Vec<Change>,
-    warnings: Vec<Warning>,
     rounds: Vec<Vec<MeasuredRound>>,
     failures: Vec<Option<String>>,
 }
 
-impl Record {
-    /// An empty one.
-    pub fn new(plan: Plan, host: Host, started_utc: String, started: Instant, changes: Vec<Change>) -> Self {
+#[allow(clippy::disallowed_methods, reason = "wall time of the run")]
+impl<'a> ReportBuilder<'a> {
+    fn new(plan: &'a Plan, conditions: Conditions) -> Self {
         let n = plan.scenarios.len();
-        let warnings = warnings(&host);
         let rounds = std::iter::repeat_with(Vec::new).take(n).collect();
-        Self { plan, host, started_utc, started, changes, warnings, rounds, failures: vec![None; n] }
+        Self { plan, conditions, started: Instant::now(), rounds, failures: vec![None; n] }
     }
 
-    /// Adds a round of scenario `id`, or the reason why there is none.
-    pub fn add(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
-        let Some(i) = self.plan.scenarios.iter().position(|s| s.id == scenario.id) else { return };
+    /// Adds a round of a scenario, or the reason why there is none.
+    fn add(&mut self, place: usize, result: Result<MeasuredRound, String>) {
         match result {
-            Ok(round) => self.rounds[i].push(round),
-            Err(reason) => self.failures[i] = Some(reason),
+            Ok(round) => self.rounds[place].push(round),
+            Err(reason) => self.failures[place] = Some(reason),
         }
     }
 
     /// The report; `partial` where the run was interrupted.
-    pub fn report(self, partial: bool, ended: Instant) -> Report {
+    fn finish(self, partial: bool) -> Report {
+        let ended = Instant::now();
         let all = || self.rounds.iter().flatten();
         let n = all().count().max(1) as f64;
         let info = tach::info();
@@ -70,19 +84,20 @@ impl Record {
         };
         let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
         let subjects = subjects
-            .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), &self.plan, self.started))
+            .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), self.plan, self.started))
             .collect();
+        let Conditions { host, changes, started_utc } = self.conditions;
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
-            started_utc: self.started_utc,
+            started_utc,
             duration_ns: ns(ended.saturating_duration_since(self.started)),
             partial,
             plan: self.plan.to_report(),
-            host: self.host,
+            warnings: warnings(&host, self.plan),
+            host,
             clock,
-            changes: self.changes,
-            warnings: self.warnings,
+            changes,
             subjects,
         }
     }
@@ -177,9 +192,16 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
     (0..).zip(&round.instances).map(entry).collect()
 }
 
-/// What the host's facts say about how far to trust the numbers.
-fn warnings(host: &Host) -> Vec<Warning> {
+/// How far to trust the numbers.
+fn warnings(host: &Host, plan: &Plan) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    if plan.scenarios.iter().any(|s| s.subject.place == Place::Script) {
+        warnings.push(Warning {
+            code: "scripted".to_owned(),
+            message: "scripted subjects play a file: their numbers were not measured".to_owned(),
+            hint: "they are for tests of this program".to_owned(),
+        });
+    }
     if let Some(why) = tach::why_not_counter() {
         warnings.push(Warning {
             code: "os-clock".to_owned(),

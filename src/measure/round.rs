@@ -1,4 +1,4 @@
-//! The schedule of rounds, the loop, and the accounting around it.
+//! One round: the loop, and the accounting around it.
 //!
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
@@ -7,37 +7,22 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
-use rand::rngs::SmallRng;
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os::{self, Usage};
-use crate::scenario::{Plan, Runtime, Scenario};
-use crate::subject::{self, Booking, Schedule, Subject, Ticker, Visitor};
+use crate::scenario::{Runtime, Scenario};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::{self, Entry, Place, Visitor, scripted};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
 const LEAD: Duration = Duration::from_millis(2);
 /// And so much for each instance, the making of which takes a system call or two.
 const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
-/// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
-pub const LEAST_PHASE: Duration = Duration::from_millis(1);
-/// Rounds longer than this count their ticks for whoever shows progress.
-const COUNTED_ROUND: Duration = Duration::from_secs(1);
-
-/// The only words a round shares with other threads.
-#[derive(Debug, Default)]
-pub struct Shared {
-    /// Set to stop at the current tick.
-    pub stop: AtomicBool,
-    /// Ticks of the current round, in rounds over a second.
-    pub ticks: AtomicU64,
-}
 
 /// One measured round of one scenario.
 #[derive(Debug)]
@@ -88,66 +73,35 @@ pub struct Cost {
     pub steal_ns: Option<u64>,
 }
 
-/// What happens between rounds.
-pub trait Observer {
-    /// A round is about to run.
-    fn before(&mut self, scenario: &Scenario, index: u64);
-    /// A round is over, measured or not.
-    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>);
-    /// Whether the observer knows enough: asked before each round.
-    fn knows_enough(&self) -> bool {
-        false
-    }
-}
-
-/// Runs the plan: in every round each scenario once, back to back, in an order drawn at random.
-pub fn run(plan: &Plan, shared: &Arc<Shared>, observer: &mut impl Observer) {
-    let mut random = SmallRng::seed_from_u64(plan.seed);
-    let most = plan.scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
-    let mut failed = vec![false; plan.scenarios.len()];
-    for index in 0..most {
-        let mut order: Vec<usize> = (0..plan.scenarios.len()).filter(|&i| index < plan.scenarios[i].rounds()).collect();
-        order.shuffle(&mut random);
-        // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
-        let phase_share: f64 = random.random();
-        for (slot, &i) in order.iter().enumerate() {
-            if shared.stop.load(Ordering::Relaxed) || observer.knows_enough() {
-                return;
-            }
-            if failed[i] {
-                continue;
-            }
-            let scenario = &plan.scenarios[i];
-            let phase = scenario.period.max(LEAST_PHASE).mul_f64(phase_share);
-            let ticks = scenario.ticks_of_round(index);
-            observer.before(scenario, index);
-            let round = OneRound { scenario, ticks, phase, start: None, run_on: 0, shared };
-            let result = round.measure().map(|round| MeasuredRound { index, slot: slot as u64, ..round });
-            failed[i] = result.is_err();
-            observer.after(scenario, result);
-        }
-    }
-}
-
-pub struct OneRound<'a> {
+/// A round to be measured.
+pub struct RoundRequest<'a> {
     pub scenario: &'a Scenario,
+    /// Which round of the scenario.
+    pub index: u64,
+    /// Place within the round's order.
+    pub slot: u64,
     pub ticks: u64,
+    /// The random part of the start.
     pub phase: Duration,
     /// Deadline of tick 0; where there is none, soon after its runtime is ready.
     pub start: Option<Instant>,
     /// Ticks to run after the last one that is recorded.
     pub run_on: u64,
-    pub shared: &'a Arc<Shared>,
+    /// Set to stop at the current tick: the only word a round shares with other threads.
+    pub stop: &'a Arc<AtomicBool>,
 }
 
-impl OneRound<'_> {
+impl RoundRequest<'_> {
     pub fn measure(self) -> Result<MeasuredRound, String> {
-        let name = self.scenario.subject.name;
-        subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}")))
+        let Entry { name, place, .. } = *self.scenario.subject;
+        match place {
+            Place::Script => self.play(),
+            _ => subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}"))),
+        }
     }
 }
 
-impl Visitor for OneRound<'_> {
+impl Visitor for RoundRequest<'_> {
     type Output = Result<MeasuredRound, String>;
 
     fn on_tokio<S>(self) -> Self::Output
@@ -155,7 +109,7 @@ impl Visitor for OneRound<'_> {
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
         let runtime = self.scenario.runtime.unwrap_or(Runtime::CurrentThread);
-        self.run(|job| on_tokio::<S>(job, runtime))
+        self.run(|setup| on_tokio::<S>(setup, runtime))
     }
 
     fn on_busypoll<S: Subject>(self) -> Self::Output {
@@ -167,26 +121,77 @@ impl Visitor for OneRound<'_> {
     }
 }
 
-impl OneRound<'_> {
-    fn run(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
-        let grid =
-            Grid { period_ns: self.scenario.period_ns(), first_tick: self.scenario.warmup_ticks, ticks: self.ticks };
+impl RoundRequest<'_> {
+    fn grid(&self) -> Grid {
+        let Scenario { warmup_ticks, .. } = *self.scenario;
+        Grid { period_ns: self.scenario.period_ns(), first_tick: warmup_ticks, ticks: self.ticks }
+    }
+
+    fn run(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
+        let grid = self.grid();
         let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
         let recorders = (0..self.scenario.instances)
             .map(|_| Recorder::try_with_capacity(capacity))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| "not enough memory for its samples".to_owned())?;
-        let job = Job {
+        let setup = RoundSetup {
             period: self.scenario.period,
             phase: self.phase,
             start: self.start,
             last_tick: total - 1,
-            counted: self.scenario.period * u32::try_from(total).unwrap_or(u32::MAX) > COUNTED_ROUND,
             recorders,
-            shared: Arc::clone(self.shared),
+            stop: Arc::clone(self.stop),
         };
-        finish(place(job).map_err(|error| reason(&error))?, grid, self.phase)
+        let raw = place(setup).map_err(|error| reason(&error))?;
+        let (first, last) = &raw.anchors;
+        let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
+        let instance =
+            |recording: &Recording| booked(recording.start, &wakeups(recording, &conversion), grid, recording.stopped);
+        Ok(MeasuredRound {
+            index: self.index,
+            slot: self.slot,
+            phase: self.phase,
+            instances: raw.recordings.iter().map(instance).collect::<Result<_, _>>()?,
+            cost: raw.cost,
+            backend: raw.backend,
+            rate_hz: conversion.rate_hz(),
+            error_bound_ns: conversion.error_bound_ns(),
+            stopped: raw.recordings.iter().any(|recording| recording.stopped),
+        })
+    }
+
+    /// A round made from the script: no loop runs, the accounting is the same.
+    #[allow(clippy::disallowed_methods, reason = "the start of a grid that nothing waits for")]
+    fn play(self) -> Result<MeasuredRound, String> {
+        let (scenario, grid) = (self.scenario, self.grid());
+        let offset = self.index * scenario.round_ticks;
+        let played = scripted::play(&scenario.id, scenario.subject.name, self.index, offset, grid)?;
+        let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
+        let instance = |i: u64| {
+            let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
+            booked(start, &played.wakeups, grid, played.stopped)
+        };
+        let instances: Vec<Instance> = (0..scenario.instances).map(instance).collect::<Result<_, _>>()?;
+        let ticks: u64 = instances.iter().map(|i| i.ticks_run).sum();
+        self.stop.fetch_or(played.stopped, Ordering::Relaxed);
+        Ok(MeasuredRound {
+            index: self.index,
+            slot: self.slot,
+            phase: self.phase,
+            instances,
+            cost: Cost {
+                cpu_ns: played.cpu_ns_per_tick.map(|ns| ns * ticks),
+                switches_voluntary: played.switches_per_tick.map(|n| n * ticks),
+                switches_involuntary: played.switches_per_tick.map(|_| 0),
+                run_queue_ns: played.run_queue_ns,
+                steal_ns: played.steal_ns,
+            },
+            backend: played.backend,
+            rate_hz: 1e9,
+            error_bound_ns: 0,
+            stopped: played.stopped,
+        })
     }
 }
 
@@ -197,35 +202,34 @@ fn reason(error: &io::Error) -> String {
 }
 
 /// What a round needs to run; moved onto the thread or task that runs it.
-struct Job {
+struct RoundSetup {
     period: Duration,
     phase: Duration,
     start: Option<Instant>,
     last_tick: u64,
-    counted: bool,
     /// One for each instance.
     recorders: Vec<Recorder>,
-    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
 }
 
 /// What a round leaves behind, before anything is converted.
 struct RawRound {
-    tracks: Vec<Track>,
+    recordings: Vec<Recording>,
     anchors: (Anchor, Anchor),
     cost: Cost,
     backend: String,
 }
 
-/// The recording of one instance.
-struct Track {
+/// What one instance did, before anything is converted.
+struct Recording {
     start: Instant,
     recorder: Recorder,
     stopped: bool,
 }
 
-fn on_thread<S: Subject>(job: Job) -> io::Result<RawRound> {
+fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     // A control blocks in its wait, so its future is ready at the first poll.
-    let mut future = pin!(drive::<S>(job));
+    let mut future = pin!(drive::<S>(setup));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     loop {
         if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
@@ -234,12 +238,12 @@ fn on_thread<S: Subject>(job: Job) -> io::Result<RawRound> {
     }
 }
 
-fn on_busypoll<S: Subject>(job: Job) -> io::Result<RawRound> {
-    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S>(job)).await });
+fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S>(setup)).await });
     result.map_err(|error| io::Error::other(error.to_string()))?
 }
 
-fn on_tokio<S>(job: Job, runtime: Runtime) -> io::Result<RawRound>
+fn on_tokio<S>(setup: RoundSetup, runtime: Runtime) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
@@ -253,9 +257,9 @@ where
     };
     let runtime = builder.enable_all().on_thread_unpark(|| UNPARKED.set(Some(tach::count()))).build()?;
     let result = runtime.block_on(async {
-        match job.recorders.len() {
-            1 => tokio::spawn(drive::<S>(job)).await,
-            _ => tokio::spawn(drive_many::<S>(job)).await,
+        match setup.recorders.len() {
+            1 => tokio::spawn(drive::<S>(setup)).await,
+            _ => tokio::spawn(drive_many::<S>(setup)).await,
         }
     });
     result.map_err(io::Error::other)?
@@ -267,42 +271,41 @@ thread_local! {
 }
 
 /// One round: accounting around the loop.
-async fn drive<S: Subject>(job: Job) -> io::Result<RawRound> {
-    let (round, loops) = Opened::new::<S>(job)?;
-    let mut tracks = Vec::with_capacity(loops.len());
+async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    let (round, loops) = RunningRound::new::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
     for one in loops {
-        tracks.push(one.await?);
+        recordings.push(one.await?);
     }
-    Ok(round.close(tracks))
+    Ok(round.close(recordings))
 }
 
 /// The same around as many loops as there are instances, a task each.
-async fn drive_many<S>(job: Job) -> io::Result<RawRound>
+async fn drive_many<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let (round, loops) = Opened::new::<S>(job)?;
-    let mut tracks = Vec::with_capacity(loops.len());
+    let (round, loops) = RunningRound::new::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
     let tasks: Vec<_> = loops.into_iter().map(tokio::spawn).collect();
     for task in tasks {
-        tracks.push(task.await.map_err(io::Error::other)??);
+        recordings.push(task.await.map_err(io::Error::other)??);
     }
-    Ok(round.close(tracks))
+    Ok(round.close(recordings))
 }
 
 /// The accounting of a round that runs.
-struct Opened {
+struct RunningRound {
     before: Snapshot,
     start_anchor: Anchor,
     backend: String,
 }
 
-impl Opened {
+impl RunningRound {
     /// With the loops that are to run, one for each instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn new<S: Subject>(job: Job) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Track>>>)> {
-        let Job { period, phase, start, last_tick, counted, recorders, shared } = job;
-        shared.ticks.store(0, Ordering::Relaxed);
+    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let RoundSetup { period, phase, start, last_tick, recorders, stop } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let before = Snapshot::take();
         let start_anchor = Anchor::take();
@@ -311,87 +314,72 @@ impl Opened {
         let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
         let tickers = S::tickers(&schedules)?;
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let limits = Limits { last_tick, counted, parks_until_due: S::PARKS_UNTIL_DUE };
+        let settings = LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE };
         UNPARKED.set(None);
         let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-            let track = Track { start: schedule.start, recorder, stopped: false };
-            ticking(ticker, track, limits, Arc::clone(&shared))
+            let recording = Recording { start: schedule.start, recorder, stopped: false };
+            ticking(ticker, recording, settings, Arc::clone(&stop))
         });
         Ok((Self { before, start_anchor, backend }, loops.collect()))
     }
 
-    fn close(self, tracks: Vec<Track>) -> RawRound {
+    fn close(self, recordings: Vec<Recording>) -> RawRound {
         let end_anchor = Anchor::take();
         let cost = Snapshot::take().since(&self.before);
-        RawRound { tracks, anchors: (self.start_anchor, end_anchor), cost, backend: self.backend }
+        RawRound { recordings, anchors: (self.start_anchor, end_anchor), cost, backend: self.backend }
     }
 }
 
-/// When a loop ends, and what it does beside ticking.
+/// When a loop ends, and what its wake-ups mean.
 #[derive(Clone, Copy)]
-struct Limits {
+struct LoopSettings {
     last_tick: u64,
-    counted: bool,
     parks_until_due: bool,
 }
 
 /// The loop itself.
-async fn ticking<T: Ticker>(ticker: T, mut track: Track, limits: Limits, shared: Arc<Shared>) -> io::Result<Track> {
+async fn ticking<T: Ticker>(
+    ticker: T,
+    mut recording: Recording,
+    settings: LoopSettings,
+    stop: Arc<AtomicBool>,
+) -> io::Result<Recording> {
     let mut ticker = pin!(ticker);
     loop {
         ticker.as_mut().begin();
         let event = poll_fn(|cx| ticker.as_mut().poll_wait(cx)).await?;
         let wake_count = tach::ordered_count();
-        let Booking { tick, expirations } = ticker.as_mut().book(event);
-        let unpark_count = UNPARKED.take().filter(|_| limits.parks_until_due);
-        track.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        if tick >= limits.last_tick {
-            return Ok(track);
+        let Delivered { tick, expirations } = ticker.as_mut().delivered(event);
+        let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
+        recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
+        if tick >= settings.last_tick {
+            return Ok(recording);
         }
-        if limits.counted {
-            shared.ticks.store(tick + 1, Ordering::Relaxed);
-        }
-        if shared.stop.load(Ordering::Relaxed) {
-            track.stopped = true;
-            return Ok(track);
+        if stop.load(Ordering::Relaxed) {
+            recording.stopped = true;
+            return Ok(recording);
         }
     }
 }
 
 /// Turns counts into nanoseconds on the grid.
-fn finish(raw: RawRound, grid: Grid, phase: Duration) -> Result<MeasuredRound, String> {
-    let (first, last) = &raw.anchors;
-    let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
-    let instances = raw.tracks.iter().map(|track| instance(track, &conversion, grid));
-    Ok(MeasuredRound {
-        index: 0,
-        slot: 0,
-        phase,
-        instances: instances.collect::<Result<_, _>>()?,
-        cost: raw.cost,
-        backend: raw.backend,
-        rate_hz: conversion.rate_hz(),
-        error_bound_ns: conversion.error_bound_ns(),
-        stopped: raw.tracks.iter().any(|track| track.stopped),
-    })
+fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
+    let ns = |count: u64| conversion.ns_since(count, recording.start);
+    let wakeup = |s: &RawSample| Wakeup {
+        tick: s.tick,
+        expirations: s.expirations,
+        wake_ns: ns(s.wake_count),
+        unpark_ns: s.unpark_count.map(ns),
+    };
+    recording.recorder.samples().iter().map(wakeup).collect()
 }
 
-fn instance(track: &Track, conversion: &Conversion, grid: Grid) -> Result<Instance, String> {
-    let ns = |count: u64| conversion.ns_since(count, track.start);
-    let samples = track.recorder.samples().iter();
-    let wakeups: Vec<Wakeup> = samples
-        .map(|s| Wakeup {
-            tick: s.tick,
-            expirations: s.expirations,
-            wake_ns: ns(s.wake_count),
-            unpark_ns: s.unpark_count.map(ns),
-        })
-        .collect();
+fn booked(start: Instant, wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Result<Instance, String> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
     // A round that was stopped asked only for what it came to.
-    let asked = if track.stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
-    let samples = RoundSamples::book(Grid { ticks: asked, ..grid }, &wakeups).map_err(|e| e.to_string())?;
-    Ok(Instance { start: track.start, samples, ticks_run })
+    let asked = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
+    let samples = RoundSamples::book(Grid { ticks: asked, ..grid }, wakeups).map_err(|e| e.to_string())?;
+    Ok(Instance { start, samples, ticks_run })
 }
 
 struct Snapshot {
@@ -431,15 +419,13 @@ mod tests {
             periods: vec![Duration::from_micros(100)],
             ..ScenarioArgs::default()
         };
-        let shared = Arc::new(Shared::default());
-        let visitor = LoopOnly { scenario: &args.only().unwrap(), shared: &shared };
+        let visitor = LoopOnly { scenario: &args.only().unwrap() };
         subject::with(subject.name, visitor).expect("a subject of that name")
     }
 
     /// Runs the loop of a round without what comes after it, and counts.
     struct LoopOnly<'a> {
         scenario: &'a Scenario,
-        shared: &'a Arc<Shared>,
     }
 
     impl Visitor for LoopOnly<'_> {
@@ -449,7 +435,7 @@ mod tests {
         where
             S: Subject<Ticker: Ticker<Event: Send> + Send>,
         {
-            self.count(|job| on_tokio::<S>(job, Runtime::CurrentThread))
+            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread))
         }
 
         fn on_busypoll<S: Subject>(self) -> u64 {
@@ -462,20 +448,19 @@ mod tests {
     }
 
     impl LoopOnly<'_> {
-        fn count(self, place: impl FnOnce(Job) -> io::Result<RawRound>) -> u64 {
+        fn count(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> u64 {
             let ticks = self.scenario.ticks;
-            let job = Job {
+            let setup = RoundSetup {
                 period: self.scenario.period,
                 phase: Duration::ZERO,
                 start: None,
                 last_tick: ticks - 1,
-                counted: true,
                 recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
-                shared: Arc::clone(self.shared),
+                stop: Arc::default(),
             };
             let mut pushed = 0;
             let counted = allocation_counter::measure(|| {
-                pushed = place(job).unwrap().tracks[0].recorder.samples().len();
+                pushed = place(setup).unwrap().recordings[0].recorder.samples().len();
             });
             assert!(pushed > 0, "the loop ran");
             counted.count_total

@@ -1,14 +1,13 @@
 //! `osjitter run`.
 
 pub mod args;
-pub mod live_terminal;
+mod live_terminal;
 mod live_view;
 mod plan_file;
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use jitterstat::file::File as _;
 use jitterstat::report::Status;
@@ -16,10 +15,12 @@ use jitterstat::report::Status;
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::files::Directory;
 use crate::machine::host;
-use crate::measure::record::{self, Record};
-use crate::measure::round::{self, MeasuredRound, Observer, Shared};
+use crate::measure::order::Observer;
+use crate::measure::record::{self, Conditions};
+use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
+use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Plan, Scenario};
 use crate::{interop, interrupt, render, terminal};
@@ -37,25 +38,13 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
     let changes = record::changes(&plan)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
+    let stop = Arc::default();
+    interrupt::stop_on_interrupt(&stop)?;
     announce(&plan, args.quiet);
 
-    let shared = Arc::new(Shared::default());
-    interrupt::stop_on_interrupt(&shared)?;
-    #[allow(clippy::disallowed_methods, reason = "the start of the run")]
-    let started = Instant::now();
-    let record = Record::new(plan.clone(), host, started_utc, started, changes);
-    // The short name, unless another scenario has it too.
-    let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
-    let name = |s: &'_ Scenario| if twins(s) { s.id.clone() } else { s.subject.name.to_owned() };
-    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
-    let view = live_terminal::LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress);
-    let mut collector = Collector { record, view, plan: &plan };
-    round::run(&plan, &shared, &mut collector);
-    #[allow(clippy::disallowed_methods, reason = "the end of the run")]
-    let ended = Instant::now();
-    collector.view.finish();
-    let partial = shared.stop.load(Ordering::Relaxed);
-    let report = collector.record.report(partial, ended);
+    let mut watched = Watched { view: view(&plan, args), plan: &plan };
+    let report = record::measure(&plan, Conditions { host, changes, started_utc }, &stop, &mut watched);
+    watched.view.finish();
 
     let json = report.to_json();
     let file = out.write("report.json", &json)?;
@@ -107,31 +96,37 @@ fn announce(plan: &Plan, quiet: bool) {
     terminal::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
 }
 
-struct Collector<'a> {
-    record: Record,
-    view: live_terminal::LiveView,
+fn view(plan: &Plan, args: &RunArgs) -> LiveView {
+    // The short name, unless another scenario has it too.
+    let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
+    let name = |s: &Scenario| if twins(s) { s.id.clone() } else { s.subject.name.to_owned() };
+    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
+    LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress)
+}
+
+struct Watched<'a> {
+    view: LiveView,
     plan: &'a Plan,
 }
 
-impl Collector<'_> {
+impl Watched<'_> {
     fn place(&self, scenario: &Scenario) -> usize {
-        self.plan.scenarios.iter().position(|s| s.id == scenario.id).unwrap_or(usize::MAX)
+        self.plan.scenarios.iter().position(|s| s.id == scenario.id).expect("a scenario of the plan")
     }
 }
 
-impl Observer for Collector<'_> {
+impl Observer for Watched<'_> {
     fn before(&mut self, scenario: &Scenario, _: u64) {
         self.view.before(self.place(scenario));
     }
 
-    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
-        match &result {
+    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+        match result {
             Ok(round) => {
                 let instances = round.instances.iter().map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.after(self.place(scenario), round.index, instances);
             }
             Err(reason) => self.view.say(&format!("{}: not measured: {reason}", scenario.id)),
         }
-        self.record.add(scenario, result);
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::machine::os;
-use crate::subject::{Booking, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {
@@ -40,8 +40,8 @@ impl Ticker for Nanosleep {
         Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(self.next)))
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -91,18 +91,11 @@ impl Ticker for Spin {
         Poll::Ready(Ok(()))
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
         "busy loop".to_owned()
     }
-}
-
-/// The index of a delivery that is counted, not told.
-pub(super) fn ordinal(next: &mut u64) -> Booking {
-    let tick = *next;
-    *next += 1;
-    Booking { tick, expirations: 1 }
 }

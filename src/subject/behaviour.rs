@@ -2,21 +2,17 @@
 
 use std::time::Instant;
 
-use crate::subject::bare::ordinal;
-use crate::subject::{Booking, Schedule};
+use crate::subject::ticker::{Delivered, Schedule};
 
-/// A missed-tick behaviour.
 pub trait Behaviour: Send + Sync + Unpin + 'static {
-    /// Our name for it.
     const OURS: osinterval::MissedTickBehavior;
-    /// tokio's.
     const TOKIOS: tokio::time::MissedTickBehavior;
 
     /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose deadline it claims.
-    fn booking(schedule: &Schedule, next: &mut u64, claimed: Instant) -> Booking {
+    fn delivered(schedule: &Schedule, next: &mut u64, claimed: Instant) -> Delivered {
         match Self::OURS {
-            osinterval::MissedTickBehavior::Skip => Booking { tick: schedule.index(claimed), expirations: 1 },
-            _ => ordinal(next),
+            osinterval::MissedTickBehavior::Skip => Delivered { tick: schedule.index(claimed), expirations: 1 },
+            _ => Delivered::next(next),
         }
     }
 }

@@ -9,8 +9,7 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::bare::ordinal;
-use crate::subject::{Booking, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
 /// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
 pub struct Interval {
@@ -35,8 +34,8 @@ impl Ticker for Interval {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, _deadline: Instant) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, _deadline: Instant) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -75,8 +74,8 @@ impl Ticker for Yielding {
         pin!(yield_now()).poll(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -115,8 +114,8 @@ impl Ticker for IntervalBesideYielding {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, _claimed: time::Instant) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, _claimed: time::Instant) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {

@@ -6,105 +6,27 @@
 mod bare;
 mod behaviour;
 mod busy;
+mod entry;
 mod os_interval;
+pub mod scripted;
+pub mod ticker;
 mod tokio_timers;
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// The grid a ticker is to follow: tick k is due at `start + k * period`.
-#[derive(Clone, Copy, Debug)]
-pub struct Schedule {
-    /// Deadline of tick 0.
-    pub start: Instant,
-    /// Spacing of the deadlines.
-    pub period: Duration,
-}
+use ticker::{Schedule, Subject, Ticker};
 
-impl Schedule {
-    /// Deadline of tick `k`: one multiplication from the start, so that no rounding adds up.
-    pub fn deadline(&self, k: u64) -> Instant {
-        let after_ns = self.period.as_nanos() * u128::from(k);
-        self.start + Duration::from_nanos(u64::try_from(after_ns).unwrap_or(u64::MAX / 2))
-    }
+pub use entry::{Entry, Place};
 
-    /// The index whose deadline is `deadline`.
-    pub fn index(&self, deadline: Instant) -> u64 {
-        let after = deadline.saturating_duration_since(self.start).as_nanos();
-        let period = self.period.as_nanos();
-        u64::try_from((after + period / 2) / period).unwrap_or(u64::MAX)
-    }
-}
-
-/// Which ticks of the grid a wake-up stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Booking {
-    /// The last of them.
-    pub tick: u64,
-    /// How many, ending with `tick`.
-    pub expirations: u64,
-}
-
-/// Something that ticks.
-pub trait Ticker: 'static {
-    /// What a wait returns; turned into a [`Booking`] only after the stamp.
-    type Event;
-
-    /// Prepares the next wait: what is not to be done again at each poll.
-    fn begin(self: Pin<&mut Self>) {}
-
-    /// Polls for the next tick. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so that
-    /// a timer may live inside it. A poll and no future: whether the loop around it is `Send` then depends on the
-    /// ticker alone, and the runtimes that ask for it are not the only ones.
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Self::Event>>;
-
-    /// Which ticks the event stands for.
-    fn book(self: Pin<&mut Self>, event: Self::Event) -> Booking;
-
-    /// What the ticks come from.
-    fn backend(&self) -> String;
-}
-
-/// Where a subject runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// As a spawned task of a tokio runtime.
-    Tokio,
-    /// As a spawned task of a busypoll runtime that spins.
-    Busypoll,
-    /// On a bare thread.
-    Thread,
-}
-
-/// A kind of ticker, chosen by name.
-pub trait Subject: 'static {
-    /// Whether its runtime parks until the tick is due, so that the end of the park says something about the tick.
-    const PARKS_UNTIL_DUE: bool = true;
-    /// What it makes.
-    type Ticker: Ticker;
-
-    /// Makes a fresh ticker, inside the runtime it will run on.
-    fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
-
-    /// Makes several that tick at once; those that share something override it.
-    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
-        schedules.iter().map(|schedule| Self::ticker(*schedule)).collect()
-    }
-}
-
-/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`].
+/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`] that has a loop.
 pub trait Visitor {
-    /// What it results in.
     type Output;
-    /// Does it with one that runs on tokio, whose threads hand tasks to each other.
+    /// tokio's threads hand tasks to each other.
     fn on_tokio<S>(self) -> Self::Output
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>;
-    /// Does it with one that runs on busypoll.
     fn on_busypoll<S: Subject>(self) -> Self::Output;
-    /// Does it with one that runs on a bare thread.
     fn on_thread<S: Subject>(self) -> Self::Output;
 }
 
@@ -129,19 +51,6 @@ macro_rules! subjects {
     (@visit Tokio $visitor:ident $kind:ty) => { $visitor.on_tokio::<$kind>() };
     (@visit Busypoll $visitor:ident $kind:ty) => { $visitor.on_busypoll::<$kind>() };
     (@visit Thread $visitor:ident $kind:ty) => { $visitor.on_thread::<$kind>() };
-}
-
-/// A line of the list of subjects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name on the command line and in reports.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// Where it runs.
-    pub place: Place,
-    /// Whether a run without `--subject` takes it.
-    pub default: bool,
 }
 
 subjects! {
@@ -183,6 +92,12 @@ subjects! {
         "control: a thread that spins on the kernel's clock";
 }
 
+/// The control that runs beside a subject in a session of the gate: a bare thread that sleeps.
+pub fn control_of(subject: &Entry) -> &'static Entry {
+    let nanosleep = || ALL.iter().find(|e| e.name == "nanosleep").expect("it is in the table");
+    if subject.place == Place::Script { &scripted::CONTROL } else { nanosleep() }
+}
+
 /// Whether a subject can run here, by making one; the reason if not.
 pub fn availability(name: &str) -> Result<(), String> {
     struct Try;
@@ -212,16 +127,6 @@ pub fn availability(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_grid_is_its_own_inverse_and_never_slips() {
-        #[allow(clippy::disallowed_methods, reason = "any instant will do")]
-        let schedule = Schedule { start: Instant::now(), period: Duration::from_nanos(333_333) };
-        for k in [0, 1, 2, 999, 10_000_000] {
-            assert_eq!(schedule.index(schedule.deadline(k)), k);
-            assert_eq!(schedule.deadline(k) - schedule.start, Duration::from_nanos(333_333 * k));
-        }
-    }
 
     #[test]
     fn names_are_unique_and_found() {

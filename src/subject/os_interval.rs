@@ -8,9 +8,8 @@ use std::task::{Context, Poll};
 use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
 use tokio::time::Instant;
 
-use crate::subject::bare::ordinal;
 use crate::subject::behaviour::Behaviour;
-use crate::subject::{Booking, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
 /// `OsInterval`.
 pub struct OneShot<B> {
@@ -39,9 +38,9 @@ impl<B: Behaviour> Ticker for OneShot<B> {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, claimed: Instant) -> Booking {
+    fn delivered(mut self: Pin<&mut Self>, claimed: Instant) -> Delivered {
         let this = &mut *self;
-        B::booking(&this.schedule, &mut this.next, claimed.into_std())
+        B::delivered(&this.schedule, &mut this.next, claimed.into_std())
     }
 
     fn backend(&self) -> String {
@@ -73,8 +72,8 @@ impl Ticker for Precise {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, _claimed: Instant) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -111,8 +110,8 @@ impl Ticker for Grouped {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, _claimed: Instant) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, _claimed: Instant) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -141,9 +140,9 @@ impl Ticker for KernelPeriodic {
         self.interval.poll_tick(cx)
     }
 
-    fn book(mut self: Pin<&mut Self>, event: Expirations) -> Booking {
+    fn delivered(mut self: Pin<&mut Self>, event: Expirations) -> Delivered {
         self.delivered += event.count;
-        Booking { tick: self.delivered - 1, expirations: event.count }
+        Delivered { tick: self.delivered - 1, expirations: event.count }
     }
 
     fn backend(&self) -> String {

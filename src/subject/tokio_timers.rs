@@ -8,9 +8,8 @@ use std::task::{Context, Poll};
 
 use tokio::time;
 
-use crate::subject::bare::ordinal;
 use crate::subject::behaviour::Behaviour;
-use crate::subject::{Booking, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -39,9 +38,9 @@ impl<B: Behaviour> Ticker for Interval<B> {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, claimed: time::Instant) -> Booking {
+    fn delivered(mut self: Pin<&mut Self>, claimed: time::Instant) -> Delivered {
         let this = &mut *self;
-        B::booking(&this.schedule, &mut this.next, claimed.into_std())
+        B::delivered(&this.schedule, &mut this.next, claimed.into_std())
     }
 
     fn backend(&self) -> String {
@@ -80,10 +79,10 @@ impl Ticker for SleepPerTick {
         sleep.expect("begun").poll(cx).map(Ok)
     }
 
-    fn book(self: Pin<&mut Self>, (): ()) -> Booking {
+    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
         let mut this = self.project();
         this.sleep.set(None);
-        ordinal(this.next)
+        Delivered::next(this.next)
     }
 
     fn backend(&self) -> String {
@@ -121,8 +120,8 @@ impl Ticker for SleepReused {
         self.project().sleep.poll(cx).map(Ok)
     }
 
-    fn book(self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(self.project().next)
+    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
+        Delivered::next(self.project().next)
     }
 
     fn backend(&self) -> String {
@@ -157,8 +156,8 @@ impl Ticker for SleepReusedBoxed {
         self.sleep.as_mut().poll(cx).map(Ok)
     }
 
-    fn book(mut self: Pin<&mut Self>, (): ()) -> Booking {
-        ordinal(&mut self.next)
+    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
+        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -200,10 +199,10 @@ impl Ticker for Timeout {
         })
     }
 
-    fn book(self: Pin<&mut Self>, (): ()) -> Booking {
+    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
         let mut this = self.project();
         this.timeout.set(None);
-        ordinal(this.next)
+        Delivered::next(this.next)
     }
 
     fn backend(&self) -> String {

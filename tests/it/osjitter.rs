@@ -46,6 +46,13 @@ impl Osjitter {
         self
     }
 
+    /// What the hidden subjects play; the format stands in `src/subject/scripted.rs`.
+    pub fn script(self, scripts: &serde_json::Value) -> Self {
+        let file = self.out.path().join("script.json");
+        std::fs::write(&file, scripts.to_string()).expect("a temporary directory");
+        self.env("OSJITTER_SCRIPT", file)
+    }
+
     /// Runs it to its end.
     pub fn run(mut self) -> Ran {
         let output = self.command.output().expect("the binary runs");

@@ -50,7 +50,7 @@ pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Error> {
         &format!("{} operations on 2 runtimes × {} rounds: about {seconds}s", plan.operations.len(), plan.rounds),
     );
     let stop = Arc::new(AtomicBool::new(false));
-    interrupt::raise_on_interrupt(&stop)?;
+    interrupt::stop_on_interrupt(&stop)?;
 
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();

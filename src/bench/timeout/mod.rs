@@ -70,7 +70,7 @@ pub fn run(args: &BenchTimeoutArgs) -> Result<ExitStatus, Error> {
     );
 
     let stop = Arc::new(AtomicBool::new(false));
-    interrupt::raise_on_interrupt(&stop)?;
+    interrupt::stop_on_interrupt(&stop)?;
 
     let host = host::capture();
     let clocks = clocks(&plan);

@@ -20,7 +20,8 @@ use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::calibrate;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::machine::{host, os, tuning};
-use crate::measure::round::{self, MeasuredRound, Observer, Shared};
+use crate::measure::order::{self, Observer};
+use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
 use crate::scenario::{self, Length, Plan, Scenario, ScenarioArgs};
 use crate::text::units;
@@ -38,12 +39,12 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitStatus, Error> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (subject, seconds) = (&planned.plan.scenarios[0].id, planned.time.as_secs_f64());
     terminal::note(args.quiet, &format!("calibrate: {subject} against itself for {seconds:.0}s"));
-    let shared = Arc::new(Shared::default());
-    interrupt::stop_on_interrupt(&shared)?;
+    let stop = Arc::default();
+    interrupt::stop_on_interrupt(&stop)?;
 
     let started = now();
     let mut recording = Recording::new(&planned, started, args.quiet);
-    round::run(&planned.plan, &shared, &mut recording);
+    order::run(&planned.plan, &stop, &mut recording, |_, _| ());
     recording.progress.finish();
     let calibration = recording.calibration(host, started_utc, started.elapsed());
 
@@ -206,7 +207,7 @@ impl Observer for Recording<'_> {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after(&mut self, scenario: &Scenario, result: Result<MeasuredRound, String>) {
+    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         let round = match result {
             Err(reason) => {
                 self.failure = Some(format!("{}: {reason}", scenario.id));
@@ -228,7 +229,7 @@ impl Observer for Recording<'_> {
         self.open = [None; 2];
         self.pairs.push(Pair { a, b });
         self.progress.step();
-        self.ended = now() >= self.until;
+        self.ended = now() >= self.until || self.pairs.len() as u64 == self.scenario().rounds();
     }
 
     fn knows_enough(&self) -> bool {

@@ -1,0 +1,32 @@
+//! A line of the table of subjects.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// What it is, for `osjitter list`.
+    pub about: &'static str,
+    pub place: Place,
+    /// Whether a run without `--subject` takes it.
+    pub default: bool,
+}
+
+/// Where a subject runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// As a spawned task of a tokio runtime.
+    Tokio,
+    /// As a spawned task of a busypoll runtime that spins.
+    Busypoll,
+    /// On a bare thread.
+    Thread,
+    /// Nowhere: its rounds are read from a file.
+    Script,
+}
+
+impl Place {
+    /// Whether `--runtime` and `--instances` apply.
+    pub fn has_runtime(self) -> bool {
+        matches!(self, Self::Tokio | Self::Script)
+    }
+}
