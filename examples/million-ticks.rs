@@ -8,7 +8,7 @@ use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
-use jitterstat::summary::{Part, RoundCost, summarise};
+use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 
 const SUBJECTS: u64 = 10;
 const ROUND_TICKS: u64 = 250;
@@ -32,7 +32,8 @@ fn subject(n: u64, ticks: u64) -> Subject {
     let samples: Vec<RoundSamples> =
         (0..ticks.div_ceil(ROUND_TICKS)).map(|_| round(&mut noise, n, has_runtime)).collect();
     let cost = RoundCost { cpu_ns: Some(3_000_000 + 100_000 * n), wakeups: Some(260) };
-    let parts: Vec<Part<'_>> = (0..).zip(&samples).map(|(round, samples)| Part { round, samples, cost }).collect();
+    let parts: Vec<InstanceRound<'_>> =
+        (0..).zip(&samples).map(|(round, samples)| InstanceRound { round, samples, cost }).collect();
     let name = format!("subject-{n}");
     let rounds = parts.iter().map(|part| Round {
         index: part.round,
@@ -76,7 +77,7 @@ fn round(noise: &mut Noise, n: u64, has_runtime: bool) -> RoundSamples {
             Wakeup { tick, expirations: 1, wake_ns, unpark_ns }
         })
         .collect();
-    RoundSamples::book(grid, &wakeups).expect("one wake-up a tick")
+    RoundSamples::from_wakeups(grid, &wakeups).expect("one wake-up a tick")
 }
 
 fn report(subjects: Vec<Subject>) -> Report {
@@ -111,7 +112,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         timer_slack_ns: None,
         governor: None,
         idle_driver: None,
-        virtualisation: None,
+        hypervisor: None,
         quota_cpus: None,
         sched: None,
         versions: BTreeMap::new(),

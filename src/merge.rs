@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use jitterstat::file::File as _;
-use jitterstat::merge;
-
 use clap::Args;
+use jitterstat::file::File as _;
+use jitterstat::merge::{self, MergeError};
 
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{Error, ExitStatus, usage};
 use crate::text::time::time;
 use crate::{files, interop, terminal};
 
@@ -37,13 +36,16 @@ const NAMED: usize = 10;
 pub fn run(args: &MergeArgs) -> Result<ExitStatus, Error> {
     let read = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>, _>>();
     let reports = read.map_err(|e| Error::usage(e.to_string()))?;
-    let merged = merge::merge(&reports, args.force).map_err(Error::usage)?;
-    for standing in merge::ranking(&reports).iter().take(NAMED) {
-        if standing.ratio.max(1.0 / standing.ratio) >= OUTLIER {
-            let (file, id, p50) = (args.files[standing.source].display(), &standing.id, time(standing.p50_ns));
+    let merged = merge::merge(&reports, args.force).map_err(|e| match e {
+        MergeError::PlansDiffer(_) => usage!("{e}; --force merges them all the same, and says so in the result"),
+        e => usage!("{e}"),
+    })?;
+    for median in merge::ranking(&reports).iter().take(NAMED) {
+        if median.ratio.max(1.0 / median.ratio) >= OUTLIER {
+            let (file, id, p50) = (args.files[median.source].display(), &median.id, time(median.p50_ns));
             terminal::note(
                 false,
-                &format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", standing.ratio),
+                &format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", median.ratio),
             );
         }
     }

@@ -6,7 +6,6 @@ use std::fmt;
 use jitterstat::histogram;
 use jitterstat::report::{self, Distribution, LONGEST_NS, MOST_COUNT, Summary, Warning};
 use jitterstat::stats::quantile;
-use jitterstat::summary::QUANTILES;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use crate::interop::source::{self, warning};
@@ -122,18 +121,7 @@ impl Binned {
             });
             bin.map(|(value, _)| *value).filter(|_| quantile::is_supported(samples, q))
         };
-        let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
-        let lateness_ns = Distribution {
-            min: self.min_ns,
-            mean: self.mean_ns,
-            p50,
-            p90,
-            p99,
-            p99_9,
-            p99_99,
-            max: self.max_ns,
-            ci95: std::collections::BTreeMap::new(),
-        };
+        let lateness_ns = Distribution::new([self.min_ns, self.max_ns], self.mean_ns, at);
         source::summary(n, period_ns.map_or(0, |period| self.at_least(period)), lateness_ns)
     }
 

@@ -14,7 +14,6 @@ use hdrhistogram::serialization::interval_log::{
 use jitterstat::histogram;
 use jitterstat::report::{Distribution, LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary};
 use jitterstat::stats::quantile;
-use jitterstat::summary::QUANTILES;
 
 use crate::interop::source::{self, Source, clock, no_cost, subject, unknown_host, warning};
 use crate::text::units;
@@ -188,15 +187,13 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
     let supported = |q: f64| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
     // The most that a bin can stand for may lie above the largest value that was met.
     let at = |q: f64| supported(q).then(|| signed(histogram.value_at_quantile(q).min(histogram.max())));
-    let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
     let (min, max) = (signed(histogram.min()), signed(histogram.max()));
     let mean = (histogram.mean() as i64).clamp(min, max);
-    let ci95 = BTreeMap::new();
     let late = |period: u64| {
         histogram.iter_recorded().filter(|v| v.value_iterated_to() >= period).map(|v| v.count_at_value()).sum()
     };
     let missed = period_ns.map_or(0, late);
-    Ok(Some(source::summary(n, missed, Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95 })))
+    Ok(Some(source::summary(n, missed, Distribution::new([min, max], mean, at))))
 }
 
 fn signed(ns: u64) -> i64 {

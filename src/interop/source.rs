@@ -117,7 +117,7 @@ pub(super) fn unknown_host() -> Host {
         timer_slack_ns: None,
         governor: None,
         idle_driver: None,
-        virtualisation: None,
+        hypervisor: None,
         quota_cpus: None,
         sched: None,
         versions: BTreeMap::new(),

@@ -6,7 +6,7 @@ use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Report, Round, SCHEMA};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
-use jitterstat::summary::{Part, RoundCost, summarise};
+use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -36,12 +36,12 @@ fn small() -> Report {
                 unpark_ns: (!k.is_multiple_of(3)).then_some((k * 500_000 + 9_000) as i64),
             };
             let wakeups: Vec<Wakeup> = (0..23).filter(|k| r != 5 || k % 7 > 0).map(tick).collect();
-            RoundSamples::book(grid, &wakeups).unwrap()
+            RoundSamples::from_wakeups(grid, &wakeups).unwrap()
         })
         .collect();
     let cost = RoundCost { cpu_ns: Some(400_000), wakeups: Some(25) };
-    let part = |(round, samples)| Part { round, samples, cost };
-    let parts: Vec<Part<'_>> = (0..).zip(&samples).map(part).collect();
+    let part = |(round, samples)| InstanceRound { round, samples, cost };
+    let parts: Vec<InstanceRound<'_>> = (0..).zip(&samples).map(part).collect();
     let mut one = subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
     one.runtime = Some("current-thread".to_owned());
     one.status = jitterstat::report::Status::Measured;

@@ -26,7 +26,7 @@ pub fn capture() -> Host {
         timer_slack_ns: os::timer_slack_ns(),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
-        virtualisation: virtualisation(&field("flags").unwrap_or_default()),
+        hypervisor: hypervisor(&field("flags").unwrap_or_default()),
         quota_cpus: quota_cpus(),
         sched: os::sched(),
         versions: BTreeMap::from([
@@ -68,7 +68,7 @@ fn preempt() -> Option<String> {
     ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|p| version.contains(p)).map(str::to_owned)
 }
 
-fn virtualisation(cpu_flags: &str) -> Option<String> {
+fn hypervisor(cpu_flags: &str) -> Option<String> {
     let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
     let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
     guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))

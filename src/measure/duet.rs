@@ -78,7 +78,7 @@ mod tests {
         fn after(&mut self, _: &Scenario, result: &Result<MeasuredRound, String>) {
             let round = result.as_ref().unwrap();
             let Instance { start, samples, .. } = &round.instances[0];
-            self.0.push((round.slot, *start, samples.booked(), samples.early()));
+            self.0.push((round.slot, *start, samples.recorded(), samples.early()));
         }
 
         fn knows_enough(&self) -> bool {

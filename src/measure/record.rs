@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use jitterstat::histogram;
 use jitterstat::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
-use jitterstat::summary::{Part, RoundCost, summarise};
+use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 
 use crate::exit;
 use crate::machine::{host, os};
@@ -115,7 +115,7 @@ fn subject(
     started: Instant,
 ) -> Subject {
     let has_runtime = scenario.runtime.is_some();
-    let parts: Vec<Part<'_>> = rounds.iter().flat_map(parts).collect();
+    let parts: Vec<InstanceRound<'_>> = rounds.iter().flat_map(parts).collect();
     let summary = summarise(&parts, has_runtime);
     let lateness = parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
     let histogram = summary.is_some().then(|| histogram::pack(lateness));
@@ -140,8 +140,8 @@ fn subject(
 }
 
 /// What each instance of a round contributes to a summary.
-fn parts(round: &MeasuredRound) -> impl Iterator<Item = Part<'_>> {
-    round.instances.iter().map(|instance| Part {
+fn parts(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
+    round.instances.iter().map(|instance| InstanceRound {
         round: round.index,
         samples: &instance.samples,
         cost: cost(round, instance),

@@ -1,7 +1,7 @@
 //! What two measurements must share before their numbers may be compared.
 //!
-//! A difference of lateness between two machines, kernels or settings is real, and says nothing of the program: what is
-//! compared anyway is an interval around the wrong number.
+//! A difference between two machines, kernels or settings is real, but it is no difference between the programs: a
+//! comparison made anyway is an interval around the wrong number.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Host, Report};
 
-/// The facts about a machine that its lateness depends on; `None` where the platform does not tell.
+/// The facts about a machine that lateness depends on; null where the platform does not report them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -21,14 +21,15 @@ pub struct EnvironmentKey {
     /// CPU model.
     pub cpu_model: Option<String>,
     /// CPUs online.
-    pub cpus: Option<u64>,
+    #[serde(rename = "cpus")]
+    pub cpus_online: Option<u64>,
     /// Kernel release.
     pub kernel: Option<String>,
     /// Preemption model of the kernel.
     pub preempt: Option<String>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// Hypervisor or container technology; `None` on bare metal, too.
+    /// Hypervisor or container technology; null on bare metal, too.
     pub hypervisor: Option<String>,
     /// Timer slack of the measuring thread.
     pub timer_slack_ns: Option<u64>,
@@ -58,18 +59,18 @@ impl fmt::Display for Difference {
 }
 
 impl EnvironmentKey {
-    /// The key of a machine as a tool found it.
+    /// The key of a machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self {
             os: host.os.clone(),
             arch: host.arch.clone(),
             cpu_model: host.cpu_model.clone(),
-            cpus: host.cpus_online,
+            cpus_online: host.cpus_online,
             kernel: host.kernel.clone(),
             preempt: host.preempt.clone(),
             clock_source: host.clock_source.clone(),
-            hypervisor: host.virtualisation.clone(),
+            hypervisor: host.hypervisor.clone(),
             timer_slack_ns: host.timer_slack_ns,
             governor: host.governor.clone(),
             quota_cpus: host.quota_cpus,
@@ -83,8 +84,8 @@ impl EnvironmentKey {
         Self { timer_slack_ns: report.plan.timer_slack_ns.or(of_host.timer_slack_ns), ..of_host }
     }
 
-    /// Every field that is not the same, `self` as side A. What only one side knows differs, too: the same machine would
-    /// have told it both times.
+    /// Every field that differs, `self` as side A. A value known on one side only differs, too: the same machine would
+    /// have reported it both times.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let pairs = self.fields().into_iter().zip(other.fields());
@@ -99,7 +100,7 @@ impl EnvironmentKey {
             ("operating system", Some(self.os.clone())),
             ("architecture", Some(self.arch.clone())),
             ("CPU model", self.cpu_model.clone()),
-            ("CPUs", self.cpus.map(|n| n.to_string())),
+            ("CPUs online", self.cpus_online.map(|n| n.to_string())),
             ("kernel", self.kernel.clone()),
             ("preemption model", self.preempt.clone()),
             ("clock source", self.clock_source.clone()),
@@ -124,7 +125,7 @@ mod tests {
             os: "linux".into(),
             arch: "x86_64".into(),
             cpu_model: Some("Some CPU".into()),
-            cpus: Some(4),
+            cpus_online: Some(4),
             kernel: Some("6.1.0".into()),
             preempt: Some("PREEMPT_DYNAMIC".into()),
             clock_source: Some("tsc".into()),
@@ -141,7 +142,7 @@ mod tests {
             os: "freebsd".into(),
             arch: "aarch64".into(),
             cpu_model: None,
-            cpus: Some(8),
+            cpus_online: Some(8),
             kernel: Some("6.2.0".into()),
             preempt: Some("PREEMPT_RT".into()),
             clock_source: Some("hpet".into()),
@@ -150,14 +151,14 @@ mod tests {
             governor: Some("powersave".into()),
             quota_cpus: Some(1.5),
         };
-        let told: Vec<String> = key().differences(&other).iter().map(ToString::to_string).collect();
+        let shown: Vec<String> = key().differences(&other).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            shown,
             [
                 "operating system: linux against freebsd",
                 "architecture: x86_64 against aarch64",
                 "CPU model: Some CPU against unknown",
-                "CPUs: 4 against 8",
+                "CPUs online: 4 against 8",
                 "kernel: 6.1.0 against 6.2.0",
                 "preemption model: PREEMPT_DYNAMIC against PREEMPT_RT",
                 "clock source: tsc against hpet",

@@ -89,7 +89,7 @@ pub trait File: Serialize + DeserializeOwned {
 /// Reads JSON of any kind.
 ///
 /// # Errors
-/// Line, column and the path of keys to what is refused.
+/// The reason, with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
     // Keeping track of the path costs time: only for a file that is refused.
     serde_json::from_str(text).map_err(|error| {

@@ -41,7 +41,7 @@ model! {
     }
 }
 
-/// Packs lateness into a histogram. An early tick counts at 0, so that `count` is the number of values given.
+/// Packs lateness into a histogram. An early tick counts at 0, so `count` is the number of values.
 ///
 /// # Panics
 /// Never: the histogram grows to any value an `i64` holds, and writing to memory does not fail.
@@ -50,7 +50,7 @@ pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> Histogram {
     pack_counts(lateness_ns.into_iter().map(|value| (value, 1)))
 }
 
-/// The same of values that come with how often they were met. A sum of counts beyond a `u64` stays there.
+/// Packs values that come with their counts. A sum of counts beyond a `u64` saturates.
 ///
 /// # Panics
 /// As [`pack`]: never.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_counts_as_often_as_it_was_met() {
+    fn a_value_counts_as_often_as_it_occurs() {
         let counted = unpack(&pack_counts([(7, 3), (-1, 2), (900, 1 << 40)])).unwrap();
         assert_eq!((counted.count_at(7), counted.count_at(0), counted.len()), (3, 2, (1 << 40) + 5));
     }

@@ -1,49 +1,84 @@
-//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number is made again.
+//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number computed anew.
+
+use std::fmt;
 
 use crate::histogram;
 use crate::report::{Report, Round, Status, Subject, Summary, Warning};
 use crate::sample::RoundSamples;
-use crate::summary::{Part, RoundCost, stored_samples, summarise};
+use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
 
 /// Code of the warning in a report that was merged although the plans differ.
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
 /// Code of the warning in a report whose parts come from several machines.
 pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
 
-/// How much one report's median of a subject is above the median of those medians.
+/// How far one report's median of a subject is from the other reports'.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct RankedMedian {
     /// Which of the reports, from 0.
     pub source: usize,
     /// Id of the subject.
     pub id: String,
     /// Its median lateness in that report.
     pub p50_ns: i64,
-    /// Over the median of all reports' medians; 1 is as the others.
+    /// `p50_ns` over the median of all reports' medians of this subject.
     pub ratio: f64,
 }
 
-/// Joins reports, in the order given; the first one's host and clock stand for all, and a warning says where they differ.
+/// Why reports cannot be merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// No report.
+    Nothing,
+    /// A single report.
+    OnlyOne,
+    /// A report without samples: percentiles cannot be joined without loss.
+    NoSamples {
+        /// Which report, from 1.
+        report: usize,
+        /// Id of the subject.
+        subject: String,
+    },
+    /// Plans that differ in more than seed and number of ticks: where.
+    PlansDiffer(String),
+}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing to merge"),
+            Self::OnlyOne => f.write_str("one report is merged with nothing: give two or more"),
+            Self::NoSamples { report, subject } => {
+                write!(f, "report {report} has no samples of {subject}: it cannot be merged without loss")
+            }
+            Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+/// Joins reports in the given order. Host and clock are the first one's; a warning names what differs.
 ///
 /// # Errors
-/// A sentence: fewer than two reports, a report without samples (percentiles cannot be joined without loss), or, without
-/// `force`, plans that differ in more than seed and number of ticks.
-pub fn merge(reports: &[Report], force: bool) -> Result<Report, String> {
-    let [first, rest @ ..] = reports else { return Err("nothing to merge".to_owned()) };
+/// Fewer than two reports, a report without samples or, without `force`, plans that differ.
+pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
+    let [first, rest @ ..] = reports else { return Err(MergeError::Nothing) };
     if rest.is_empty() {
-        return Err("one report is merged with nothing: give two or more".to_owned());
+        return Err(MergeError::OnlyOne);
     }
     for (n, report) in reports.iter().enumerate() {
         let without =
             report.subjects.iter().find(|s| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty()));
         if let Some(subject) = without {
-            return Err(format!("report {} has no samples of {}: it cannot be merged without loss", n + 1, subject.id));
+            return Err(MergeError::NoSamples { report: n + 1, subject: subject.id.clone() });
         }
     }
     let difference =
         rest.iter().enumerate().find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
     if let (Some(what), false) = (&difference, force) {
-        return Err(format!("the plans differ: {what}; --force merges them all the same, and says so in the result"));
+        return Err(MergeError::PlansDiffer(what.clone()));
     }
     let mut merged = first.clone();
     for report in rest {
@@ -68,9 +103,9 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, String> {
     Ok(merged)
 }
 
-/// The standing of each report in each subject, the furthest from the others first.
+/// Each report's median of each subject, the one furthest from the others first.
 #[must_use]
-pub fn ranking(reports: &[Report]) -> Vec<Standing> {
+pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
     let median = |s: &Subject| s.summary.as_ref().and_then(|m| m.lateness_ns.p50);
     let mut all = Vec::new();
     for (source, report) in reports.iter().enumerate() {
@@ -84,7 +119,7 @@ pub fn ranking(reports: &[Report]) -> Vec<Standing> {
             others.sort_unstable();
             let middle = others[others.len() / 2].midpoint(others[(others.len() - 1) / 2]);
             let ratio = p50_ns.max(1) as f64 / middle.max(1) as f64;
-            all.push(Standing { source, id: subject.id.clone(), p50_ns, ratio });
+            all.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });
         }
     }
     all.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
@@ -95,7 +130,7 @@ fn warning(code: &str, message: String, hint: &str) -> Warning {
     Warning { code: code.to_owned(), message, hint: hint.to_owned() }
 }
 
-/// What of two plans is not the same, in words.
+/// How two plans differ.
 fn difference(a: &Report, b: &Report) -> Option<String> {
     let (p, q) = (&a.plan, &b.plan);
     if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
@@ -165,7 +200,7 @@ fn summary_of(subject: &Subject) -> Option<Summary> {
             (r.index, stored_samples(subject, r), RoundCost { cpu_ns: r.cpu_ns, wakeups })
         })
         .collect();
-    let parts: Vec<Part<'_>> =
-        parts.iter().map(|(round, samples, cost)| Part { round: *round, samples, cost: *cost }).collect();
+    let parts: Vec<InstanceRound<'_>> =
+        parts.iter().map(|(round, samples, cost)| InstanceRound { round: *round, samples, cost: *cost }).collect();
     summarise(&parts, subject.runtime.is_some())
 }

@@ -1,6 +1,6 @@
 //! The buffer a measuring loop writes into.
 
-/// What one wake-up says, as raw counter readings: nothing is converted before the round is over.
+/// One wake-up as raw counter readings: conversion waits until the round is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawSample {
     /// Index on the grid of the last tick this wake-up reported.
@@ -33,7 +33,7 @@ impl Recorder {
     /// Room for `capacity` wake-ups, with every page of it touched so that the loop takes no page fault.
     ///
     /// # Panics
-    /// Where the memory cannot be had; [`Recorder::try_with_capacity`] tells instead.
+    /// Without enough memory; see [`Recorder::try_with_capacity`].
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self::try_with_capacity(capacity).expect("memory for the samples")
@@ -42,7 +42,7 @@ impl Recorder {
     /// As [`Recorder::with_capacity`].
     ///
     /// # Errors
-    /// Where the memory cannot be had.
+    /// Not enough memory.
     pub fn try_with_capacity(capacity: usize) -> Result<Self, std::collections::TryReserveError> {
         let mut samples = Vec::new();
         samples.try_reserve_exact(capacity)?;
@@ -63,7 +63,7 @@ impl Recorder {
         room
     }
 
-    /// What was recorded, in order.
+    /// The samples, in order.
     #[must_use]
     pub fn samples(&self) -> &[RawSample] {
         &self.samples

@@ -5,16 +5,21 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, Invalid};
 use crate::model::model;
 
 mod check;
 
 pub use crate::histogram::Histogram;
-pub use check::{LONGEST_NS, MOST_COUNT, MOST_SUBJECTS};
 
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
+/// The longest plausible time in nanoseconds: 31 years.
+pub const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
+/// The largest plausible count: every whole number up to here is exact in an `f64`.
+pub const MOST_COUNT: u64 = 1 << 53;
+/// The most subjects of a report: as many as Linux supports CPUs. Even an almost empty one takes a kilobyte, and
+/// views compare each with each.
+pub const MOST_SUBJECTS: usize = 8_192;
 
 model! {
     /// One invocation of `osjitter run`.
@@ -27,9 +32,9 @@ model! {
         pub started_utc: String,
         /// Length of the run, set-up and pauses between rounds included.
         pub duration_ns: u64,
-        /// The run was interrupted: what is here was measured, but not all that was asked for.
+        /// The run was interrupted: what is here was measured, but some of the plan is missing.
         pub partial: bool,
-        /// What was asked for, complete enough to run again.
+        /// What was planned, complete enough to run again.
         pub plan: Plan,
         /// The machine and the run's environment.
         pub host: Host,
@@ -57,15 +62,15 @@ model! {
     pub struct Plan {
         /// Seed of the order of subjects, of the phases and of the resampling.
         pub seed: u64,
-        /// Whether every sample is kept in the report.
+        /// Whether the report keeps every sample.
         pub samples: bool,
-        /// Allowed CPUs the measuring thread was bound to; `None` for all.
+        /// The CPU that the measuring thread was bound to; null for none.
         pub cpu: Option<usize>,
-        /// Scheduling class asked for, as on the command line.
+        /// Requested scheduling class, as on the command line.
         pub sched: Option<String>,
         /// Whether the process's memory was locked.
         pub mlock: bool,
-        /// Timer slack asked for; `None` leaves it as inherited.
+        /// Requested timer slack; null leaves it as inherited.
         pub timer_slack_ns: Option<u64>,
         /// The scenarios, one for each subject, period and runtime.
         pub scenarios: Vec<Scenario>,
@@ -87,12 +92,12 @@ model! {
         pub warmup_ticks: u64,
         /// Runtime of a tokio subject; `None` for a bare thread.
         pub runtime: Option<String>,
-        /// How many of it tick at once, a task each, their phases spread evenly over the period; each records `ticks`.
+        /// How many run at once, a task each, their phases spread evenly over the period; each records `ticks`.
         #[serde(default = "one")]
         pub instances: u64,
     }
 
-    /// Facts about the machine; `None` where the platform does not tell.
+    /// Facts about the machine; null where the platform does not report them.
     pub struct Host {
         /// Operating system.
         pub os: String,
@@ -100,7 +105,7 @@ model! {
         pub arch: String,
         /// Kernel release.
         pub kernel: Option<String>,
-        /// Preemption model of the kernel, as its version string tells.
+        /// Preemption model of the kernel, from its version string.
         pub preempt: Option<String>,
         /// CPU model.
         pub cpu_model: Option<String>,
@@ -116,8 +121,9 @@ model! {
         pub governor: Option<String>,
         /// Idle driver.
         pub idle_driver: Option<String>,
-        /// Hypervisor or container technology.
-        pub virtualisation: Option<String>,
+        /// Hypervisor or container technology; null on bare metal, too.
+        #[serde(rename = "virtualisation")]
+        pub hypervisor: Option<String>,
         /// CPU quota of the control group, in CPUs.
         pub quota_cpus: Option<f64>,
         /// Scheduling class of the process at the start.
@@ -132,14 +138,14 @@ model! {
         pub source: String,
         /// Rate of the counter.
         pub rate_hz: f64,
-        /// How the rate is known.
+        /// Where the rate comes from.
         pub rate_known_by: String,
         /// Largest error of a conversion to the kernel's clock in this run.
         pub error_bound_ns: u64,
-        /// How far the rate can be off, in parts per billion, as far as the process's anchors tell.
+        /// How far the rate can be off, in parts per billion, judged by the process's anchors.
         #[serde(default)]
         pub rate_error_ppb: Option<f64>,
-        /// The rate by the CPU's or the hypervisor's own account.
+        /// The rate that the CPU or the hypervisor states.
         #[serde(default)]
         pub rate_stated_hz: Option<u64>,
         /// What keeps readings in order across threads.
@@ -149,7 +155,7 @@ model! {
         pub why_not_counter: Option<String>,
     }
 
-    /// Something the tool changed.
+    /// Something the tool changed for the run.
     pub struct Change {
         /// What was changed.
         pub what: String,
@@ -163,13 +169,13 @@ model! {
     pub struct Warning {
         /// Stable short name.
         pub code: String,
-        /// What is so.
+        /// What was found.
         pub message: String,
         /// What to do about it.
         pub hint: String,
     }
 
-    /// What was measured of one scenario.
+    /// The result of one scenario.
     pub struct Subject {
         /// Id of its scenario.
         pub id: String,
@@ -179,7 +185,7 @@ model! {
         pub period_ns: u64,
         /// Runtime of a tokio subject.
         pub runtime: Option<String>,
-        /// How many of it ticked at once.
+        /// How many ran at once.
         #[serde(default = "one")]
         pub instances: u64,
         /// What it ticked from.
@@ -196,7 +202,7 @@ model! {
 
     /// Counts and distributions; of a subject over all rounds, or of one round.
     pub struct Summary {
-        /// Indices asked for: delivered + coalesced + skipped.
+        /// Planned ticks: delivered + coalesced + skipped.
         pub ticks: u64,
         /// With a wake-up of their own.
         pub delivered: u64,
@@ -216,23 +222,23 @@ model! {
         pub elapsed_ns: i64,
         /// The same on the grid.
         pub ideal_ns: i64,
-        /// CPU time of the whole process for each tick asked for.
+        /// CPU time of the whole process per planned tick.
         pub cpu_ns_per_tick: Option<f64>,
-        /// Context switches of the whole process for each tick asked for.
+        /// Context switches of the whole process per planned tick.
         pub wakeups_per_tick: Option<f64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
-        /// Of each percentile of lateness, the median over the rounds: what one round is like, where the pooled
-        /// percentile is what a user meets in all of them. Empty for a single round.
+        /// Each percentile's median over the rounds: what a typical round is like, where the pooled percentile covers
+        /// all rounds together. Empty for a single round.
         #[serde(default)]
         pub median_round_ns: BTreeMap<String, MedianRound>,
-        /// Difference of the lateness of neighbouring ticks.
+        /// Differences in lateness between neighbouring ticks.
         pub jitter_consecutive_ns: Option<Distribution>,
         /// Lateness above the smallest lateness.
         pub jitter_spread_ns: Option<Distribution>,
         /// From the deadline until the runtime came back from its park: the kernel, and what the runtime asked of it.
         pub until_unpark_ns: Option<Distribution>,
-        /// From there until the task ran.
+        /// From there until the task ran: the runtime's own share.
         pub after_unpark_ns: Option<Distribution>,
     }
 
@@ -246,7 +252,7 @@ model! {
         pub p50: Option<i64>,
         /// 90th percentile.
         pub p90: Option<i64>,
-        /// 99th percentile; null where fewer than 5 samples lie above it, as with every percentile.
+        /// 99th percentile; like every percentile, null where fewer than 5 samples lie above it.
         pub p99: Option<i64>,
         /// 99.9th percentile.
         pub p99_9: Option<i64>,
@@ -261,7 +267,7 @@ model! {
 
     /// A percentile of the median round.
     pub struct MedianRound {
-        /// Half of the rounds have this percentile at or below it.
+        /// In half of the rounds the percentile is at or below this.
         pub value: i64,
         /// 95 % confidence interval of that median; null below 10 rounds.
         pub ci95: Option<[i64; 2]>,
@@ -273,10 +279,10 @@ model! {
         pub index: u64,
         /// Place within the round's order.
         pub slot: u64,
-        /// Which of several instances; each has an entry of its own, with its share of the cost.
+        /// Which of several instances; each has its own entry, with its share of the cost.
         #[serde(default)]
         pub instance: u64,
-        /// Start of the grid, after the start of the run.
+        /// Start of the grid, counted from the start of the run.
         pub start_ns: u64,
         /// The random part of that start.
         pub phase_ns: u64,
@@ -290,11 +296,11 @@ model! {
         pub switches_voluntary: Option<u64>,
         /// Context switches by being preempted.
         pub switches_involuntary: Option<u64>,
-        /// Of this round alone, all instances together, in the entry of the first; `None` where no tick came.
+        /// This round alone, all instances together, in the entry of the first; null where no tick came.
         pub summary: Option<Summary>,
         /// Index of the first recorded tick.
         pub first_tick: u64,
-        /// Lateness of each tick in order; empty when samples were not asked for.
+        /// Lateness of each tick in order; empty in a report without samples.
         pub lateness_ns: Vec<i64>,
         /// Index of each tick, only where they are not consecutive from `first_tick`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,6 +308,41 @@ model! {
         /// Until the runtime came back from its park, for each tick; null for ticks without a park of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_unpark_ns: Option<Vec<Option<i64>>>,
+    }
+}
+
+/// A percentile that reports give.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentile {
+    /// In files: `p99_9`.
+    pub key: &'static str,
+    /// For people: `p99.9`.
+    pub label: &'static str,
+    /// As a number: 0.999.
+    pub quantile: f64,
+}
+
+/// The percentiles of every distribution, in ascending order.
+pub const PERCENTILES: [Percentile; 5] = [
+    Percentile { key: "p50", label: "p50", quantile: 0.50 },
+    Percentile { key: "p90", label: "p90", quantile: 0.90 },
+    Percentile { key: "p99", label: "p99", quantile: 0.99 },
+    Percentile { key: "p99_9", label: "p99.9", quantile: 0.999 },
+    Percentile { key: "p99_99", label: "p99.99", quantile: 0.9999 },
+];
+
+impl Distribution {
+    /// A distribution without intervals; `at` returns the value of a quantile.
+    pub fn new([min, max]: [i64; 2], mean: i64, at: impl Fn(f64) -> Option<i64>) -> Self {
+        let [p50, p90, p99, p99_9, p99_99] = PERCENTILES.map(|percentile| at(percentile.quantile));
+        Self { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() }
+    }
+
+    /// All of [`PERCENTILES`] with their values.
+    #[must_use]
+    pub fn percentiles(&self) -> [(Percentile, Option<i64>); 5] {
+        let values = [self.p50, self.p90, self.p99, self.p99_9, self.p99_99];
+        std::array::from_fn(|i| (PERCENTILES[i], values[i]))
     }
 }
 
@@ -332,12 +373,4 @@ pub enum Status {
         /// Why.
         reason: String,
     },
-}
-
-impl File for Report {
-    const SCHEMA: &'static str = SCHEMA;
-
-    fn check(&self) -> Result<(), Invalid> {
-        check::check(self)
-    }
 }

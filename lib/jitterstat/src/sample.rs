@@ -1,4 +1,4 @@
-//! One round: every index of the grid is booked exactly once.
+//! One round: every tick of the grid is delivered, coalesced or skipped, exactly one of them.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ pub struct Wakeup {
     pub unpark_ns: Option<i64>,
 }
 
-/// The grid of a round: deadline k lies at `k * period_ns`; indices `first_tick .. first_tick + ticks` are asked for.
+/// The grid of a round: tick k is due at `k * period_ns`; `first_tick .. first_tick + ticks` are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// The nominal period.
     pub period_ns: u64,
     /// First recorded index: the number of warm-up ticks before it.
     pub first_tick: u64,
-    /// How many indices the round asks for.
+    /// How many ticks the round plans.
     pub ticks: u64,
 }
 
@@ -38,10 +38,10 @@ impl Grid {
     }
 }
 
-/// Why a round's wake-ups cannot be booked: the subject broke its contract.
+/// Why wake-ups do not fit a grid: the subject broke its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BookingError {
+pub enum WakeupError {
     /// A wake-up reports an index that an earlier one has reported already.
     NotIncreasing {
         /// The first index it claims.
@@ -54,7 +54,7 @@ pub enum BookingError {
     },
 }
 
-impl fmt::Display for BookingError {
+impl fmt::Display for WakeupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotIncreasing { tick } => write!(f, "tick {tick} was reported twice or out of order"),
@@ -65,7 +65,7 @@ impl fmt::Display for BookingError {
     }
 }
 
-impl std::error::Error for BookingError {}
+impl std::error::Error for WakeupError {}
 
 /// The lateness of every tick of one round that was delivered or coalesced, in order of index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +86,8 @@ impl RoundSamples {
     /// Books the wake-ups of a round on its grid. Indices outside the grid (warm-up) are left out.
     ///
     /// # Errors
-    /// [`BookingError`] where an index is claimed twice, or a count of expirations is impossible.
-    pub fn book(grid: Grid, wakeups: &[Wakeup]) -> Result<Self, BookingError> {
+    /// [`WakeupError`] where an index is claimed twice, or a count of expirations is impossible.
+    pub fn from_wakeups(grid: Grid, wakeups: &[Wakeup]) -> Result<Self, WakeupError> {
         let mut samples = Self {
             grid,
             ticks: Vec::with_capacity(wakeups.len()),
@@ -99,10 +99,10 @@ impl RoundSamples {
         for wakeup in wakeups {
             let before = wakeup.expirations.checked_sub(1).and_then(|n| wakeup.tick.checked_sub(n));
             let Some(first) = before else {
-                return Err(BookingError::BadCount { tick: wakeup.tick });
+                return Err(WakeupError::BadCount { tick: wakeup.tick });
             };
             if first < next_free {
-                return Err(BookingError::NotIncreasing { tick: first });
+                return Err(WakeupError::NotIncreasing { tick: first });
             }
             next_free = wakeup.tick.saturating_add(1);
             for tick in first.max(grid.first_tick)..next_free.min(grid.end()) {
@@ -119,7 +119,7 @@ impl RoundSamples {
 
     /// Ticks that were delivered or coalesced: the ones that have a lateness.
     #[must_use]
-    pub fn booked(&self) -> u64 {
+    pub fn recorded(&self) -> u64 {
         self.lateness_ns.len() as u64
     }
 
@@ -131,13 +131,13 @@ impl RoundSamples {
     /// Ticks with a wake-up of their own.
     #[must_use]
     pub fn delivered(&self) -> u64 {
-        self.booked() - self.coalesced
+        self.recorded() - self.coalesced
     }
 
     /// Ticks that never came.
     #[must_use]
     pub fn skipped(&self) -> u64 {
-        self.grid.ticks - self.booked()
+        self.grid.ticks - self.recorded()
     }
 
     /// Ticks not delivered before the next deadline: late by a period or more, or never. No hidden tolerance.
@@ -152,6 +152,20 @@ impl RoundSamples {
     #[must_use]
     pub fn early(&self) -> u64 {
         self.lateness_ns.iter().filter(|&&l| l < 0).count() as u64
+    }
+
+    /// Sums of x·y and of x² about the round's means, x the deadline and y the lateness: their quotient is the slope of
+    /// lateness over time.
+    #[must_use]
+    pub fn drift_sums(&self) -> (f64, f64) {
+        let n = self.ticks.len() as f64;
+        let x = |k: u64| (k - self.grid.first_tick) as f64 * self.grid.period_ns as f64;
+        let mean_x = self.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
+        let mean_y = self.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
+        self.pairs().fold((0.0, 0.0), |(sxy, sxx), (k, l)| {
+            let from_mean = x(k) - mean_x;
+            (sxy + from_mean * (l as f64 - mean_y), sxx + from_mean * from_mean)
+        })
     }
 
     /// Differences of the lateness of neighbouring indices; a skipped index leaves a gap, not a difference.
@@ -173,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_left_out_and_the_rest_booked() {
+    fn warm_up_is_left_out_and_the_rest_recorded() {
         let wakeups: Vec<_> = (0..6).map(|k| wakeup(k, 1, 500 * k as i64 + 7)).collect();
-        let round = RoundSamples::book(GRID, &wakeups).unwrap();
+        let round = RoundSamples::from_wakeups(GRID, &wakeups).unwrap();
         assert_eq!(round.ticks, [2, 3, 4, 5]);
         assert_eq!(round.lateness_ns, [7; 4]);
         assert_eq!((round.delivered(), round.coalesced, round.skipped(), round.missed()), (4, 0, 0, 0));
@@ -183,14 +197,14 @@ mod tests {
 
     #[test]
     fn coalesced_ticks_are_each_late_by_their_own_amount() {
-        let round = RoundSamples::book(GRID, &[wakeup(5, 6, 2_600)]).unwrap();
+        let round = RoundSamples::from_wakeups(GRID, &[wakeup(5, 6, 2_600)]).unwrap();
         assert_eq!(round.lateness_ns, [1_600, 1_100, 600, 100]);
         assert_eq!((round.delivered(), round.coalesced, round.missed()), (1, 3, 3));
     }
 
     #[test]
     fn skipped_ticks_have_no_lateness_and_count_as_missed() {
-        let round = RoundSamples::book(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
+        let round = RoundSamples::from_wakeups(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
         assert_eq!((round.skipped(), round.missed(), round.early()), (2, 2, 1));
         assert_eq!(round.consecutive_ns().count(), 0);
     }
@@ -198,9 +212,9 @@ mod tests {
     #[test]
     fn contract_breaches_are_refused() {
         let twice = [wakeup(2, 1, 1_000), wakeup(2, 1, 1_001)];
-        assert_eq!(RoundSamples::book(GRID, &twice), Err(BookingError::NotIncreasing { tick: 2 }));
-        assert_eq!(RoundSamples::book(GRID, &[wakeup(2, 0, 0)]), Err(BookingError::BadCount { tick: 2 }));
-        assert_eq!(RoundSamples::book(GRID, &[wakeup(2, 4, 0)]), Err(BookingError::BadCount { tick: 2 }));
+        assert_eq!(RoundSamples::from_wakeups(GRID, &twice), Err(WakeupError::NotIncreasing { tick: 2 }));
+        assert_eq!(RoundSamples::from_wakeups(GRID, &[wakeup(2, 0, 0)]), Err(WakeupError::BadCount { tick: 2 }));
+        assert_eq!(RoundSamples::from_wakeups(GRID, &[wakeup(2, 4, 0)]), Err(WakeupError::BadCount { tick: 2 }));
     }
 
     proptest! {
@@ -213,7 +227,7 @@ mod tests {
                 tick += gap + n;
                 wakeup(tick, n, 0)
             }).collect();
-            let round = RoundSamples::book(Grid { period_ns: 10, first_tick: first, ticks }, &wakeups).unwrap();
+            let round = RoundSamples::from_wakeups(Grid { period_ns: 10, first_tick: first, ticks }, &wakeups).unwrap();
             prop_assert_eq!(round.delivered() + round.coalesced + round.skipped(), ticks);
             prop_assert!(round.ticks.windows(2).all(|w| w[0] < w[1]));
             prop_assert!(round.ticks.iter().all(|&t| (first..first + ticks).contains(&t)));

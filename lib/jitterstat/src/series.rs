@@ -56,7 +56,7 @@ impl<W: Write> Writer<W> {
         writeln!(self.inner, "{lateness_ns}")
     }
 
-    /// Writes what is buffered. Dropping a writer does so too, but hides errors.
+    /// Flushes. Dropping a writer does so too, but hides errors.
     ///
     /// # Errors
     /// Those of the file.
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A series that was read.
+/// A complete series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// Nominal period.
@@ -78,11 +78,11 @@ pub struct Reader {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// There is nothing in it.
+    /// An empty file.
     Empty,
-    /// The first line is not that of a series; what is there instead.
+    /// The first line is not that of a series, but this.
     Header(String),
-    /// A line is not a whole number of nanoseconds; its number, counted from 1, and what is there.
+    /// Line number, from 1, and text of a line that is not a whole number of nanoseconds.
     Line(u64, String),
     /// The file cannot be read.
     Io(io::Error),

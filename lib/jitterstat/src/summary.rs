@@ -3,13 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::report::{self, Distribution, MedianRound, Summary};
+use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use crate::sample::{Grid, RoundSamples};
 use crate::stats::{bootstrap, quantile, sign_test};
-
-/// The percentiles a report gives, as (name, quantile).
-pub const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
@@ -17,16 +13,16 @@ const CONFIDENCE: f64 = 0.95;
 /// What a round cost, beside its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundCost {
-    /// CPU time of the whole process, where the platform tells it.
+    /// CPU time of the whole process, where the platform reports it.
     pub cpu_ns: Option<u64>,
-    /// Voluntary and involuntary context switches of the process, where the platform tells them.
+    /// Voluntary and involuntary context switches of the process, where the platform reports them.
     pub wakeups: Option<u64>,
 }
 
 /// What one instance of a subject did in one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
-    /// Which round: parts of one round share their fate, and are drawn together when intervals are made.
+pub struct InstanceRound<'a> {
+    /// Which round: what runs in one round shares its fate, and is resampled together.
     pub round: u64,
     /// The samples.
     pub samples: &'a RoundSamples,
@@ -36,7 +32,7 @@ pub struct Part<'a> {
 
 /// Summarises the rounds of one subject; `None` if no tick of any round was delivered or coalesced.
 #[must_use]
-pub fn summarise(parts: &[Part<'_>], has_runtime: bool) -> Option<Summary> {
+pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summary> {
     let samples = || parts.iter().map(|part| part.samples);
     let all = |f: fn(&RoundSamples) -> u64| samples().map(f).sum::<u64>();
     let lateness: Vec<&[i64]> = samples().map(|r| r.lateness_ns.as_slice()).collect();
@@ -61,13 +57,13 @@ pub fn summarise(parts: &[Part<'_>], has_runtime: bool) -> Option<Summary> {
     let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
     Some(Summary {
         ticks,
-        // Not instance by instance: a report tells with the first what was coalesced of all.
-        delivered: all(RoundSamples::booked).saturating_sub(all(|r| r.coalesced)),
+        // Not instance by instance: a report has the coalesced ticks of all in the entry of the first.
+        delivered: all(RoundSamples::recorded).saturating_sub(all(|r| r.coalesced)),
         coalesced: all(|r| r.coalesced),
         skipped: all(RoundSamples::skipped),
         missed: all(RoundSamples::missed),
         early: all(RoundSamples::early),
-        no_park: (has_runtime && stamped > 0).then(|| all(RoundSamples::booked) - stamped),
+        no_park: (has_runtime && stamped > 0).then(|| all(RoundSamples::recorded) - stamped),
         drift_ppb: drift_ppb(samples()),
         elapsed_ns,
         ideal_ns,
@@ -83,7 +79,7 @@ pub fn summarise(parts: &[Part<'_>], has_runtime: bool) -> Option<Summary> {
 }
 
 /// The lateness of each round, all of its parts together.
-fn by_round<'a>(parts: &[Part<'a>]) -> Vec<Cow<'a, [i64]>> {
+fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
     let mut rounds: Vec<(u64, Cow<'a, [i64]>)> = Vec::new();
     for part in parts {
         let lateness = part.samples.lateness_ns.as_slice();
@@ -95,7 +91,7 @@ fn by_round<'a>(parts: &[Part<'a>]) -> Vec<Cow<'a, [i64]>> {
     rounds.into_iter().map(|(_, all)| all).collect()
 }
 
-/// Time from the first to the last booked tick: as it was, and as the grid has it.
+/// Time from the first to the last recorded tick: as measured, and on the grid.
 fn spans(round: &RoundSamples) -> (i64, i64) {
     let ends = |v: &[i64]| v.first().copied().zip(v.last().copied());
     let (Some((l0, l1)), Some((k0, k1))) = (ends(&round.lateness_ns), round.ticks.first().zip(round.ticks.last()))
@@ -109,29 +105,20 @@ fn spans(round: &RoundSamples) -> (i64, i64) {
 /// Slope of lateness over the deadline, in parts per billion (nanoseconds per second): ordinary least squares with
 /// an offset of its own for each round, so that a slow round is not taken for a drift.
 fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> {
-    let (mut sxy, mut sxx) = (0.0, 0.0);
-    for round in rounds {
-        let n = round.ticks.len() as f64;
-        let x = |k: u64| (k - round.grid.first_tick) as f64 * round.grid.period_ns as f64;
-        let mean_x = round.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
-        let mean_y = round.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
-        for (&k, &l) in round.ticks.iter().zip(&round.lateness_ns) {
-            sxy += (x(k) - mean_x) * (l as f64 - mean_y);
-            sxx += (x(k) - mean_x) * (x(k) - mean_x);
-        }
-    }
+    let sums = rounds.map(RoundSamples::drift_sums);
+    let (sxy, sxx) = sums.fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
     (sxx > 0.0).then(|| sxy / sxx * 1e9)
 }
 
 /// Adds the confidence intervals over rounds to a pooled distribution.
 fn with_intervals(distribution: Distribution, rounds: &[&[i64]]) -> Distribution {
-    let intervals = bootstrap::percentile_intervals(rounds, &QUANTILES.map(|(_, q)| q), CONFIDENCE);
-    let named = QUANTILES.iter().zip(intervals);
-    let ci95 = named.filter_map(|((name, _), interval)| Some(((*name).to_owned(), interval?))).collect();
+    let intervals = bootstrap::percentile_intervals(rounds, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+    let named = PERCENTILES.iter().zip(intervals);
+    let ci95 = named.filter_map(|(p, interval)| Some((p.key.to_owned(), interval?))).collect();
     Distribution { ci95, ..distribution }
 }
 
-/// Of each percentile that every round carries, the median over the rounds; nothing for a single round.
+/// The median over the rounds of each percentile that every round supports; empty for a single round.
 fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
     let sorted: Vec<Vec<i64>> = rounds
         .iter()
@@ -141,30 +128,30 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
             round
         })
         .collect();
-    let of = |(name, q): (&str, f64)| {
+    let of = |Percentile { key, quantile: q, .. }| {
         let values: Option<Vec<i64>> = sorted
             .iter()
-            .map(|round| quantile::nearest_rank(round, q).filter(|_| quantile::is_carried_by_round(round.len(), q)))
+            .map(|round| quantile::nearest_rank(round, q).filter(|_| quantile::is_supported_by_round(round.len(), q)))
             .collect();
         let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
         let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
-        Some((name.to_owned(), MedianRound { value, ci95 }))
+        Some((key.to_owned(), MedianRound { value, ci95 }))
     };
-    if rounds.len() < 2 { BTreeMap::new() } else { QUANTILES.into_iter().filter_map(of).collect() }
+    if rounds.len() < 2 { BTreeMap::new() } else { PERCENTILES.into_iter().filter_map(of).collect() }
 }
 
-/// The samples of one round of one instance as they were booked, from the report that keeps them.
+/// The samples of one round of one instance, from the report that keeps them.
 #[must_use]
 pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> RoundSamples {
-    let booked = entry.lateness_ns.len();
+    let recorded = entry.lateness_ns.len();
     // The summary of a round is of all instances, and stands with the first of them.
     let (asked, coalesced) =
-        entry.summary.as_ref().map_or((booked as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
+        entry.summary.as_ref().map_or((recorded as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
     RoundSamples {
         grid: Grid { first_tick: entry.first_tick, ticks: asked, period_ns: subject.period_ns },
-        ticks: (0..booked).map(|i| entry.tick_of(i)).collect(),
+        ticks: (0..recorded).map(|i| entry.tick_of(i)).collect(),
         lateness_ns: entry.lateness_ns.clone(),
-        until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; booked]),
+        until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; recorded]),
         coalesced,
     }
 }
@@ -178,8 +165,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
     let at = |q: f64| quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q));
-    let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, q)| at(q));
-    Some(Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() })
+    Some(Distribution::new([min, max], mean, at))
 }
 
 #[cfg(test)]
@@ -188,7 +174,7 @@ mod tests {
     use crate::sample::Wakeup;
 
     #[test]
-    fn percentiles_are_nearest_rank_and_only_where_the_sample_carries_them() {
+    fn percentiles_are_nearest_rank_and_only_where_the_sample_supports_them() {
         let hundred: Vec<i64> = (1..=100).collect();
         let d = distribution(&[hundred]).unwrap();
         assert_eq!((d.p50, d.p90, d.p99), (Some(50), Some(90), None));
@@ -198,18 +184,21 @@ mod tests {
         assert!(distribution::<Vec<i64>>(&[]).is_none());
     }
 
-    fn part(samples: &RoundSamples) -> Part<'_> {
-        Part { round: 0, samples, cost: RoundCost::default() }
+    fn part(samples: &RoundSamples) -> InstanceRound<'_> {
+        InstanceRound { round: 0, samples, cost: RoundCost::default() }
     }
 
     #[test]
     fn parts_of_one_round_are_one_round() {
         let grid = Grid { period_ns: 1_000, first_tick: 0, ticks: 1 };
         let wakeup = |ns| Wakeup { tick: 0, expirations: 1, wake_ns: ns, unpark_ns: None };
-        let samples: Vec<RoundSamples> = (0..40).map(|i| RoundSamples::book(grid, &[wakeup(i)]).unwrap()).collect();
+        let samples: Vec<RoundSamples> =
+            (0..40).map(|i| RoundSamples::from_wakeups(grid, &[wakeup(i)]).unwrap()).collect();
         let of = |rounds: u64| {
-            let parts: Vec<Part<'_>> =
-                (0..).zip(&samples).map(|(i, samples)| Part { round: i * rounds / 40, ..part(samples) }).collect();
+            let parts: Vec<InstanceRound<'_>> = (0..)
+                .zip(&samples)
+                .map(|(i, samples)| InstanceRound { round: i * rounds / 40, ..part(samples) })
+                .collect();
             summarise(&parts, false).unwrap()
         };
         assert_eq!(of(40).lateness_ns.p50, of(4).lateness_ns.p50);
@@ -228,7 +217,7 @@ mod tests {
                     unpark_ns: None,
                 })
                 .collect();
-            RoundSamples::book(Grid { period_ns: 1_000, first_tick: 0, ticks: 100 }, &wakeups).unwrap()
+            RoundSamples::from_wakeups(Grid { period_ns: 1_000, first_tick: 0, ticks: 100 }, &wakeups).unwrap()
         };
         let late = summarise(&[part(&round(&|_| 700))], false).unwrap();
         assert_eq!((late.drift_ppb, late.elapsed_ns - late.ideal_ns), (Some(0.0), 0));

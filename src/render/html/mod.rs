@@ -235,7 +235,7 @@ fn facts(page: &mut String, report: &Report) {
     fact("timer slack", host.timer_slack_ns.map(|ns| time(i64::try_from(ns).unwrap_or(i64::MAX))));
     fact("governor", host.governor.clone());
     fact("idle driver", host.idle_driver.clone());
-    fact("virtualisation", host.virtualisation.clone());
+    fact("hypervisor", host.hypervisor.clone());
     fact("quota", host.quota_cpus.map(|n| format!("{n} CPUs")));
     fact("scheduling class", host.sched.clone());
     let clock = &report.clock;

@@ -161,7 +161,7 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
     let text = good.to_json();
     let mut foreign = good.clone();
     foreign.environment.kernel = Some("2.4.0".into());
-    foreign.environment.cpus = Some(4096);
+    foreign.environment.cpus_online = Some(4096);
     let cases: [(String, &[&str], &[&str]); 8] = [
         (text[..text.len() - 100].to_owned(), &[], &["cut off"]),
         (String::new(), &[], &["cut off"]),
@@ -170,7 +170,7 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
         (text.clone(), &["--period", "1ms"], &["period: 2000000 ns against 1000000 ns"]),
         (text.clone(), &["--subject", "nanosleep"], &["subject: tokio-sleep against nanosleep"]),
         (text.clone(), &["--round-ticks", "13"], &["ticks of a round: 12 against 13"]),
-        (foreign.to_json(), &[], &["kernel: 2.4.0 against", "CPUs: 4096 against"]),
+        (foreign.to_json(), &[], &["kernel: 2.4.0 against", "CPUs online: 4096 against"]),
     ];
     for (text, args, says) in cases {
         std::fs::write(stored.file(), &text).unwrap();

@@ -275,7 +275,7 @@ mod tests {
             os: "linux".into(),
             arch: "x86_64".into(),
             cpu_model: None,
-            cpus: Some(4),
+            cpus_online: Some(4),
             kernel: None,
             preempt: None,
             clock_source: None,

@@ -3,24 +3,24 @@
 
 use std::collections::BTreeSet;
 
-use super::{Distribution, Report, Round, Subject, Summary};
-use crate::file::{Flaw, Invalid};
+use super::{Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary};
+use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
 
-/// The longest time in nanoseconds that is believed: 31 years.
-pub const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
-/// The most values of one kind: every whole number up to here is exact in every tool's arithmetic.
-pub const MOST_COUNT: u64 = 1 << 53;
-/// The most subjects of a report: as many as there are CPUs in the largest machine that Linux runs on. One of which a
-/// file says next to nothing takes a kilobyte, and views look at each beside each other.
-pub const MOST_SUBJECTS: usize = 8_192;
 /// More instances of one subject than any machine has memory for.
 const MOST_INSTANCES: u64 = 1 << 24;
 
 type Checked = Result<(), Invalid>;
 
-/// Looks at every number once.
-pub(super) fn check(report: &Report) -> Checked {
+impl File for Report {
+    const SCHEMA: &'static str = SCHEMA;
+
+    fn check(&self) -> Checked {
+        every_number(self)
+    }
+}
+
+fn every_number(report: &Report) -> Checked {
     not_too_many("subjects", report.subjects.len())?;
     not_too_many("plan.scenarios", report.plan.scenarios.len())?;
     time("duration_ns", report.duration_ns)?;
@@ -89,9 +89,9 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
     {
         count(&field(name), value.unwrap_or(0))?;
     }
-    let booked = round.lateness_ns.len();
+    let recorded = round.lateness_ns.len();
     let one_each = |name: &str, entries: usize| {
-        consistent(entries == booked, &field(name), || format!("{entries} entries for {booked} of lateness_ns"))
+        consistent(entries == recorded, &field(name), || format!("{entries} entries for {recorded} of lateness_ns"))
     };
     for (i, &late) in round.lateness_ns.iter().enumerate() {
         signed(|| format!("{at}.lateness_ns[{i}]"), late)?;
@@ -112,13 +112,13 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
             signed(|| format!("{at}.until_unpark_ns[{i}]"), until.unwrap_or(0))?;
         }
     }
-    let last = round.tick_of(booked.saturating_sub(1));
+    let last = round.tick_of(recorded.saturating_sub(1));
     let end = last.saturating_add(1).saturating_mul(subject.period_ns);
     time(&format!("{at}, its last deadline"), end)?;
     if let Some(s) = &round.summary {
         summary(&field("summary"), s, subject.period_ns)?;
-        let asked = s.ticks / subject.instances >= booked as u64;
-        consistent(asked, &field("summary.ticks"), || format!("{} asked for, and {booked} came", s.ticks))?;
+        let asked = s.ticks / subject.instances >= recorded as u64;
+        consistent(asked, &field("summary.ticks"), || format!("{} asked for, and {recorded} came", s.ticks))?;
     }
     Ok(end)
 }
@@ -167,8 +167,7 @@ fn distribution(at: &str, d: &Distribution) -> Checked {
     signed(|| format!("{at}.min"), d.min)?;
     signed(|| format!("{at}.max"), d.max)?;
     let mut below = ("min", d.min);
-    let percentiles = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9), ("p99_99", d.p99_99)];
-    let given = percentiles.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let given = d.percentiles().into_iter().filter_map(|(percentile, value)| Some((percentile.key, value?)));
     for (name, value) in given.chain([("max", d.max)]) {
         consistent(value >= below.1, &format!("{at}.{name}"), || {
             format!("{value}, less than {} of {}", below.1, below.0)

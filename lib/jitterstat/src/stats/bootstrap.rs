@@ -8,14 +8,14 @@
 use super::quantile::{is_supported, rank};
 use super::random::SplitMix64;
 
-/// Fewer rounds than this say too little about the next one: no interval.
+/// With fewer rounds there is no interval: they are too few to predict the next.
 pub const MIN_ROUNDS: usize = 10;
 const RESAMPLES: usize = 1_000;
 /// Fixed: the same samples give the same interval.
 const SEED: u64 = 0x6f73_6a69_7474_6572;
 
-/// For each quantile an interval that holds the share `confidence` of the resamples; `None` for a quantile that the
-/// samples do not carry, and for all of them below [`MIN_ROUNDS`] rounds.
+/// For each quantile the interval that covers the share `confidence` of the resamples; `None` for a quantile that the
+/// samples do not support, and for all below [`MIN_ROUNDS`] rounds.
 ///
 /// The quantiles must be in ascending order.
 #[must_use]
@@ -58,15 +58,14 @@ pub fn percentile_intervals(rounds: &[&[i64]], quantiles: &[f64], confidence: f6
     }
     let interval = |mut drawn: Vec<i64>| {
         drawn.sort_unstable();
-        let tail = ((1.0 - confidence) / 2.0 * drawn.len() as f64).floor() as usize;
-        Some([*drawn.get(tail)?, *drawn.get(drawn.len().checked_sub(1 + tail)?)?])
+        middle(&drawn, confidence)
     };
     let mut found = supported.into_iter().zip(values).map(|(q, v)| (q, interval(v))).peekable();
     quantiles.iter().map(|q| found.next_if(|(of, _)| of == q).and_then(|(_, interval)| interval)).collect()
 }
 
-/// The interval of a quotient of two sums over rounds, each round given as its share of both; `None` below
-/// [`MIN_ROUNDS`] rounds, or where the lower sum can be zero.
+/// The interval of a ratio of two sums over rounds, each round given as (numerator, denominator); `None` below
+/// [`MIN_ROUNDS`] rounds, or where a resampled denominator is zero.
 #[must_use]
 pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]> {
     if rounds.len() < MIN_ROUNDS {
@@ -83,8 +82,13 @@ pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]
         drawn.push(over / under);
     }
     drawn.sort_unstable_by(f64::total_cmp);
-    let tail = ((1.0 - confidence) / 2.0 * drawn.len() as f64).floor() as usize;
-    Some([*drawn.get(tail)?, *drawn.get(drawn.len().checked_sub(1 + tail)?)?])
+    middle(&drawn, confidence)
+}
+
+/// The bounds that leave out an equal share at both ends.
+fn middle<T: Copy>(sorted: &[T], confidence: f64) -> Option<[T; 2]> {
+    let tail = ((1.0 - confidence) / 2.0 * sorted.len() as f64).floor() as usize;
+    Some([*sorted.get(tail)?, *sorted.get(sorted.len().checked_sub(1 + tail)?)?])
 }
 
 #[cfg(test)]
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotient_has_an_interval_as_wide_as_its_rounds_differ() {
+    fn a_ratio_has_an_interval_as_wide_as_its_rounds_differ() {
         assert_eq!(ratio_interval(&[(1.0, 100.0); 9], 0.99), None);
         assert_eq!(ratio_interval(&[(0.0, 0.0); 10], 0.99), None);
         assert_eq!(ratio_interval(&[(1.0, 100.0); 10], 0.99), Some([0.01, 0.01]));

@@ -1,12 +1,12 @@
 //! Percentiles by nearest rank.
 
-/// A percentile is given only where at least this many samples lie above it.
+/// A percentile is reported only where at least this many samples lie above it.
 pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
 
 /// A quantile such as 0.99 has no exact binary form; this much keeps a whole product whole.
 const MARGIN: f64 = 1e-6;
 
-/// Whether `n` samples carry the quantile `q`.
+/// Whether `n` samples support the quantile `q`.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported;
@@ -17,17 +17,17 @@ pub fn is_supported(n: usize, q: f64) -> bool {
     n as f64 * (1.0 - q) + MARGIN >= MIN_SAMPLES_ABOVE
 }
 
-/// Least ticks of a round that carries a p99 of its own, where only the median of many such values is of interest.
+/// Fewest ticks of a round with a p99 of its own, where only the median of many such values matters.
 const MIN_TICKS_FOR_P99_OF_A_ROUND: usize = 180;
 
-/// Whether a round of `n` ticks carries the quantile `q` well enough for the median over many rounds.
+/// Whether a round of `n` ticks supports the quantile `q` well enough for the median over many rounds.
 ///
 /// ```
-/// use jitterstat::stats::quantile::is_carried_by_round;
-/// assert!(is_carried_by_round(180, 0.99) && !is_carried_by_round(179, 0.99) && !is_carried_by_round(250, 0.999));
+/// use jitterstat::stats::quantile::is_supported_by_round;
+/// assert!(is_supported_by_round(180, 0.99) && !is_supported_by_round(179, 0.99) && !is_supported_by_round(250, 0.999));
 /// ```
 #[must_use]
-pub fn is_carried_by_round(n: usize, q: f64) -> bool {
+pub fn is_supported_by_round(n: usize, q: f64) -> bool {
     is_supported(n, q) || (q <= 0.99 && n >= MIN_TICKS_FOR_P99_OF_A_ROUND)
 }
 

@@ -9,7 +9,7 @@
 
 use super::mann_whitney::RankSum;
 use super::pairwise::{nth_average, nth_difference};
-use super::signed_rank::{Shift, SignedRank};
+use super::signed_rank::{Shift, SignedRank, sorted_finite};
 
 /// Each bound of a 95 % interval errs in so many cases.
 const ALPHA: f64 = 0.025;
@@ -32,7 +32,7 @@ pub struct Interval95 {
 /// The shift of paired values by their differences; `None` without any, or where one is not finite.
 #[must_use]
 pub fn paired(differences: &[f64]) -> Option<Interval95> {
-    let sorted = sorted(differences)?;
+    let sorted = sorted_finite(differences)?;
     let n = sorted.len();
     let all = n * (n + 1) / 2;
     let exact = n <= EXACT_PAIRS;
@@ -42,13 +42,13 @@ pub fn paired(differences: &[f64]) -> Option<Interval95> {
         let (size, variance) = (n as f64, all as f64 * (2.0 * n as f64 + 1.0) / 12.0);
         below(size * (size + 1.0) / 4.0, variance)
     };
-    Some(Interval95 { shift: interval(all, critical, |k| nth_average(&sorted, k)), exact })
+    Some(Interval95 { shift: Shift::by_rank(all, critical, |k| nth_average(&sorted, k)), exact })
 }
 
 /// The shift of `b` against `a`; `None` where one of them is empty or holds a value that is not finite.
 #[must_use]
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
-    let (a, b) = (sorted(a)?, sorted(b)?);
+    let (a, b) = (sorted_finite(a)?, sorted_finite(b)?);
     let all = a.len() * b.len();
     let exact = all <= EXACT_PRODUCT;
     let critical = if exact {
@@ -56,7 +56,7 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
     } else {
         below(all as f64 / 2.0, all as f64 * (a.len() + b.len() + 1) as f64 / 12.0)
     };
-    Some(Interval95 { shift: interval(all, critical, |k| nth_difference(&a, &b, k)), exact })
+    Some(Interval95 { shift: Shift::by_rank(all, critical, |k| nth_difference(&a, &b, k)), exact })
 }
 
 /// The largest whole number that a normal variable stays at or below with the probability [`ALPHA`], each whole number
@@ -64,22 +64,6 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
 fn below(mean: f64, variance: f64) -> Option<usize> {
     let critical = (mean - 0.5 - Z * variance.sqrt()).floor();
     (critical >= 0.0).then_some(critical as usize)
-}
-
-fn interval(all: usize, critical: Option<usize>, nth: impl Fn(usize) -> f64) -> Shift {
-    let estimate = f64::midpoint(nth((all - 1) / 2), nth(all / 2));
-    let (lower, upper) = match critical {
-        Some(c) => (nth(c), nth(all - 1 - c)),
-        None => (f64::NEG_INFINITY, f64::INFINITY),
-    };
-    Shift { estimate, lower, upper }
-}
-
-fn sorted(values: &[f64]) -> Option<Vec<f64>> {
-    let usable = !values.is_empty() && values.iter().all(|v| v.is_finite());
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    usable.then_some(sorted)
 }
 
 #[cfg(test)]

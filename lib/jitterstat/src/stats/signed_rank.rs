@@ -85,6 +85,26 @@ pub struct Shift {
     pub upper: f64,
 }
 
+impl Shift {
+    /// Median of `all` candidates, bounded by the one at rank `critical` from either end.
+    pub(super) fn by_rank(all: usize, critical: Option<usize>, nth: impl Fn(usize) -> f64) -> Self {
+        let estimate = f64::midpoint(nth((all - 1) / 2), nth(all / 2));
+        let (lower, upper) = match critical {
+            Some(c) => (nth(c), nth(all - 1 - c)),
+            None => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        Self { estimate, lower, upper }
+    }
+}
+
+/// The values in order; `None` without any, or where one is not finite.
+pub(super) fn sorted_finite(values: &[f64]) -> Option<Vec<f64>> {
+    let usable = !values.is_empty() && values.iter().all(|v| v.is_finite());
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    usable.then_some(sorted)
+}
+
 /// Differences made ready for intervals at any alpha.
 #[derive(Clone, Debug)]
 pub struct HodgesLehmann {
@@ -96,11 +116,7 @@ impl HodgesLehmann {
     /// Takes the differences in any order; `None` without any, or where one is not finite.
     #[must_use]
     pub fn new(differences: &[f64]) -> Option<Self> {
-        if differences.is_empty() || differences.iter().any(|d| !d.is_finite()) {
-            return None;
-        }
-        let mut sorted = differences.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
+        let sorted = sorted_finite(differences)?;
         let distribution = distribution(sorted.len());
         Some(Self { sorted, distribution })
     }
@@ -109,13 +125,7 @@ impl HodgesLehmann {
     #[must_use]
     pub fn shift(&self, alpha: f64) -> Shift {
         let all = self.sorted.len() * (self.sorted.len() + 1) / 2;
-        let nth = |k: usize| nth_average(&self.sorted, k);
-        let estimate = f64::midpoint(nth((all - 1) / 2), nth(all / 2));
-        let (lower, upper) = match self.distribution.critical(alpha) {
-            Some(c) => (nth(c), nth(all - 1 - c)),
-            None => (f64::NEG_INFINITY, f64::INFINITY),
-        };
-        Shift { estimate, lower, upper }
+        Shift::by_rank(all, self.distribution.critical(alpha), |k| nth_average(&self.sorted, k))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::report::PERCENTILES;
 use crate::stats::{bootstrap, quantile};
-use crate::summary::QUANTILES;
 
 /// What a number is of, and so which units its limit is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Path {
     /// Every number that can be limited.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let percentiles = QUANTILES.map(|(name, q)| (name, Statistic::Quantile(q)));
+        let percentiles = PERCENTILES.map(|p| (p.key, Statistic::Quantile(p.quantile)));
         let mut statistics = vec![("min", Statistic::Min), ("mean", Statistic::Mean)];
         statistics.extend(percentiles);
         statistics.push(("max", Statistic::Max));
@@ -158,7 +158,7 @@ impl Path {
         for (head, series) in SERIES {
             all.extend(statistics.iter().map(|(last, s)| of(format!("{head}.{last}"), Kind::Of(series, *s))));
         }
-        all.extend(QUANTILES.map(|(last, q)| of(format!("{MEDIAN_ROUND}.{last}"), Kind::MedianRound(q))));
+        all.extend(PERCENTILES.map(|p| of(format!("{MEDIAN_ROUND}.{}", p.key), Kind::MedianRound(p.quantile))));
         all.extend(COUNTS.map(|(name, count)| of(name.to_owned(), Kind::Ticks(count))));
         all.extend(
             [(DRIFT, Kind::Drift), (CPU, Kind::Cpu), (WAKEUPS, Kind::Wakeups)].map(|(n, k)| of(n.to_owned(), k)),
@@ -189,7 +189,7 @@ impl Path {
         match self.kind {
             Kind::Of(_, Statistic::Quantile(q)) => Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64),
             Kind::MedianRound(q) => {
-                let carried = usize::try_from(round_ticks).is_ok_and(|n| quantile::is_carried_by_round(n, q));
+                let carried = usize::try_from(round_ticks).is_ok_and(|n| quantile::is_supported_by_round(n, q));
                 carried.then_some(round_ticks * bootstrap::MIN_ROUNDS as u64)
             }
             _ => Some(1),

@@ -104,21 +104,10 @@ impl Round {
         self.parts.iter().map(of).sum()
     }
 
-    /// Sums of x·y and of x² about the round's means, x the deadline and y the lateness: their quotient is the slope.
+    /// Numerator and denominator of the slope of lateness over time.
     fn drift_sums(&self) -> (f64, f64) {
-        let (mut sxy, mut sxx) = (0.0, 0.0);
-        for part in &self.parts {
-            let n = part.ticks.len() as f64;
-            let first = part.ticks.first().copied().unwrap_or(0);
-            let x = |k: u64| (k - first) as f64 * part.grid.period_ns as f64;
-            let mean_x = part.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
-            let mean_y = part.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
-            for (&k, &l) in part.ticks.iter().zip(&part.lateness_ns) {
-                sxy += (x(k) - mean_x) * (l as f64 - mean_y);
-                sxx += (x(k) - mean_x) * (x(k) - mean_x);
-            }
-        }
-        (sxy, sxx)
+        let sums = self.parts.iter().map(RoundSamples::drift_sums);
+        sums.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 }
 
@@ -130,7 +119,7 @@ impl Count {
             Self::Skipped => part.skipped(),
             // A report keeps one number for all instances, with the first.
             Self::Coalesced => part.coalesced,
-            Self::Delivered => part.booked(),
+            Self::Delivered => part.recorded(),
             Self::Early => part.early(),
             Self::NoPark => part.until_unpark_ns.iter().filter(|u| u.is_none()).count() as u64,
         });
@@ -178,7 +167,7 @@ fn median_round(rounds: &[Round], q: f64) -> (Option<f64>, Option<[f64; 2]>) {
     let of = |round: Vec<i64>| {
         let mut sorted = round;
         sorted.sort_unstable();
-        quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_carried_by_round(sorted.len(), q))
+        quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported_by_round(sorted.len(), q))
     };
     let values: Option<Vec<i64>> = series_of(Series::Lateness, rounds).into_iter().map(of).collect();
     let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, CONFIDENCE)) else {
