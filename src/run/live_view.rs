@@ -4,6 +4,7 @@
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 
+use crate::text::align::align;
 use crate::text::time::{Unit, time};
 
 /// Digits that the running figures keep.
@@ -75,7 +76,7 @@ impl Live {
         let shown = if self.rows.len() <= room { room } else { room.saturating_sub(1).max(1) };
         let p50 = |row: &Row| percentile(row, 0.5);
         let unit = Unit::for_largest(self.rows.iter().filter_map(p50).max().unwrap_or(1_000));
-        let mut cells = vec![[
+        let mut cells = vec![vec![
             format!("lateness in {}", unit.symbol()),
             "ticks".to_owned(),
             "p50".to_owned(),
@@ -86,7 +87,7 @@ impl Live {
         for (i, row) in self.rows.iter().enumerate().skip(first).take(shown) {
             let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), |ns| unit.format(ns));
             let mark = if self.current == Some(i) { ">" } else { " " };
-            cells.push([
+            cells.push(vec![
                 format!("{mark} {}", row.name),
                 format!("{}/{}", row.seen.len(), row.asked),
                 figure(p50(row)),
@@ -95,7 +96,7 @@ impl Live {
                 row.missed.to_string(),
             ]);
         }
-        let mut text = align(&cells);
+        let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();
         let hidden = self.rows.len().saturating_sub(first + shown) + first;
         if hidden > 0 {
             text.push(format!("  and {hidden} more"));
@@ -110,17 +111,6 @@ impl Live {
 fn percentile(row: &Row, q: f64) -> Option<i64> {
     let n = usize::try_from(row.seen.len()).unwrap_or(usize::MAX);
     quantile::is_supported(n, q).then(|| i64::try_from(row.seen.value_at_quantile(q)).unwrap_or(i64::MAX))
-}
-
-/// First column to the left, the others to the right, two blanks between them.
-fn align(rows: &[[String; 6]]) -> Vec<String> {
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let line = |row: &[String; 6]| {
-        let figures = row.iter().zip(widths).skip(1).map(|(cell, w)| format!("  {cell:>w$}")).collect::<String>();
-        format!("{:<w$}{figures}", row[0], w = widths[0])
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

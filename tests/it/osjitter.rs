@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -39,6 +40,12 @@ impl Osjitter {
         self
     }
 
+    /// The directory it runs in.
+    pub fn directory(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self
+    }
+
     /// Adds `--out` with a path in its directory; `""` is the directory itself.
     pub fn out(mut self, name: &str) -> Self {
         let path = if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
@@ -66,13 +73,21 @@ impl Osjitter {
 
     /// Runs it, and sends an interrupt as soon as a line of stderr contains `line`: by then its handler is installed.
     #[cfg(unix)]
-    pub fn interrupt_at(mut self, line: &str) -> Ran {
+    pub fn interrupt_at(self, line: &str) -> Ran {
+        self.interrupt_after(line, Duration::ZERO)
+    }
+
+    /// The same, so long after the line: time to measure something.
+    #[cfg(unix)]
+    pub fn interrupt_after(mut self, line: &str, pause: Duration) -> Ran {
         let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut said = String::new();
         while !said.lines().any(|l| l.contains(line)) {
             assert_ne!(stderr.read_line(&mut said).expect("text"), 0, "no line with {line:?} in: {said}");
         }
+        #[allow(clippy::disallowed_methods, reason = "it measures meanwhile")]
+        std::thread::sleep(pause);
         interrupt(&child);
         let mut stdout = String::new();
         child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
