@@ -27,37 +27,34 @@ Examples:
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
-  osjitter calibrate                             what a gate can see on this machine
-  osjitter compare before after                  by how much one run is later than another
+  osjitter calibrate                             what a gate can detect on this machine
+  osjitter compare before after                  how much later one run is than another
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        what a runtime that does not park saves
   osjitter list
 
-Exit codes: 0 done or pass, 1 regressed, 3 inconclusive under --on-inconclusive fail, 2 bad usage or input, 4 something could not be measured or the run was interrupted.";
+Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure lateness and cost of one or several kinds of ticker
+    /// Measure how late tickers are and what they cost
     Run(Box<RunArgs>),
-    /// Make any table or picture again from a report.json
+    /// Show a report.json, or another file of osjitter, again in any format
     Report(ReportArgs),
-    /// Judge whether B is later than A, than it was, or than it may be, with a known rate of false alarms
+    /// Decide whether B is later than A, than a stored baseline, or than a limit, with a bounded false-alarm rate
     Gate(Box<GateArgs>),
-    /// Say what a gate can see on this machine, from one subject against itself
+    /// Find the smallest change a gate can detect here (A/A test)
     Calibrate(CalibrateArgs),
-    /// Say by how much B is later than A, for two reports or two subjects of one
+    /// Compare B with A: two reports, or two subjects of one report
     Compare(CompareArgs),
-    /// Join reports of several runs, CPUs or hosts into one, without loss
+    /// Merge reports of several runs, CPUs or hosts into one, without loss
     Merge(MergeArgs),
-    /// Show the subjects, which are available here, and why not
+    /// List the subjects, and why one is not available here
     List(ListArgs),
-    /// Measure one part by itself
+    /// Benchmark one part by itself
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Write a completion script for a shell to standard output
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
 }

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use crate::exit::{Error, ExitStatus, Result};
 
-/// Writes the script for a command to standard output.
 pub fn run(shell: clap_complete::Shell, mut command: clap::Command) -> Result<ExitStatus> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "osjitter", &mut script);

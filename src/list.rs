@@ -5,13 +5,13 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{self, Error, ExitStatus};
 use crate::render::formats::Format;
 use crate::subject;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What to write to standard output
+    /// What to print to stdout
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 }
@@ -25,8 +25,7 @@ struct Line {
     why_not: Option<String>,
 }
 
-/// Writes the list to standard output.
-pub fn run(args: &ListArgs) -> Result<ExitStatus, Error> {
+pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
     let lines: Vec<Line> = subject::ALL
         .iter()
         .map(|e| {
@@ -38,7 +37,7 @@ pub fn run(args: &ListArgs) -> Result<ExitStatus, Error> {
         Format::Json => serde_json::to_string_pretty(&lines).expect("plain data") + "\n",
         Format::Table => {
             let width = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
-            let mut text = String::from("* measured by a run without --subject\n");
+            let mut text = String::from("* measured by default\n");
             for l in &lines {
                 let mark = if l.default { '*' } else { ' ' };
                 text += &format!("{mark} {:width$}  {}\n", l.name, l.about);

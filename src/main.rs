@@ -1,26 +1,31 @@
 //! Measures how late periodic async tasks really are, and at what price.
 #![deny(unsafe_code)]
-// A binary has no public interface: its items are documented where they say something.
+// A binary has no public interface: an item is documented where there is something to add to its name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+// The command line, and the rooms: each command has its arguments, its work and its text in one place.
 mod bench;
 mod cli;
 mod compare;
 mod completions;
-mod exit;
-mod files;
 mod gate;
-mod interop;
-mod interrupt;
 mod list;
-mod machine;
-mod measure;
 mod merge;
-mod picture;
-mod render;
 mod report;
 mod run;
+
+// What several rooms need: measuring, other people's formats, a report drawn.
+mod interop;
+mod interrupt;
+mod measure;
+mod render;
 mod scenario;
+
+// What these stand on: what is measured and on what, pictures, text, files, how a command ends.
+mod exit;
+mod files;
+mod machine;
+mod picture;
 mod subject;
 mod terminal;
 mod text;

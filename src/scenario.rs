@@ -14,7 +14,7 @@ use crate::machine::{os, tuning};
 use crate::subject::{self, Entry, scripted};
 use crate::text::units;
 
-/// Recorded ticks of a round unless told otherwise: short, because the round is the unit of every interval.
+/// Recorded ticks of a round unless stated otherwise: short, because the round is the unit of every interval.
 const DEFAULT_ROUND_TICKS: u64 = 250;
 /// A run is cut into at least this many rounds where its ticks allow.
 const LEAST_ROUNDS: u64 = 10;

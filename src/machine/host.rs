@@ -1,4 +1,4 @@
-//! Facts about the machine and the run's environment; nothing is guessed: what the platform does not tell is `None`.
+//! Facts about the machine and the run's environment. Nothing is guessed: what the platform does not report is `None`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,6 @@ use jitterstat::report::{Host, Tool};
 
 use crate::machine::os;
 
-/// Gathers them.
 pub fn capture() -> Host {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -36,7 +35,6 @@ pub fn capture() -> Host {
     }
 }
 
-/// This program.
 pub fn tool() -> Tool {
     Tool {
         name: env!("CARGO_PKG_NAME").to_owned(),

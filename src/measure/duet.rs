@@ -48,7 +48,7 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicB
     }
 }
 
-/// Share of the period that a subject keeps a CPU busy when it runs alone; `None` where the platform does not tell.
+/// Share of the period that a subject keeps a CPU busy when it runs alone; `None` where the platform does not report it.
 pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, String> {
     let mut least: Option<f64> = None;
     for index in 0..ROUNDS_ALONE {

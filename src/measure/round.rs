@@ -376,7 +376,7 @@ fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
 
 fn booked(start: Instant, wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Result<Instance, String> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
-    // A round that was stopped asked only for what it came to.
+    // Of a round that was stopped, only the ticks it ran count.
     let asked = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
     let samples = RoundSamples::from_wakeups(Grid { ticks: asked, ..grid }, wakeups).map_err(|e| e.to_string())?;
     Ok(Instance { start, samples, ticks_run })

@@ -19,7 +19,8 @@ Examples:
   osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
   osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
 
-A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.")]
+A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.
+Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period)]
@@ -27,22 +28,22 @@ pub struct RunArgs {
     /// Ticks to record of each subject [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "duration")]
     pub ticks: Option<u64>,
-    /// Record each subject for so long instead
+    /// Record each subject for this long instead
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
     pub duration: Option<Duration>,
-    /// Recorded ticks of a round [default: a tenth of the ticks, at most 250 and at most 1s]
+    /// Recorded ticks per round [default: a tenth of the ticks, at most 250 ticks or 1s]
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub round_ticks: Option<u64>,
-    /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
+    /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
-    /// What to measure: a name, a glob, or all; repeat for several [default: see list]
+    /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by list]
     #[arg(long, value_name = "NAME")]
     pub subject: Vec<Subjects>,
-    /// Where tokio subjects run: current-thread, multi-thread or multi-thread:N
+    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
-    /// Let N of each tokio subject tick at once, phases spread over the period; each records the ticks
+    /// Run N of each tokio subject at once, phases spread over the period; each records all its ticks
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
@@ -57,31 +58,31 @@ pub struct RunArgs {
     /// Timer slack of the measuring thread (Linux)
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
     pub timer_slack: Option<Duration>,
-    /// Seed of the order and the phases [default: drawn, and kept in the report]
+    /// Seed of the order and the phases of rounds [default: random; the report has it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Directory for the report [default: results/ and a UTC stamp]
+    /// Directory for the report [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Leave the samples out of the report
+    /// Leave the individual samples out of the report
     #[arg(long)]
     pub no_samples: bool,
-    /// What to write to standard output
+    /// What to print to stdout
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Run the scenarios of a TOML file, or the plan of a report.json again
+    /// Run the scenarios of a TOML plan, or repeat those of a report.json
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// With the table: draw percentiles and a histogram of each subject
+    /// With the table, draw percentiles and a histogram of each subject
     #[arg(long)]
     pub histogram: bool,
-    /// Write the effective plan to standard output as TOML, and measure nothing
+    /// Print the effective plan as TOML and measure nothing
     #[arg(long)]
     pub print_plan: bool,
-    /// Draw nothing while it runs; on a terminal the figures so far are drawn between rounds
+    /// No live view; otherwise a terminal shows the figures so far between rounds
     #[arg(long)]
     pub no_progress: bool,
-    /// Nothing on standard error but errors
+    /// Print nothing to stderr but errors
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::run::live_view::Live;
 use crate::terminal::{note, on_terminal};
 
-/// What is assumed of a terminal that does not tell its size.
+/// Of a terminal that does not report its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
 /// A run's live view; without a terminal it does nothing.
@@ -21,8 +21,8 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// A view of `rounds` rounds of these subjects, each with its name, the ticks asked for, and its period; `drawn` only
-    /// where it is asked for and there is a terminal.
+    /// A view of `rounds` rounds of these subjects, each with its name, ticks and period; nothing is drawn
+    /// unless `drawn` is set and there is a terminal.
     pub fn new(subjects: impl Iterator<Item = (String, u64, u64)>, rounds: u64, quiet: bool, drawn: bool) -> Self {
         let drawn = drawn && !quiet && on_terminal();
         let mut state = Live::default();
@@ -57,12 +57,11 @@ impl LiveView {
         }
     }
 
-    /// Says something without breaking the view.
+    /// Prints a line above the view.
     pub fn say(&self, message: &str) {
         self.bar.suspend(|| note(self.quiet, message));
     }
 
-    /// Takes the view away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,5 +1,5 @@
-//! What a person sees while a run goes on: a line for each subject, and the latest ticks so far. Pure: the drawing is in
-//! `output`.
+//! What a person sees while a run goes on: a line for each subject, and the latest ticks so far. Pure: `live_terminal`
+//! draws it.
 
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
@@ -12,7 +12,6 @@ const DIGITS: u8 = 3;
 /// The latest ticks of a run are shown as they come, so many lines of them.
 const NOTABLE: usize = 3;
 
-/// One subject of a run that goes on.
 #[derive(Clone, Debug)]
 struct Row {
     name: String,
@@ -23,7 +22,7 @@ struct Row {
     seen: Histogram<u64>,
 }
 
-/// All subjects of a run, as far as they have come.
+/// All subjects of a run so far.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     rows: Vec<Row>,
@@ -32,13 +31,13 @@ pub struct Live {
 }
 
 impl Live {
-    /// Adds a subject of which so many ticks are asked for.
+    /// Adds a subject and the number of its ticks.
     pub fn add(&mut self, name: &str, asked: u64, period_ns: u64) {
         let seen = Histogram::new(DIGITS).expect("3 digits are within the bounds");
         self.rows.push(Row { name: name.to_owned(), asked, period_ns, missed: 0, max_ns: None, seen });
     }
 
-    /// Says which subject runs next.
+    /// The subject that runs next.
     pub fn start(&mut self, place: usize) {
         self.current = Some(place);
     }

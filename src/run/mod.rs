@@ -25,8 +25,7 @@ use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Plan, Scenario};
 use crate::{interop, interrupt, render, terminal};
 
-/// Plans, measures, writes.
-pub fn run(args: &RunArgs) -> Result<ExitStatus, Error> {
+pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let plan = plan(args)?;
     if args.print_plan {
         let text = plan_file::to_toml(&plan);

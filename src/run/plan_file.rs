@@ -125,19 +125,19 @@ struct Checked(ScenarioArgs);
 impl TryFrom<Scenario> for Checked {
     type Error = &'static str;
 
-    fn try_from(said: Scenario) -> Result<Self, Self::Error> {
-        let length = match (said.ticks, said.duration) {
+    fn try_from(file: Scenario) -> Result<Self, Self::Error> {
+        let length = match (file.ticks, file.duration) {
             (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one"),
             (ticks, duration) => duration.map(|Text(Any(time))| Length::Time(time)).or(ticks.map(Length::Ticks)),
         };
         Ok(Self(ScenarioArgs {
-            subjects: Subjects::union(said.subject.0),
-            periods: said.period.0.into_iter().map(|Period(period)| period).collect(),
-            runtimes: said.runtime.0,
+            subjects: Subjects::union(file.subject.0),
+            periods: file.period.0.into_iter().map(|Period(period)| period).collect(),
+            runtimes: file.runtime.0,
             length,
-            round_ticks: said.round_ticks,
-            warmup: said.warmup,
-            instances: said.instances,
+            round_ticks: file.round_ticks,
+            warmup: file.warmup,
+            instances: file.instances,
         }))
     }
 }

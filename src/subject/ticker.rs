@@ -69,7 +69,7 @@ pub trait Ticker: 'static {
 
 /// A kind of ticker, chosen by name.
 pub trait Subject: 'static {
-    /// Whether its runtime parks until the tick is due, so that the end of the park says something about the tick.
+    /// Whether its runtime parks until the tick is due, so that the end of the park has to do with the tick.
     const PARKS_UNTIL_DUE: bool = true;
     type Ticker: Ticker;
 

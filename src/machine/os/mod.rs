@@ -1,6 +1,6 @@
-//! What only the operating system can tell or do: the one leaf of the program with `unsafe` in it.
+//! What only the operating system can report or do: the one leaf of the program with `unsafe` in it.
 //!
-//! Every implementation provides the same functions; where a platform has no such thing, `None` or an error says so:
+//! Every implementation provides the same functions; where a platform has no such thing, they return `None` or an error:
 //!
 //! - `usage() -> Usage`: CPU time and context switches of this process;
 //! - `run_queue_ns()`: time its live threads were runnable and waited for a CPU;

@@ -1,4 +1,4 @@
-//! Every platform but Linux: what a process uses and a thread that sleeps; the rest says that it is not known here.
+//! Every platform but Linux: what a process uses, and a thread that sleeps; nothing else is supported.
 
 use std::io;
 use std::time::Instant;
@@ -21,48 +21,39 @@ fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Not known here.
 #[cfg(not(any(unix, windows)))]
 pub fn usage() -> Usage {
     Usage::default()
 }
 
-/// Not known here.
 pub fn run_queue_ns() -> Option<u64> {
     None
 }
 
-/// Not known here.
 pub fn steal_ns() -> Option<u64> {
     None
 }
 
-/// Not known here.
 pub fn affinity() -> Option<Vec<usize>> {
     None
 }
 
-/// Not to be had here.
 pub fn bind(_cpu: usize) -> io::Result<()> {
     unsupported()
 }
 
-/// Not known here.
 pub fn timer_slack_ns() -> Option<u64> {
     None
 }
 
-/// Not to be had here.
 pub fn set_timer_slack_ns(_slack_ns: u64) -> io::Result<()> {
     unsupported()
 }
 
-/// Not known here.
 pub fn sched() -> Option<String> {
     None
 }
 
-/// Not to be had here.
 pub fn set_sched(_sched: Sched) -> io::Result<()> {
     unsupported()
 }
@@ -70,12 +61,10 @@ pub fn set_sched(_sched: Sched) -> io::Result<()> {
 /// What is missing when [`set_sched`] is refused.
 pub const SCHED_NEEDS: &str = "a platform on which osjitter can set it (Linux)";
 
-/// Not known here.
 pub fn available_memory() -> Option<u64> {
     None
 }
 
-/// Not to be had here.
 pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }
@@ -88,7 +77,6 @@ impl Sleeper {
     /// What it sleeps by.
     pub const BACKEND: &'static str = "std::thread::sleep";
 
-    /// There is nothing to prepare.
     pub fn new() -> io::Result<Self> {
         Ok(Self(()))
     }

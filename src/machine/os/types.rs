@@ -1,6 +1,6 @@
 //! What is asked of an operating system, and what it answers.
 
-/// What a process has used so far; `None` where the platform does not tell.
+/// What a process has used so far; `None` where the platform does not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User and system CPU time of all threads.
@@ -11,7 +11,7 @@ pub struct Usage {
     pub switches_involuntary: Option<u64>,
 }
 
-/// A scheduling class as it is asked for.
+/// A scheduling class to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sched {
     /// Time-sharing: the normal one.

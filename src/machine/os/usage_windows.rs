@@ -5,7 +5,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
 
 use crate::machine::os::types::Usage;
 
-/// CPU time of this process, in steps of the system's tick; context switches are not told.
+/// CPU time of this process, in steps of the system's tick; context switches are not reported.
 pub fn usage() -> Usage {
     const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
     let [mut created, mut ended, mut kernel, mut user] = [ZERO; 4];
