@@ -345,11 +345,12 @@ async fn ticking<T: Ticker>(
     stop: Arc<AtomicBool>,
 ) -> io::Result<Recording> {
     let mut ticker = pin!(ticker);
+    let mut next = 0;
     loop {
-        ticker.as_mut().begin();
-        let event = poll_fn(|cx| ticker.as_mut().poll_wait(cx)).await?;
+        ticker.as_mut().begin(next);
+        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
         let wake_count = tach::ordered_count();
-        let Delivered { tick, expirations } = ticker.as_mut().delivered(event);
+        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
         if tick >= settings.last_tick {
@@ -359,6 +360,7 @@ async fn ticking<T: Ticker>(
             recording.stopped = true;
             return Ok(recording);
         }
+        next = tick + 1;
     }
 }
 

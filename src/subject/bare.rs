@@ -6,13 +6,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::machine::os;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Schedule, Subject, Ticker};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
-    next: u64,
     inherited_slack_ns: Option<u64>,
 }
 
@@ -29,19 +28,15 @@ impl Subject for Nanosleep {
         if inherited_slack_ns.is_some() {
             os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
         }
-        Ok(Self { schedule, sleeper, next: 0, inherited_slack_ns })
+        Ok(Self { schedule, sleeper, inherited_slack_ns })
     }
 }
 
 impl Ticker for Nanosleep {
     type Event = ();
 
-    fn poll_wait(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(self.next)))
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
-        Delivered::next(&mut self.next)
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(next)))
     }
 
     fn backend(&self) -> String {
@@ -61,7 +56,6 @@ impl Drop for Nanosleep {
 /// A busy loop on the kernel's clock.
 pub struct Spin {
     schedule: Schedule,
-    next: u64,
 }
 
 /// The spin begins this long before the first deadline; until then the thread sleeps.
@@ -71,7 +65,7 @@ impl Subject for Spin {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, next: 0 })
+        Ok(Self { schedule })
     }
 }
 
@@ -79,9 +73,9 @@ impl Ticker for Spin {
     type Event = ();
 
     #[allow(clippy::disallowed_methods, reason = "this control is a loop over the clock")]
-    fn poll_wait(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let deadline = self.schedule.deadline(self.next);
-        if self.next == 0 {
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let deadline = self.schedule.deadline(next);
+        if next == 0 {
             let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
             std::thread::sleep(lead.saturating_duration_since(Instant::now()));
         }
@@ -89,10 +83,6 @@ impl Ticker for Spin {
             std::hint::spin_loop();
         }
         Poll::Ready(Ok(()))
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
-        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {

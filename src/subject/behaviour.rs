@@ -9,10 +9,10 @@ pub trait Behaviour: Send + Sync + Unpin + 'static {
     const TOKIOS: tokio::time::MissedTickBehavior;
 
     /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose deadline it claims.
-    fn delivered(schedule: &Schedule, next: &mut u64, claimed: Instant) -> Delivered {
+    fn delivered(schedule: &Schedule, next: u64, claimed: Instant) -> Delivered {
         match Self::OURS {
             osinterval::MissedTickBehavior::Skip => Delivered { tick: schedule.index(claimed), expirations: 1 },
-            _ => Delivered::next(next),
+            _ => Delivered { tick: next, expirations: 1 },
         }
     }
 }

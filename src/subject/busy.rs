@@ -9,13 +9,10 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Schedule, Subject, Ticker};
 
 /// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
-pub struct Interval {
-    interval: busypoll::time::Interval,
-    next: u64,
-}
+pub struct Interval(busypoll::time::Interval);
 
 impl Subject for Interval {
     // It never parks.
@@ -23,19 +20,15 @@ impl Subject for Interval {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { interval: busypoll::time::interval_at(schedule.start, schedule.period), next: 0 })
+        Ok(Self(busypoll::time::interval_at(schedule.start, schedule.period)))
     }
 }
 
 impl Ticker for Interval {
     type Event = Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, _deadline: Instant) -> Delivered {
-        Delivered::next(&mut self.next)
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.0.poll_tick(cx).map(Ok)
     }
 
     fn backend(&self) -> String {
@@ -48,17 +41,14 @@ impl Ticker for Interval {
 /// A task in `yield_now` is run again after tokio has looked for I/O and timers without waiting for any, so the worker goes
 /// round and round: one system call and one look at the wheel for each reading of the clock. The deadline is never given
 /// to the wheel, whose milliseconds have no part in it. Other tasks of the runtime go on as usual.
-pub struct Yielding {
-    schedule: Schedule,
-    next: u64,
-}
+pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, next: 0 })
+        Ok(Self(schedule))
     }
 }
 
@@ -66,16 +56,12 @@ impl Ticker for Yielding {
     type Event = ();
 
     #[allow(clippy::disallowed_methods, reason = "this workaround is a loop over the clock")]
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if Instant::now() >= self.schedule.deadline(self.next) {
+    fn poll_wait(self: Pin<&mut Self>, next: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if Instant::now() >= self.0.deadline(next) {
             return Poll::Ready(Ok(()));
         }
         // Its first poll asks for the next turn; there is nothing else in it.
         pin!(yield_now()).poll(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
-        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -89,7 +75,6 @@ impl Ticker for Yielding {
 pub struct IntervalBesideYielding {
     interval: time::Interval,
     yielding: AbortHandle,
-    next: u64,
 }
 
 impl Subject for IntervalBesideYielding {
@@ -103,19 +88,15 @@ impl Subject for IntervalBesideYielding {
             }
         });
         let interval = time::interval_at(schedule.start.into(), schedule.period);
-        Ok(Self { interval, yielding: yielding.abort_handle(), next: 0 })
+        Ok(Self { interval, yielding: yielding.abort_handle() })
     }
 }
 
 impl Ticker for IntervalBesideYielding {
     type Event = time::Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
         self.interval.poll_tick(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, _claimed: time::Instant) -> Delivered {
-        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {

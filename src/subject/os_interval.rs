@@ -15,7 +15,6 @@ use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 pub struct OneShot<B> {
     schedule: Schedule,
     interval: OsInterval,
-    next: u64,
     behaviour: PhantomData<B>,
 }
 
@@ -27,20 +26,19 @@ impl<B: Behaviour> Subject for OneShot<B> {
             .start_at(schedule.start.into())
             .missed_tick_behavior(B::OURS)
             .build()?;
-        Ok(Self { schedule, interval, next: 0, behaviour: PhantomData })
+        Ok(Self { schedule, interval, behaviour: PhantomData })
     }
 }
 
 impl<B: Behaviour> Ticker for OneShot<B> {
     type Event = Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn delivered(mut self: Pin<&mut Self>, claimed: Instant) -> Delivered {
-        let this = &mut *self;
-        B::delivered(&this.schedule, &mut this.next, claimed.into_std())
+    fn delivered(self: Pin<&mut Self>, claimed: Instant, next: u64) -> Delivered {
+        B::delivered(&self.schedule, next, claimed.into_std())
     }
 
     fn backend(&self) -> String {
@@ -49,10 +47,7 @@ impl<B: Behaviour> Ticker for OneShot<B> {
 }
 
 /// `OsInterval` in its precise mode.
-pub struct Precise {
-    interval: OsInterval,
-    next: u64,
-}
+pub struct Precise(OsInterval);
 
 impl Subject for Precise {
     // It comes back from its park before the deadline, on purpose.
@@ -61,32 +56,25 @@ impl Subject for Precise {
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
-        Ok(Self { interval: builder.precision(Precision::spin()).build()?, next: 0 })
+        Ok(Self(builder.precision(Precision::spin()).build()?))
     }
 }
 
 impl Ticker for Precise {
     type Event = Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, _claimed: Instant) -> Delivered {
-        Delivered::next(&mut self.next)
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.0.poll_tick(cx).map(Ok)
     }
 
     fn backend(&self) -> String {
-        let mode = if self.interval.lead().is_some() { " and a lead" } else { "" };
-        format!("{}{mode}", self.interval.backend())
+        let mode = if self.0.lead().is_some() { " and a lead" } else { "" };
+        format!("{}{mode}", self.0.backend())
     }
 }
 
 /// An interval of an `IntervalGroup`; several of them are of one group.
-pub struct Grouped {
-    interval: GroupInterval,
-    next: u64,
-}
+pub struct Grouped(GroupInterval);
 
 impl Subject for Grouped {
     type Ticker = Self;
@@ -98,54 +86,45 @@ impl Subject for Grouped {
 
     fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self>> {
         let group = IntervalGroup::new()?;
-        let member = |s: &Schedule| Self { interval: group.interval_at(s.start.into(), s.period), next: 0 };
-        Ok(schedules.iter().map(member).collect())
+        Ok(schedules.iter().map(|s| Self(group.interval_at(s.start.into(), s.period))).collect())
     }
 }
 
 impl Ticker for Grouped {
     type Event = Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, _claimed: Instant) -> Delivered {
-        Delivered::next(&mut self.next)
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.0.poll_tick(cx).map(Ok)
     }
 
     fn backend(&self) -> String {
-        format!("{}, shared", self.interval.backend())
+        format!("{}, shared", self.0.backend())
     }
 }
 
 /// `PeriodicInterval`.
-pub struct KernelPeriodic {
-    interval: PeriodicInterval,
-    delivered: u64,
-}
+pub struct KernelPeriodic(PeriodicInterval);
 
 impl Subject for KernelPeriodic {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { interval: PeriodicInterval::new_at(schedule.start.into(), schedule.period)?, delivered: 0 })
+        Ok(Self(PeriodicInterval::new_at(schedule.start.into(), schedule.period)?))
     }
 }
 
 impl Ticker for KernelPeriodic {
     type Event = Expirations;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
-        self.interval.poll_tick(cx)
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+        self.0.poll_tick(cx)
     }
 
-    fn delivered(mut self: Pin<&mut Self>, event: Expirations) -> Delivered {
-        self.delivered += event.count;
-        Delivered { tick: self.delivered - 1, expirations: event.count }
+    fn delivered(self: Pin<&mut Self>, event: Expirations, next: u64) -> Delivered {
+        Delivered { tick: next + event.count - 1, expirations: event.count }
     }
 
     fn backend(&self) -> String {
-        self.interval.backend().to_string()
+        self.0.backend().to_string()
     }
 }

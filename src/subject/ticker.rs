@@ -38,30 +38,23 @@ pub struct Delivered {
     pub expirations: u64,
 }
 
-impl Delivered {
-    /// One tick, whose index is counted and not reported.
-    pub fn next(next: &mut u64) -> Self {
-        let tick = *next;
-        *next += 1;
-        Self { tick, expirations: 1 }
-    }
-}
-
 /// Something that ticks.
 pub trait Ticker: 'static {
     /// What a wait returns; turned into a [`Delivered`] only after the stamp.
     type Event;
 
-    /// Prepares the next wait: what is not to be done again at each poll.
-    fn begin(self: Pin<&mut Self>) {}
+    /// Prepares the wait for tick `next`: what is not to be done again at each poll.
+    fn begin(self: Pin<&mut Self>, _next: u64) {}
 
-    /// Polls for the next tick. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so that
+    /// Polls for tick `next`. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so that
     /// a timer may live inside it. A poll and no future: whether the loop around it is `Send` then depends on the
     /// ticker alone, and the runtimes that ask for it are not the only ones.
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Self::Event>>;
+    fn poll_wait(self: Pin<&mut Self>, next: u64, cx: &mut Context<'_>) -> Poll<io::Result<Self::Event>>;
 
-    /// Which ticks the event stands for.
-    fn delivered(self: Pin<&mut Self>, event: Self::Event) -> Delivered;
+    /// Which ticks the event stands for: `next` alone, unless the ticker knows better.
+    fn delivered(self: Pin<&mut Self>, _event: Self::Event, next: u64) -> Delivered {
+        Delivered { tick: next, expirations: 1 }
+    }
 
     /// What the ticks come from.
     fn backend(&self) -> String;

@@ -17,7 +17,6 @@ const WHEEL: &str = "tokio timer wheel";
 pub struct Interval<B> {
     schedule: Schedule,
     interval: time::Interval,
-    next: u64,
     behaviour: PhantomData<B>,
 }
 
@@ -27,20 +26,19 @@ impl<B: Behaviour> Subject for Interval<B> {
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let mut interval = time::interval_at(schedule.start.into(), schedule.period);
         interval.set_missed_tick_behavior(B::TOKIOS);
-        Ok(Self { schedule, interval, next: 0, behaviour: PhantomData })
+        Ok(Self { schedule, interval, behaviour: PhantomData })
     }
 }
 
 impl<B: Behaviour> Ticker for Interval<B> {
     type Event = time::Instant;
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
         self.interval.poll_tick(cx).map(Ok)
     }
 
-    fn delivered(mut self: Pin<&mut Self>, claimed: time::Instant) -> Delivered {
-        let this = &mut *self;
-        B::delivered(&this.schedule, &mut this.next, claimed.into_std())
+    fn delivered(self: Pin<&mut Self>, claimed: time::Instant, next: u64) -> Delivered {
+        B::delivered(&self.schedule, next, claimed.into_std())
     }
 
     fn backend(&self) -> String {
@@ -54,7 +52,6 @@ pin_project_lite::pin_project! {
         schedule: Schedule,
         #[pin]
         sleep: Option<time::Sleep>,
-        next: u64,
     }
 }
 
@@ -62,27 +59,26 @@ impl Subject for SleepPerTick {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, sleep: None, next: 0 })
+        Ok(Self { schedule, sleep: None })
     }
 }
 
 impl Ticker for SleepPerTick {
     type Event = ();
 
-    fn begin(self: Pin<&mut Self>) {
+    fn begin(self: Pin<&mut Self>, next: u64) {
         let mut this = self.project();
-        this.sleep.set(Some(time::sleep_until(this.schedule.deadline(*this.next).into())));
+        this.sleep.set(Some(time::sleep_until(this.schedule.deadline(next).into())));
     }
 
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sleep = self.project().sleep.as_pin_mut();
         sleep.expect("begun").poll(cx).map(Ok)
     }
 
-    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
-        let mut this = self.project();
-        this.sleep.set(None);
-        Delivered::next(this.next)
+    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
+        self.project().sleep.set(None);
+        Delivered { tick: next, expirations: 1 }
     }
 
     fn backend(&self) -> String {
@@ -96,7 +92,6 @@ pin_project_lite::pin_project! {
         schedule: Schedule,
         #[pin]
         sleep: time::Sleep,
-        next: u64,
     }
 }
 
@@ -104,24 +99,20 @@ impl Subject for SleepReused {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, sleep: time::sleep_until(schedule.start.into()), next: 0 })
+        Ok(Self { schedule, sleep: time::sleep_until(schedule.start.into()) })
     }
 }
 
 impl Ticker for SleepReused {
     type Event = ();
 
-    fn begin(self: Pin<&mut Self>) {
+    fn begin(self: Pin<&mut Self>, next: u64) {
         let this = self.project();
-        this.sleep.reset(this.schedule.deadline(*this.next).into());
+        this.sleep.reset(this.schedule.deadline(next).into());
     }
 
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.project().sleep.poll(cx).map(Ok)
-    }
-
-    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
-        Delivered::next(self.project().next)
     }
 
     fn backend(&self) -> String {
@@ -133,31 +124,26 @@ impl Ticker for SleepReused {
 pub struct SleepReusedBoxed {
     schedule: Schedule,
     sleep: Pin<Box<time::Sleep>>,
-    next: u64,
 }
 
 impl Subject for SleepReusedBoxed {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, sleep: Box::pin(time::sleep_until(schedule.start.into())), next: 0 })
+        Ok(Self { schedule, sleep: Box::pin(time::sleep_until(schedule.start.into())) })
     }
 }
 
 impl Ticker for SleepReusedBoxed {
     type Event = ();
 
-    fn begin(mut self: Pin<&mut Self>) {
-        let deadline = self.schedule.deadline(self.next);
+    fn begin(mut self: Pin<&mut Self>, next: u64) {
+        let deadline = self.schedule.deadline(next);
         self.sleep.as_mut().reset(deadline.into());
     }
 
-    fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.sleep.as_mut().poll(cx).map(Ok)
-    }
-
-    fn delivered(mut self: Pin<&mut Self>, (): ()) -> Delivered {
-        Delivered::next(&mut self.next)
     }
 
     fn backend(&self) -> String {
@@ -171,7 +157,6 @@ pin_project_lite::pin_project! {
         schedule: Schedule,
         #[pin]
         timeout: Option<time::Timeout<Pending<()>>>,
-        next: u64,
     }
 }
 
@@ -179,19 +164,19 @@ impl Subject for Timeout {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, timeout: None, next: 0 })
+        Ok(Self { schedule, timeout: None })
     }
 }
 
 impl Ticker for Timeout {
     type Event = ();
 
-    fn begin(self: Pin<&mut Self>) {
+    fn begin(self: Pin<&mut Self>, next: u64) {
         let mut this = self.project();
-        this.timeout.set(Some(time::timeout_at(this.schedule.deadline(*this.next).into(), pending())));
+        this.timeout.set(Some(time::timeout_at(this.schedule.deadline(next).into(), pending())));
     }
 
-    fn poll_wait(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let timeout = self.project().timeout.as_pin_mut();
         timeout.expect("begun").poll(cx).map(|elapsed| {
             debug_assert!(elapsed.is_err(), "a future that never ends has ended");
@@ -199,10 +184,9 @@ impl Ticker for Timeout {
         })
     }
 
-    fn delivered(self: Pin<&mut Self>, (): ()) -> Delivered {
-        let mut this = self.project();
-        this.timeout.set(None);
-        Delivered::next(this.next)
+    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
+        self.project().timeout.set(None);
+        Delivered { tick: next, expirations: 1 }
     }
 
     fn backend(&self) -> String {
