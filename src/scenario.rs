@@ -385,7 +385,7 @@ pub fn within(what: &str, n: u64, most: u64) -> Result<u64, String> {
 }
 
 /// The names that patterns stand for, in the order of `all`; all of them without a pattern.
-pub fn chosen(what: &str, patterns: &[String], all: &[&'static str]) -> Result<Vec<&'static str>, String> {
+pub fn chosen<'a>(what: &str, patterns: &[String], all: &[&'a str]) -> Result<Vec<&'a str>, String> {
     if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| glob(p, name))) {
         return Err(format!("no {what} {unknown:?}; there are {}", all.join(", ")));
     }

@@ -18,7 +18,7 @@
 //! | [`environment`] | `files` | what two measurements must share to be comparable |
 //! | [`compare`] | `files` | how two measured subjects differ: `osjitter.comparison/1` |
 //! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1` |
-//! | [`mod@bench`] | `files` | `osjitter.bench/1` as plain data |
+//! | [`cost`] | `files` | what an operation costs, and how much more than another in the same rounds |
 //!
 //! All three are on by default; `series` and `stats` have no dependencies. `schema` adds the JSON Schema of each file.
 //!
@@ -42,9 +42,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "files")]
-pub mod bench;
-#[cfg(feature = "files")]
 pub mod compare;
+#[cfg(feature = "files")]
+pub mod cost;
 #[cfg(feature = "files")]
 pub mod environment;
 #[cfg(feature = "files")]

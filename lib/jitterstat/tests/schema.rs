@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use jitterstat::bench::timeout;
 use jitterstat::compare::Comparison;
 use jitterstat::file::File as _;
 use jitterstat::gate::baseline::Baseline;
@@ -17,7 +16,6 @@ const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
 #[test]
 fn the_committed_schemas_are_the_models() {
     check("osjitter.report.1.json", &Report::json_schema());
-    check("osjitter.bench.1.timeout.json", &timeout::Report::json_schema());
     check("osjitter.comparison.1.json", &Comparison::json_schema());
     check("osjitter.baseline.1.json", &Baseline::json_schema());
     check("osjitter.calibration.1.json", &Calibration::json_schema());

@@ -1,27 +1,25 @@
-//! `osjitter bench clock`: measures the clocks of `tach` beside the standard library's.
+//! `osjitter bench clock`: what reading a clock costs here, how fine and how true it is.
 #![allow(clippy::disallowed_methods, reason = "the clocks are what is measured here, and spans need time to pass")]
 
-pub mod args;
-pub mod markdown;
-pub mod model;
-pub mod picture;
+pub mod file;
+mod picture;
+mod view;
 
 use std::hint::black_box;
-use std::io::Write;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use jitterstat::file::File as _;
+use clap::Args;
 use tach::{Anchor, MonotonicInstant, OrderedInstant};
 
-use crate::bench::clock::args::BenchClockArgs;
-use crate::bench::clock::model::{Absurd, BENCH, Bench, Clock, Cost, Drift, First, Granularity, Order, SCHEMA};
-use crate::exit::{Error, ExitStatus};
-use crate::machine::host;
-use crate::render::formats::Format;
+use crate::bench::clock::file::{Absurd, ClockReport, Cost, Drift, First, Granularity, Order};
+use crate::bench::command::OutputArgs;
+use crate::bench::file::SCHEMA;
+use crate::bench::harness::ns_of_reads;
+use crate::exit::{self, ExitStatus};
+use crate::terminal;
 use crate::text::units;
-use crate::{files, terminal};
 
 /// Reads between two looks at the clock that times them: some hundred microseconds.
 const READS: u64 = 10_000;
@@ -32,73 +30,69 @@ const NEIGHBOURS: usize = 100_000;
 /// An elapsed time above this is absurd in a process that is seconds old.
 const ABSURD: Duration = Duration::from_secs(86_400);
 
-/// Measures, and writes what was found.
-pub fn run(args: &BenchClockArgs) -> Result<ExitStatus, Error> {
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter bench clock
+  osjitter bench clock --drift 1s --drift 10s --order-reads 1_000_000_000
+  osjitter bench clock --load --format json --out results/clock")]
+pub struct BenchClockArgs {
+    /// Threads that read at once; repeat for several [default: 1, 2, 4 and as many as CPUs]
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    threads: Vec<u64>,
+    /// Compare with the operating system's clock over so long; repeat for several
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span, default_value = "1s")]
+    drift: Vec<Duration>,
+    /// Reads in search of instants out of order across threads, for each clock
+    #[arg(long, value_name = "N", value_parser = units::count, default_value = "10_000_000")]
+    order_reads: u64,
+    /// Keep every CPU busy while comparing with the operating system's clock
+    #[arg(long)]
+    load: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = units::duration(text)?;
+    if span.is_zero() { Err(format!("{text} compares nothing; give at least 1ms")) } else { Ok(span) }
+}
+
+pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     // First of all, before anything else here has asked for a clock.
     let first = first_uses();
-    let spans = match args.drift.as_slice() {
-        [] => vec![Duration::from_secs(1)],
-        given => given.iter().map(|text| units::duration(text)).collect::<Result<_, _>>().map_err(Error::usage)?,
-    };
-    if spans.iter().any(Duration::is_zero) {
-        return Err(Error::usage("--drift 0s compares nothing; give at least 1ms"));
-    }
-    if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|e| Error::usage(format!("cannot make {}: {e}", out.display())))?;
-    }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let mut threads = if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
     threads.sort_unstable();
     threads.dedup();
-
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let started = Instant::now();
-    terminal::note(args.quiet, "reading clocks ...");
-    let costs = threads.iter().flat_map(|&n| costs(n)).collect();
-    let granularity = CLOCKS.iter().map(|&(name, clock)| clock.granularity(name)).collect();
-    terminal::note(args.quiet, "looking for instants out of order ...");
-    let order = CLOCKS.iter().map(|&(name, clock)| clock.order(name, cpus, args.order_reads)).collect();
-    let absurd = absurd(cpus.max(2), args.order_reads);
-    let drift = spans
-        .iter()
-        .map(|&span| {
-            terminal::note(
-                args.quiet,
-                &format!("following the operating system's clock for {} ...", units::short(span)),
-            );
+    let say = |what: &str| terminal::note(args.output.quiet, what);
+    args.output.run(1, false, |started| {
+        say("reading clocks ...");
+        let costs = threads.iter().flat_map(|&n| costs(n)).collect();
+        let granularity = CLOCKS.iter().map(|&(name, clock)| clock.granularity(name)).collect();
+        say("looking for instants out of order ...");
+        let order = CLOCKS.iter().map(|&(name, clock)| clock.order(name, cpus, args.order_reads)).collect();
+        let absurd = absurd(cpus.max(2), args.order_reads);
+        let follow = |&span| {
+            say(&format!("following the operating system's clock for {} ...", units::short(span)));
             drift(span, args.load.then_some(cpus))
+        };
+        let drift = args.drift.iter().map(follow).collect();
+        Ok(ClockReport {
+            schema: SCHEMA.to_owned(),
+            bench: "clock".to_owned(),
+            duration_ns: started.duration_ns(),
+            started_utc: started.started_utc,
+            host: started.host,
+            clock: file::Clock::from(&tach::info()),
+            first,
+            costs,
+            granularity,
+            order,
+            absurd,
+            drift,
         })
-        .collect();
-    let info = tach::info();
-    let bench = Bench {
-        schema: SCHEMA.to_owned(),
-        bench: BENCH.to_owned(),
-        started_utc,
-        duration_ns: started.elapsed().as_nanos() as u64,
-        host: host::capture(),
-        clock: Clock::from(&info),
-        first,
-        costs,
-        granularity,
-        order,
-        absurd,
-        drift,
-    };
-    let json = bench.to_json();
-    if let Some(out) = &args.out {
-        let files = [("clock.json", json.as_str()), ("clock.svg", &picture::picture(&bench).svg)];
-        for (name, text) in files {
-            let file = out.join(name);
-            files::write_atomically(&file, text.as_bytes())
-                .map_err(|e| Error::measure(format!("cannot write {}: {e}", file.display())))?;
-        }
-    }
-    let text = match args.format {
-        Format::Json => json,
-        Format::Table => bench.table(),
-    };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
-    Ok(ExitStatus::Done)
+    })
 }
 
 /// A clock under measurement. Each method is generic over the reading inside, so no call stands between two reads.
@@ -108,24 +102,28 @@ trait Measured: Sync {
     fn order(&self, name: &str, threads: u64, reads: u64) -> Order;
 }
 
-struct Of<R>(R);
+/// How a clock is read, and what number a reading is.
+struct Of<R, C>(R, C);
 
-impl<R: Fn() -> u64 + Sync> Measured for Of<R> {
+impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Of<R, C> {
+    fn count(&self) -> u64 {
+        (self.1)((self.0)())
+    }
+}
+
+impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Measured for Of<R, C> {
+    /// Turning a reading into a number is no part of it.
     fn block_ns(&self) -> f64 {
-        let start = Instant::now();
-        for _ in 0..READS {
-            black_box((self.0)());
-        }
-        start.elapsed().as_nanos() as f64 / READS as f64
+        ns_of_reads(READS, &self.0)
     }
 
     fn granularity(&self, name: &str) -> Granularity {
         let mut reads = Vec::with_capacity(NEIGHBOURS);
-        reads.extend((0..NEIGHBOURS).map(|_| (self.0)()));
+        reads.extend((0..NEIGHBOURS).map(|_| self.count()));
         let mut steps: Vec<u64> = reads.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
         steps.sort_unstable();
         let zeros = steps.partition_point(|&s| s == 0);
-        let ns = if name == "std" { 1.0 } else { 1e9 / tach::info().rate_hz };
+        let ns = ns_per_step(name);
         Granularity {
             clock: name.to_owned(),
             smallest_step_ns: steps.get(zeros).map(|&s| s as f64 * ns),
@@ -141,7 +139,7 @@ impl<R: Fn() -> u64 + Sync> Measured for Of<R> {
             let (mut violations, mut worst) = (0_u64, 0_u64);
             for _ in 0..each {
                 let before = published.load(Ordering::Acquire);
-                let now = (self.0)();
+                let now = self.count();
                 if now < before {
                     violations += 1;
                     worst = worst.max(before - now);
@@ -150,7 +148,7 @@ impl<R: Fn() -> u64 + Sync> Measured for Of<R> {
             }
             (violations, worst)
         });
-        let ns = if name == "std" { 1.0 } else { 1e9 / tach::info().rate_hz };
+        let ns = ns_per_step(name);
         Order {
             clock: name.to_owned(),
             threads,
@@ -161,48 +159,35 @@ impl<R: Fn() -> u64 + Sync> Measured for Of<R> {
     }
 }
 
-fn std_ns() -> u64 {
+/// A step of the number that a reading is.
+fn ns_per_step(clock: &str) -> f64 {
+    if clock == "std" { 1.0 } else { 1e9 / tach::info().rate_hz }
+}
+
+fn std_ns(now: Instant) -> u64 {
     static BASE: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    let base = *BASE.get_or_init(Instant::now);
-    (Instant::now() - base).as_nanos() as u64
+    (now - *BASE.get_or_init(|| now)).as_nanos() as u64
 }
 
 /// The clocks a program may choose from, by the names they have in the report.
 const CLOCKS: [(&str, &dyn Measured); 4] = [
-    ("tach-instant", &Of(|| tach::Instant::now().count())),
-    ("tach-ordered", &Of(|| OrderedInstant::now().count())),
-    ("tach-monotonic", &Of(|| MonotonicInstant::now().count())),
-    ("std", &Of(std_ns)),
+    ("tach-instant", &Of(tach::Instant::now, tach::Instant::count)),
+    ("tach-ordered", &Of(OrderedInstant::now, OrderedInstant::count)),
+    ("tach-monotonic", &Of(MonotonicInstant::now, MonotonicInstant::count)),
+    ("std", &Of(Instant::now, std_ns)),
 ];
 
 /// Beside those, for the cost only: the instructions by themselves, and what ends a measured section.
 fn costed() -> Vec<(&'static str, &'static dyn Measured)> {
-    /// Only `now()`: turning the standard library's instant into a number is no part of reading it.
-    struct Std;
-    impl Measured for Std {
-        fn block_ns(&self) -> f64 {
-            let start = Instant::now();
-            for _ in 0..READS {
-                black_box(Instant::now());
-            }
-            start.elapsed().as_nanos() as f64 / READS as f64
-        }
-        fn granularity(&self, name: &str) -> Granularity {
-            Of(std_ns).granularity(name)
-        }
-        fn order(&self, name: &str, threads: u64, reads: u64) -> Order {
-            Of(std_ns).order(name, threads, reads)
-        }
-    }
-    let mut clocks: Vec<(&str, &dyn Measured)> = Vec::new();
-    if tach::why_not_counter().is_none() {
-        clocks.push(("bare-counter", &Of(tach::bare::count)));
-        clocks.push(("bare-ordered-counter", &Of(tach::bare::ordered_count)));
-    }
-    clocks.extend(CLOCKS.iter().filter(|(name, _)| *name != "std"));
-    clocks.push(("tach-fenced", &Of(tach::fenced_count)));
-    clocks.push(("std", &Std));
-    clocks
+    let bare: &[(&str, &dyn Measured)] = match tach::why_not_counter() {
+        Some(_) => &[],
+        None => &[
+            ("bare-counter", &Of(tach::bare::count, |count| count)),
+            ("bare-ordered-counter", &Of(tach::bare::ordered_count, |count| count)),
+        ],
+    };
+    let [instants @ .., std] = &CLOCKS;
+    [bare, instants, &[("tach-fenced", &Of(tach::fenced_count, |count| count))], &[*std]].concat()
 }
 
 /// Runs `work` on so many threads at once, with the number of the thread.

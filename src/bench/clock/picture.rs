@@ -2,15 +2,15 @@
 
 use plotters::prelude::*;
 
-use crate::bench::clock::model::Bench;
+use crate::bench::clock::file::ClockReport;
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend};
 
 /// What reading each clock costs.
-pub fn picture(bench: &Bench) -> Picture {
+pub fn picture(bench: &ClockReport) -> Picture {
     draw("clock", |area| chart(area, bench))
 }
 
-fn chart(area: &Area<'_>, bench: &Bench) -> Drawn {
+fn chart(area: &Area<'_>, bench: &ClockReport) -> Drawn {
     let threads = bench.threads();
     let most = threads.last().copied().unwrap_or(1) as f64;
     let dearest = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);

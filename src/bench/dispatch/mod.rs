@@ -1,206 +1,224 @@
-//! `osjitter bench dispatch`.
+//! `osjitter bench dispatch`: what a runtime does, and what that costs.
 
-pub mod args;
-pub mod markdown;
-mod measure;
-pub mod picture;
-mod plan;
-mod subject;
-pub mod view;
+mod cases;
+pub mod file;
+mod loops;
+mod picture;
+mod runtimes;
+mod view;
 
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::io;
+use std::time::Duration;
 
-use jitterstat::bench::cost::{Costs, Overhead, median};
-use jitterstat::bench::dispatch::{self as model, Measured, NotMeasured, Report};
-use jitterstat::file::File as _;
-use jitterstat::report::{Host, Tool, Warning};
+use clap::{Args, ValueEnum};
+use jitterstat::report::Warning;
 
-use crate::bench::dispatch::args::{BenchDispatchArgs, DispatchFormat};
-use crate::bench::dispatch::measure::{Observer, Round};
-use crate::bench::dispatch::plan::{BATCHES, Operation, Options, Plan, Side};
-use crate::exit::{Error, ExitStatus};
-use crate::files::Directory;
+use crate::bench::command::{self, Matching, OutputArgs, Started, about, asked, matching, name, warning};
+use crate::bench::dispatch::cases::{Operation, Side};
+use crate::bench::dispatch::file::{Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured};
+use crate::bench::file::SCHEMA;
+use crate::bench::harness::{Case, Load, Measured, Schedule, Series, Settings, counts, ns_per_read};
+use crate::exit::{self, ExitStatus};
+use crate::files;
 use crate::machine::host;
-use crate::{interrupt, terminal};
 
-/// Plans, measures, writes.
-pub fn run(args: &BenchDispatchArgs) -> Result<ExitStatus, Error> {
+/// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
+const BATCHES: u64 = 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  osjitter bench dispatch
+  osjitter bench dispatch --quick
+  osjitter bench dispatch --operation 'channel-*' --operation self-wake --rounds 100
+  osjitter bench dispatch --format markdown --out results/dispatch
+
+A name may be a glob: 'wake-*'. What crosses threads needs two CPUs to itself.")]
+pub struct BenchDispatchArgs {
+    /// What the runtimes are to do; repeat for several [default: all]
+    #[arg(long, value_name = "NAME", value_parser = matching::<Operation>("operation"))]
+    operation: Vec<Matching<Operation>>,
+    /// Rounds; in each, every operation runs once on every runtime, in random order [default: 25, or 5 with --quick]
+    #[arg(long, value_name = "N", value_parser = command::rounds)]
+    rounds: Option<u64>,
+    /// How long an operation runs on a runtime in a round, from 1ms to 10s [default: 10ms, or 2ms with --quick]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::round_time)]
+    round_time: Option<Duration>,
+    /// A first look in a second or two
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the order [default: drawn, and kept in the report]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
+    /// List the operations, and which runtime lacks one; measure nothing
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl BenchDispatchArgs {
+    fn schedule(&self) -> exit::Result<Schedule<Cell>> {
+        let (rounds, millis) = if self.quick { (5, 2) } else { (25, 10) };
+        let round_time = self.round_time.unwrap_or(Duration::from_millis(millis));
+        let settings = Settings::new(self.seed, self.rounds.unwrap_or(rounds), round_time, BATCHES);
+        Schedule::new(settings, asked(&self.operation).into_iter().map(cells).collect())
+    }
+}
+
+pub fn run(args: &BenchDispatchArgs) -> exit::Result<ExitStatus> {
     if args.list {
-        std::io::stdout().write_all(list().as_bytes()).map_err(Error::writing)?;
+        files::deliver(list(), None)?;
         return Ok(ExitStatus::Done);
     }
-    let plan = plan::build(&Options {
-        operation: args.operation.clone(),
-        rounds: args.rounds,
-        round_time: args.round_time.clone(),
-        quick: args.quick,
-        seed: args.seed.unwrap_or_else(crate::scenario::draw_seed),
+    let schedule = args.schedule()?;
+    args.output.run(1, false, |started| {
+        let what = format!("{} operations on 2 runtimes", asked(&args.operation).len());
+        let measured = schedule.run(&what, args.output.quiet, |_| ())?;
+        Ok(report(started, measured))
     })
-    .map_err(Error::usage)?;
-    let directory = match &args.out {
-        Some(path) => Some(Directory::open(Some(path), "").map_err(Error::usage)?),
-        None => None,
-    };
-    let seconds = plan::expected(&plan).as_secs_f64().ceil();
-    terminal::note(
-        args.quiet,
-        &format!("{} operations on 2 runtimes × {} rounds: about {seconds}s", plan.operations.len(), plan.rounds),
-    );
-    let stop = Arc::new(AtomicBool::new(false));
-    interrupt::stop_on_interrupt(&stop)?;
-
-    let host = host::capture();
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    #[allow(clippy::disallowed_methods, reason = "the length of the bench")]
-    let started = Instant::now();
-    let mut record = Record::new(&plan, args.quiet);
-    let rate_hz = measure::run(&plan, &stop, &mut record);
-    record.progress.finish();
-    let rate_hz = rate_hz.map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
-    let partial = stop.load(Ordering::Relaxed);
-    let report = Report {
-        schema: jitterstat::bench::SCHEMA.to_owned(),
-        bench: model::BENCH.to_owned(),
-        tool: Tool {
-            name: "osjitter".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: Some(env!("OSJITTER_COMMIT").to_owned()).filter(|c| !c.is_empty()),
-        },
-        started_utc,
-        duration_ns: started.elapsed().as_nanos() as u64,
-        partial,
-        plan: model::Plan {
-            seed: plan.seed,
-            rounds: plan.rounds,
-            round_time_ns: plan.round_time.as_nanos() as u64,
-            batches: BATCHES,
-        },
-        clock: model::Clock {
-            source: tach::source().to_string(),
-            rate_hz,
-            ns_per_read: measure::counts_per_read() * 1e9 / rate_hz,
-        },
-        warnings: warnings(&host),
-        host,
-        operations: plan.operations.iter().map(|&operation| record.operation(operation, rate_hz)).collect(),
-    };
-
-    let json = report.to_json();
-    if let Some(directory) = &directory {
-        let file = directory.write("dispatch.json", &json)?;
-        directory.write("dispatch.md", &markdown::markdown(&report))?;
-        directory.write("dispatch.svg", &picture::picture(&report).svg)?;
-        terminal::note(args.quiet, &format!("report: {}", file.display()));
-    }
-    let text = match args.format {
-        DispatchFormat::Json => json,
-        DispatchFormat::Table => view::table(&report),
-        DispatchFormat::Markdown => markdown::markdown(&report),
-        DispatchFormat::Svg => picture::picture(&report).svg,
-    };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
-    Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 
 /// The names, what they stand for, and who has no such thing.
 fn list() -> String {
     let mut text = String::new();
-    for operation in Operation::ALL {
-        text += &format!("{:<18}{}\n", operation.name(), operation.about());
-        for side in Side::ALL {
-            if let Some(why) = side.lacks(operation) {
-                text += &format!("{:<18}not on {}: {why}\n", "", side.name());
-            }
+    for operation in Operation::value_variants() {
+        text += &format!("{:<18}{}\n", name(operation), about(operation));
+        for not in not_measured(*operation) {
+            text += &format!("{:<18}not on {}: {}\n", "", not.runtime, not.why);
         }
     }
     text
 }
 
-struct Record {
-    rounds: Vec<(Operation, Side, Vec<Round>)>,
-    progress: terminal::Progress,
+/// An operation on a runtime.
+#[derive(Clone, Copy)]
+struct Cell {
+    operation: Operation,
+    side: Side,
 }
 
-impl Record {
-    fn new(plan: &Plan, quiet: bool) -> Self {
-        let rounds: Vec<_> = plan::cells(plan).map(|(operation, side)| (operation, side, Vec::new())).collect();
-        let steps = rounds.len() as u64 * plan.rounds;
-        Self { rounds, progress: terminal::Progress::new(steps, quiet) }
+/// The runtimes that have it.
+fn cells(operation: Operation) -> Vec<Cell> {
+    let has = |side: &&Side| side.lacks(operation).is_none();
+    Side::value_variants().iter().filter(has).map(|&side| Cell { operation, side }).collect()
+}
+
+impl Case for Cell {
+    type Extra = ();
+
+    fn label(&self) -> String {
+        format!("{} {}", name(&self.operation), name(&self.side))
     }
 
-    fn operation(&self, operation: Operation, rate_hz: f64) -> model::Operation {
-        let ns_per_count = 1e9 / rate_hz;
-        let of = |side: Side| self.rounds.iter().find(|(o, s, _)| (*o, *s) == (operation, side)).map(|(.., r)| r);
-        let medians = |rounds: &[Round]| -> Vec<f64> {
-            rounds.iter().filter_map(|round| median(round)).map(|counts| counts * ns_per_count).collect()
-        };
-        let tokio = of(Side::Tokio).map(|rounds| medians(rounds));
-        let measured = |side: Side| {
-            let rounds = of(side)?;
-            let counts: Vec<f64> = rounds.iter().flatten().copied().collect();
-            let ns: Vec<f64> = counts.iter().map(|counts| counts * ns_per_count).collect();
-            let medians = medians(rounds);
-            let others = tokio.as_deref().filter(|_| side != Side::Tokio);
-            Some(Measured {
-                runtime: side.name().to_owned(),
-                ns: Costs::of(&ns)?,
-                cycles: (tach::source() == tach::Source::Tsc).then(|| Costs::of(&counts)).flatten(),
-                to_tokio: others.and_then(|tokio| Overhead::of(tokio, &medians)),
-                rounds: medians,
-            })
-        };
-        let lacks = |side: Side| {
-            let why = side.lacks(operation).map(str::to_owned)?;
-            Some(NotMeasured { runtime: side.name().to_owned(), why })
-        };
-        model::Operation {
-            name: operation.name().to_owned(),
-            about: operation.about().to_owned(),
-            by_event: operation.by_event(),
-            results: Side::ALL.into_iter().filter_map(measured).collect(),
-            not_measured: Side::ALL.into_iter().filter_map(lacks).collect(),
-        }
+    fn expected(&self, settings: &Settings) -> Duration {
+        const SET_UP: Duration = Duration::from_micros(300);
+        settings.with_warm_up() + SET_UP
+    }
+
+    fn load(&self, settings: &Settings) -> Option<Load> {
+        let gap = self.operation.gap()?;
+        // An event takes about as long as the gap before it, or less.
+        let events = settings.round_time().as_nanos() / (gap.as_nanos() * 3 / 2);
+        Some(Load { batches: (events as u64).max(1), operations: 1, counts: counts(gap) })
+    }
+
+    fn run(&self, load: Load) -> io::Result<(Vec<f64>, ())> {
+        Ok((loops::run(self.operation, self.side, load)?, ()))
     }
 }
 
-impl Observer for Record {
-    fn before(&mut self, operation: Operation, side: Side, round: u64) {
-        self.progress.show(&format!("{} {}", operation.name(), side.name()), round);
-    }
-
-    fn round(&mut self, operation: Operation, side: Side, round: Round) {
-        if let Some((.., rounds)) = self.rounds.iter_mut().find(|(o, s, _)| (*o, *s) == (operation, side)) {
-            rounds.push(round);
-        }
-        self.progress.step();
+fn report(started: Started, measured: Measured<Cell>) -> DispatchReport {
+    DispatchReport {
+        schema: SCHEMA.to_owned(),
+        bench: "dispatch".to_owned(),
+        tool: host::tool(),
+        duration_ns: started.duration_ns(),
+        partial: measured.partial,
+        plan: measured.settings,
+        clock: Clock {
+            source: tach::source().to_string(),
+            rate_hz: measured.rate_hz,
+            ns_per_read: ns_per_read(tach::ordered_count),
+        },
+        warnings: warnings(&started),
+        started_utc: started.started_utc,
+        host: started.host,
+        operations: measured.groups.iter().map(|group| operation(group)).collect(),
     }
 }
 
-fn warnings(host: &Host) -> Vec<Warning> {
-    let mut warnings = Vec::new();
+fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
+    let operation = group[0].case.operation;
+    let tokio = group.iter().find(|series| series.case.side == Side::Tokio);
+    let has_cycles = tach::source() == tach::Source::Tsc;
+    let runtime = |series: &Series<Cell>| {
+        Some(MeasuredRuntime {
+            runtime: name(&series.case.side),
+            ns: series.ns()?,
+            cycles: series.counts().filter(|_| has_cycles),
+            to_tokio: tokio.filter(|_| series.case.side != Side::Tokio).and_then(|tokio| series.overhead(tokio)),
+            rounds: series.medians(),
+        })
+    };
+    MeasuredOperation {
+        name: name(&operation),
+        about: about(&operation),
+        by_event: operation.by_event(),
+        results: group.iter().filter_map(runtime).collect(),
+        not_measured: not_measured(operation),
+    }
+}
+
+fn not_measured(operation: Operation) -> Vec<NotMeasured> {
+    let lacks = |side: &Side| Some(NotMeasured { runtime: name(side), why: side.lacks(operation)?.to_owned() });
+    Side::value_variants().iter().filter_map(lacks).collect()
+}
+
+fn warnings(started: &Started) -> Vec<Warning> {
+    let mut warnings = started.warnings();
     if let Some(why) = tach::why_not_counter() {
-        warnings.push(Warning {
-            code: "os-clock".to_owned(),
-            message: format!("stamps are read from the operating system's clock: {why}"),
-            hint: "what is measured event by event holds tens of nanoseconds more, and there are no cycles".to_owned(),
-        });
-    }
-    if let Some(quota) = host.quota_cpus {
-        warnings.push(Warning {
-            code: "cpu-quota".to_owned(),
-            message: format!("the control group allows {quota:.2} CPUs; throttling looks like cost"),
-            hint: "measure without a CPU limit".to_owned(),
-        });
+        let message = format!("stamps are read from the operating system's clock: {why}");
+        let hint = "what is measured event by event holds tens of nanoseconds more, and there are no cycles";
+        warnings.push(warning("os-clock", message, hint));
     }
     if std::thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
-        warnings.push(Warning {
-            code: "one-cpu".to_owned(),
-            message: "there is one CPU for the two threads of what crosses threads".to_owned(),
-            hint: "those figures are the scheduler's; measure with two CPUs".to_owned(),
-        });
+        let message = "there is one CPU for the two threads of what crosses threads";
+        warnings.push(warning("one-cpu", message, "those figures are the scheduler's; measure with two CPUs"));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BenchDispatchArgs,
+    }
+
+    fn schedule(args: &[&str]) -> Schedule<Cell> {
+        Line::parse_from([&["dispatch"], args].concat()).args.schedule().unwrap()
+    }
+
+    #[test]
+    fn the_default_takes_every_operation_and_ends_within_ten_seconds_and_quick_within_one() {
+        let default = schedule(&[]);
+        assert_eq!(default.groups.len(), Operation::value_variants().len());
+        assert!(default.expected < Duration::from_secs(10), "{:?}", default.expected);
+        let quick = schedule(&["--quick"]).expected;
+        assert!(quick < Duration::from_secs(1), "{quick:?}");
+    }
+
+    #[test]
+    fn what_is_said_wins_over_quick() {
+        let schedule = schedule(&["--quick", "--rounds", "7", "--operation", "wake-*"]);
+        assert_eq!((schedule.settings.rounds, schedule.settings.round_time_ns), (7, 2_000_000));
+        let operations: Vec<Operation> = schedule.groups.iter().map(|group| group[0].operation).collect();
+        assert_eq!(operations, [Operation::WakeBusy, Operation::WakeParked]);
+    }
 }

@@ -1,8 +1,10 @@
 //! What each operation costs on each runtime: the median as a mark, a line from the least to the 99th percentile.
 
-use jitterstat::bench::dispatch::{Measured, Operation, Report};
 use plotters::prelude::*;
 
+use crate::bench::dispatch::file::{
+    DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
+};
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label};
 use crate::text::time;
 

@@ -1,39 +1,53 @@
-//! What a report of `osjitter bench dispatch` says: rows, and the table for a terminal.
+//! The report in words and tables.
 
-use jitterstat::bench::cost::{Costs, Overhead, Verdict};
-use jitterstat::bench::dispatch::{Measured, Operation, Report};
+use jitterstat::cost::{Costs, Overhead, Verdict};
 
+use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
+use crate::bench::dispatch::picture;
+use crate::bench::file::{BenchFile, markdown_footer, table_footer};
+use crate::picture::canvas::Picture;
+use crate::render::markdown;
 use crate::text::align::align;
 use crate::text::time::cost;
 
-/// Names of the columns.
-pub const COLUMNS: [&str; 9] = ["operation", "runtime", "ns p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
+impl BenchFile for DispatchReport {
+    const MARKDOWN_BESIDE: bool = true;
 
-/// For a terminal.
-pub fn table(report: &Report) -> String {
-    let mut lines = vec![COLUMNS.map(str::to_owned).to_vec()];
-    lines.extend(rows(report));
-    let mut text = format!("{}\n\n{}\n", heading(report), align(&lines, 2));
-    text += NOTE;
-    let mark = |o: &Operation| if o.by_event { " (each stamped by itself)" } else { "" };
-    let width = report.operations.iter().map(|o| o.name.len()).max().unwrap_or(0);
-    for o in &report.operations {
-        text += &format!("  {:<width$}  {}{}\n", o.name, o.about, mark(o));
+    fn table(&self, _: bool) -> String {
+        let width = self.operations.iter().map(|o| o.name.len()).max().unwrap_or(0);
+        let mark = |o: &MeasuredOperation| if o.by_event { " (each stamped by itself)" } else { "" };
+        let abouts = self.operations.iter().map(|o| format!("  {:<width$}  {}{}\n", o.name, o.about, mark(o)));
+        let abouts: String = abouts.collect();
+        let footer = table_footer(&self.warnings, self.partial, usize::MAX);
+        format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))
     }
-    for warning in &report.warnings {
-        text += &format!("warning: {}; {}\n", warning.message, warning.hint);
+
+    fn markdown(&self) -> String {
+        let mut abouts = vec![["operation", "what it is"].map(str::to_owned).to_vec()];
+        abouts.extend(self.operations.iter().map(|o| vec![o.name.clone(), o.about.clone()]));
+        format!(
+            "### Dispatch\n\n{}\n\n{}\n{}{}",
+            markdown::cell(&heading(self)),
+            markdown::table(&rows(self), 2),
+            markdown::table(&abouts, 2),
+            markdown_footer(&self.warnings, self.partial)
+        )
     }
-    if report.partial {
-        text += "interrupted: this is what was measured until then\n";
+
+    fn pictures(&self) -> Vec<Picture> {
+        vec![picture::picture(self)]
     }
-    text
+
+    fn is_partial(&self) -> bool {
+        self.partial
+    }
 }
 
 const NOTE: &str = "Percentiles over batches of all rounds, or over events. of tokio: the cost as a share of tokio's, median over rounds of\n\
                     the ratio within one; = where its 95 % confidence interval holds tokio's own.\n";
 
 /// What all figures have in common.
-pub fn heading(report: &Report) -> String {
+fn heading(report: &DispatchReport) -> String {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
     format!(
@@ -48,12 +62,15 @@ pub fn heading(report: &Report) -> String {
     )
 }
 
-/// One for each operation and runtime, in the order of [`COLUMNS`].
-pub fn rows(report: &Report) -> Vec<Vec<String>> {
-    report.operations.iter().flat_map(|o| o.results.iter().map(|r| row(o, r))).collect()
+const COLUMNS: [&str; 9] = ["operation", "runtime", "ns p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
+
+/// One for each operation and runtime, under a heading.
+fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
+    let measured = report.operations.iter().flat_map(|o| o.results.iter().map(|r| row(o, r)));
+    std::iter::once(COLUMNS.map(str::to_owned).to_vec()).chain(measured).collect()
 }
 
-fn row(operation: &Operation, result: &Measured) -> Vec<String> {
+fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
     let dash = || "-".to_owned();
     let number = |value: Option<f64>| value.map_or_else(dash, cost);
     let cycles = |of: fn(&Costs) -> Option<f64>| number(result.cycles.as_ref().and_then(of));

@@ -1,20 +1,18 @@
-//! The overhead of each variant and clock over the baseline, with its interval: one picture for each workload.
+//! The overhead of each variant and clock over the control loop, with its interval: one picture for each workload.
 
-use jitterstat::bench::cost::Verdict;
-use jitterstat::bench::timeout::{Report, Workload};
+use jitterstat::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
+use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round};
 
 /// One lane of the picture.
 struct Lane<'a> {
     name: String,
     colour: usize,
-    ns: f64,
+    overhead: &'a Overhead,
     interval: [f64; 2],
-    verdict: Verdict,
-    percent: f64,
-    variant: &'a str,
+    is_ours: bool,
 }
 
 /// Room for names, in pixels.
@@ -35,38 +33,29 @@ fn lanes(workload: &Workload) -> Vec<Lane<'_>> {
     let mut clocks: Vec<&str> = workload.results.iter().map(|r| r.clock.as_str()).collect();
     clocks.sort_unstable();
     clocks.dedup();
-    let lane = |result: &'_ jitterstat::bench::timeout::Measured| {
+    let lanes = workload.results.iter().filter_map(|result| {
         let overhead = result.overhead.as_ref()?;
-        Some((result.clock.clone(), overhead.clone()))
-    };
-    workload
-        .results
-        .iter()
-        .filter_map(|result| {
-            let (clock, overhead) = lane(result)?;
-            Some(Lane {
-                name: format!("{} · {clock}", result.variant),
-                colour: clocks.iter().position(|c| *c == clock).unwrap_or(0),
-                ns: overhead.ns,
-                interval: overhead.ns_ci95.unwrap_or([overhead.ns; 2]),
-                verdict: overhead.verdict,
-                percent: overhead.percent,
-                variant: &result.variant,
-            })
+        Some(Lane {
+            name: format!("{} · {}", result.variant, result.clock),
+            colour: clocks.iter().position(|clock| *clock == result.clock).unwrap_or(0),
+            overhead,
+            interval: overhead.ns_ci95.unwrap_or([overhead.ns; 2]),
+            is_ours: result.variant == "idle-timeout",
         })
-        .collect()
+    });
+    lanes.collect()
 }
 
 fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_>]) -> Drawn {
-    let low = lanes.iter().map(|l| l.interval[0].min(l.ns)).fold(0.0, f64::min);
-    let high = lanes.iter().map(|l| l.interval[1].max(l.ns)).fold(1.0, f64::max);
+    let low = lanes.iter().map(|l| l.interval[0].min(l.overhead.ns)).fold(0.0, f64::min);
+    let high = lanes.iter().map(|l| l.interval[1].max(l.overhead.ns)).fold(1.0, f64::max);
     let room = (high - low) * 0.05;
-    let baseline = workload.results.first().and_then(|r| r.ns_per_message.as_ref()).map_or(f64::NAN, |c| c.p50);
+    let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref()).map_or(f64::NAN, |c| c.p50);
     let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
     let fires = if workload.results.iter().any(|r| r.lateness_ns.is_some()) { "may fire" } else { "does not fire" };
     let title = format!("Price of a timeout that {fires}: {}", workload.id);
     let below = format!(
-        "ns a message over the baseline of {baseline:.1} ns: median, 95 % interval ({} runtime, tokio {tokio})",
+        "ns a message over the control loop's {control:.1} ns: median, 95 % interval ({} runtime, tokio {tokio})",
         workload.runtime
     );
     // Room on the right for what each lane says in words.
@@ -96,17 +85,17 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
             PathElement::new(vec![(from, y - 0.15), (from, y + 0.15)], style),
             PathElement::new(vec![(to, y - 0.15), (to, y + 0.15)], style),
         ])?;
-        chart.draw_series([Circle::new((lane.ns, y), 5, colour(lane.colour).filled())])?;
-        let says = match lane.verdict {
-            Verdict::NoDifference => "no difference".to_owned(),
+        chart.draw_series([Circle::new((lane.overhead.ns, y), 5, colour(lane.colour).filled())])?;
+        let says = match lane.overhead.verdict {
+            Verdict::NoDifference => "no difference shown".to_owned(),
             // A ratio to a loop with nothing in it says nothing.
-            _ if baseline < 10.0 => format!("{:+.1} ns", lane.ns),
-            _ => format!("{:+.1} ns, {:+.1} %", lane.ns, lane.percent),
+            _ if control < 10.0 => format!("{:+.1} ns", lane.overhead.ns),
+            _ => format!("{:+.1} ns, {:+.1} %", lane.overhead.ns, lane.overhead.percent),
         };
-        let (x, y_px) = chart.backend_coord(&(to.max(lane.ns), y));
+        let (x, y_px) = chart.backend_coord(&(to.max(lane.overhead.ns), y));
         area.draw_text(&says, &(FONT, LABEL_PX).into_text_style(area), (x + 10, y_px - 7))?;
         let (left, _) = chart.backend_coord(&(low - room, y));
-        let weight = if lane.variant == "idle-timeout" { FontStyle::Bold } else { FontStyle::Normal };
+        let weight = if lane.is_ours { FontStyle::Bold } else { FontStyle::Normal };
         let font = (FONT, LABEL_PX, weight).into_text_style(area);
         area.draw_text(&lane.name, &font, (left - i32::try_from(NAMES).unwrap_or(0) + 10, y_px - 7))?;
     }

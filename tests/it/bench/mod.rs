@@ -4,22 +4,19 @@ mod clock;
 mod dispatch;
 mod timeout;
 
-use std::process::Command;
+use std::path::Path;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use serde_json::Value;
+
+use crate::osjitter::Osjitter;
 
 /// What `osjitter report` makes of the file of a bench.
-fn again(file: &std::path::Path, more: &[&str]) -> String {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_osjitter")).arg("report").arg(file).args(more).output().expect("it runs");
-    assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn again(file: &Path, more: &[&str]) -> String {
+    Osjitter::new(["report"]).args([file]).args(more).run().exits(0).stdout
 }
 
 /// Every picture beside the file is made again, to the byte.
-fn same_pictures(file: &std::path::Path) {
+fn same_pictures(file: &Path) {
     let directory = file.parent().unwrap();
     let new = directory.join("again");
     again(file, &["--format", "svg", "--out", new.to_str().unwrap()]);
@@ -32,4 +29,32 @@ fn same_pictures(file: &std::path::Path) {
         }
     }
     assert!(pictures > 0 && std::fs::read_dir(&new).unwrap().count() == pictures);
+}
+
+/// The report in a file, which is as its published schema says.
+fn valid(json: &str) -> Value {
+    let report: Value = serde_json::from_str(json).unwrap();
+    let name = format!("osjitter.bench.1.{}.json", report["bench"].as_str().unwrap());
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema").join(name);
+    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let errors: Vec<String> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    report
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// Each line of arguments exits 2, says why, and prints nothing else.
+fn refused(command: &str, lines: &[(&[&str], &str)]) {
+    for (args, says) in lines {
+        let ran = Osjitter::new(["bench", command]).args(*args).run().exits(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+    }
 }

@@ -1,173 +1,167 @@
 //! `osjitter bench timeout` from outside: what it writes, that it adds up, and what it refuses.
 
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
-use jitterstat::bench::cost::Verdict;
-use jitterstat::bench::timeout::Report;
-use jitterstat::file::File as _;
+use serde_json::Value;
 
-use super::{again, same_pictures, text};
+use super::{again, list, refused, same_pictures, text, valid};
+use crate::osjitter::Osjitter;
 
-fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["bench", "timeout"])
-        .args(args)
-        .output()
-        .expect("the binary runs")
+fn bench(args: &[&str]) -> Osjitter {
+    Osjitter::new(["bench", "timeout"]).args(args)
 }
 
 #[test]
 fn every_variant_is_measured_in_every_workload_and_the_report_is_valid() {
-    let out = tempfile::tempdir().unwrap();
-    let path = out.path().to_str().unwrap();
-    let output = bench(&[
-        "--rounds",
-        "6",
-        "--round-time",
-        "1ms",
-        "--timers",
-        "3",
-        "--timers",
-        "500",
-        "--out",
-        path,
-        "--seed",
-        "7",
-    ]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("6 rounds: about"), "{}", text(&output.stderr));
-    let json = std::fs::read_to_string(out.path().join("timeout.json")).unwrap();
-    let schema = Report::json_schema();
-    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
-
-    let report = Report::from_json(&json).unwrap();
-    assert!(!report.partial && report.plan.seed == 7);
-    assert!(report.clocks.iter().all(|c| c.ns_per_read > 0.0));
-    let table = text(&output.stdout);
-    let file = out.path().join("timeout.json");
-    assert_eq!(again(&file, &[]), table);
+    let args = ["--rounds", "6", "--round-time", "1ms", "--timers", "3", "--timers", "500", "--seed", "7"];
+    let ran = bench(&args).out("").run().exits(0);
+    assert!(ran.stderr.contains("6 rounds: about"), "{}", ran.stderr);
+    let (table, file, json) = (&ran.stdout, ran.path("timeout.json"), ran.file("timeout.json"));
+    let report = valid(&json);
+    assert!(report["partial"] == false && report["plan"]["seed"] == 7);
+    assert!(list(&report["clocks"]).iter().all(|c| c["ns_per_read"].as_f64().unwrap() > 0.0));
+    assert!(list(&report["warnings"]).iter().all(|w| w["code"] != "no-counts"), "{}", report["warnings"]);
+    assert_eq!(again(&file, &[]), *table);
     assert_eq!(again(&file, &["--format", "json"]), json);
-    let markdown = again(&file, &["--format", "markdown"]);
-    assert_eq!(markdown.matches("| baseline |").count(), report.workloads.len(), "{markdown}");
+    let (markdown, workloads) = (again(&file, &["--format", "markdown"]), list(&report["workloads"]));
+    assert_eq!(markdown.matches("| control |").count(), workloads.len(), "{markdown}");
     assert!(again(&file, &["--reference"]).contains("bench-tokio-timeout (AMD"));
     same_pictures(&file);
-    for workload in &report.workloads {
-        assert!(table.contains(&workload.name), "{table}");
-        assert_eq!(workload.results.len(), 10, "{}", workload.id);
-        let all_fire = workload.name == "fire:100%";
-        for (i, result) in workload.results.iter().enumerate() {
-            let id = format!("{} {} {}", workload.id, result.variant, result.clock);
-            assert_eq!(result.rounds.len(), if all_fire { 0 } else { 6 }, "{id}");
-            assert_eq!(result.ns_per_message.as_ref().map(|c| c.batches), (!all_fire).then_some(60), "{id}");
-            assert_eq!(result.overhead.is_some(), i > 0 && !all_fire, "{id}");
-            assert!(result.overhead.as_ref().is_none_or(|o| o.verdict != Verdict::TooFewRounds), "{id}");
-            assert_eq!(result.early, 0, "{id}");
-            if workload.name.starts_with("fire") && i > 0 {
+    for workload in workloads {
+        let (id, name, results) = (text(&workload["id"]), text(&workload["name"]), list(&workload["results"]));
+        assert!(table.contains(name), "{table}");
+        assert_eq!(results.len(), 10, "{id}");
+        let all_fire = name == "fire:100%";
+        for (i, result) in results.iter().enumerate() {
+            let id = format!("{id} {} {}", result["variant"], result["clock"]);
+            assert_eq!(list(&result["rounds"]).len(), if all_fire { 0 } else { 6 }, "{id}");
+            assert_eq!(result["ns_per_message"]["batches"].as_u64(), (!all_fire).then_some(60), "{id}");
+            assert_eq!(result["overhead"].is_object(), i > 0 && !all_fire, "{id}");
+            assert_ne!(result["overhead"]["verdict"], "too-few-rounds", "{id}");
+            assert_eq!(result["early"], 0, "{id}");
+            if name.starts_with("fire") && i > 0 {
                 // One in each timed batch of each round, at least: a slow machine may time others out as well.
-                assert!(result.fired >= 60 && result.lateness_ns.is_some(), "{id}: {}", result.fired);
+                let fired = result["fired"].as_u64().unwrap();
+                assert!(fired >= 60 && result["lateness_ns"].is_object(), "{id}: {fired}");
             }
         }
-        let of =
-            |variant: &str| workload.results.iter().find(|r| r.variant == variant).unwrap().counts.clone().unwrap();
-        let (baseline, timeout, idle) = (of("baseline"), of("timeout"), of("idle-timeout"));
-        assert_eq!((baseline.timers_made, baseline.timer_registrations), (0.0, 0.0), "{}", workload.id);
-        assert!(timeout.timers_made >= 0.99 && idle.timers_made == 0.0, "{}", workload.id);
-        if workload.name == "ready" {
-            assert_eq!(timeout.timer_registrations, 0.0, "a message that is there registers no timer");
+        let count = |variant: &str, key: &str| {
+            let result = results.iter().find(|r| r["variant"] == variant).unwrap();
+            result["counts"][key].as_f64().unwrap()
+        };
+        let (made, registered) = ("timers_made", "timer_registrations");
+        assert_eq!((count("control", made), count("control", registered)), (0.0, 0.0), "{id}");
+        assert!(count("timeout", made) >= 0.99 && count("idle-timeout", made) == 0.0, "{id}");
+        if name == "ready" {
+            assert_eq!(count("timeout", registered), 0.0, "a message that is there registers no timer");
         }
-        if workload.name == "pending" && workload.length_ns == 10_000_000_000 {
-            assert!(timeout.timer_registrations >= 0.99 && idle.timer_registrations < 0.01);
+        if id == "pending@10s" {
+            assert!(count("timeout", registered) >= 0.99 && count("idle-timeout", registered) < 0.01);
         }
-        if workload.name.starts_with("timers") {
-            assert_eq!((idle.allocations, idle.bytes_kept), (0.0, 0), "{}", workload.id);
+        if name.starts_with("timers") {
+            assert_eq!((count("idle-timeout", "allocations"), count("idle-timeout", "bytes_kept")), (0.0, 0.0), "{id}");
         }
-        let picture = format!("timeout-{}.svg", workload.id.replace([':', '%', '@'], "_"));
-        assert_eq!(out.path().join(&picture).exists(), !all_fire, "{picture}");
+        let picture = format!("timeout-{}.svg", id.replace([':', '%', '@'], "_"));
+        assert_eq!(ran.path(&picture).exists(), !all_fire, "{picture}");
     }
 }
 
+/// As short as a round can be.
+const SHORT: [&str; 5] = ["--rounds", "1", "--round-time", "1ms", "--quiet"];
+
 #[test]
 fn the_reference_stands_beside_ours_where_the_workload_is_the_same() {
-    let args = ["--workload", "channel-multi-thread", "--rounds", "1", "--round-time", "1ms", "--reference", "--quiet"];
-    let output = bench(&args);
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
-    let table = text(&output.stdout);
-    // Ratios are to the baseline of their own column.
+    let ran = bench(&["--workload", "channel-multi-thread", "--reference"]).args(SHORT).run().exits(0);
+    assert!(ran.stderr.is_empty(), "{}", ran.stderr);
+    let table = ran.stdout;
+    // Ratios are to the control loop of their own column.
     assert!(table.contains("1769 ± 325 (4.96x)") && table.contains("470 ± 146 (1.29x)"), "{table}");
     assert!(table.contains("Why they differ"), "{table}");
 }
 
 #[test]
-fn json_on_standard_output_is_the_report() {
-    let args =
-        ["--workload", "rearm", "--variant", "idle-*", "--rounds", "1", "--round-time", "1ms", "--format", "json"];
-    let output = bench(&args);
-    let report = Report::from_json(&text(&output.stdout)).unwrap();
-    let variants: Vec<&str> = report.workloads[0].results.iter().map(|r| r.variant.as_str()).collect();
-    assert_eq!(variants, ["baseline", "idle-timeout", "idle-timeout"]);
+fn each_format_goes_to_standard_output_alone() {
+    let rearm = ["--workload", "rearm", "--variant", "idle-*", "--format"];
+    let report = valid(&bench(&rearm).args(["json"]).args(SHORT).run().exits(0).stdout);
+    let results = list(&report["workloads"][0]["results"]);
+    let variants: Vec<&str> = results.iter().map(|r| text(&r["variant"])).collect();
+    assert_eq!(variants, ["control", "idle-timeout", "idle-timeout"]);
     // Where readings can be counted at all: one for each touch.
-    let reads = |i: usize| report.workloads[0].results[i].counts.as_ref().unwrap().clock_reads;
-    assert!(reads(2).is_none_or(|n| (0.99..1.2).contains(&n)), "{:?}", reads(2));
-}
-
-#[test]
-fn what_cannot_be_exits_2_and_says_why() {
-    for (args, says) in [
-        (&["--variant", "timeout", "--clock", "tach"][..], "timeout cannot take the clock tach"),
-        (&["--variant", "idle-timeout", "--clock", "quanta"], "no error bound"),
-        (&["--variant", "nap"], "there are baseline"),
-        (&["--workload", "nothing"], "there are channel"),
-        (&["--length", "1us"], "outside 10us to 10s"),
-        (&["--length", "11s"], "outside 10us to 10s"),
-        (&["--timers", "100001"], "100000"),
-        (&["--timers", "0"], "0 timers"),
-        (&["--fire", "200%"], "no share"),
-        (&["--rounds", "0"], "0 rounds"),
-        (&["--rounds", "1000000"], "10000"),
-        (&["--rounds", "10000", "--round-time", "10s"], "hours"),
-        (&["--capacity", "0"], "capacity"),
-        (&["--round-time", "1us"], "round time"),
-        (&["--workload", "rearm", "--reference"], "channel-multi-thread"),
-        (&["--out", "/dev/null/there"], "cannot write"),
-    ] {
-        let output = bench(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(output.stdout.is_empty(), "{args:?}");
-        assert!(text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+    let reads = results[2]["counts"]["clock_reads"].as_f64();
+    assert!(reads.is_none_or(|n| (0.99..1.2).contains(&n)), "{reads:?}");
+    for (format, starts) in [("markdown", "### Price of a timeout"), ("svg", "<svg"), ("table", "tokio")] {
+        let ran = bench(&rearm).args([format]).args(SHORT).run().exits(0);
+        assert!(ran.stderr.is_empty() && ran.stdout.starts_with(starts), "{format}: {}", ran.stdout);
     }
 }
 
 #[test]
+fn what_cannot_be_exits_2_and_says_why() {
+    refused(
+        "timeout",
+        &[
+            (&["--variant", "timeout", "--clock", "tach"], "timeout cannot take the clock tach"),
+            (&["--variant", "idle-timeout", "--clock", "quanta"], "no error bound"),
+            (&["--variant", "nap"], "there are control"),
+            (&["--workload", "nothing"], "there are channel"),
+            (&["--length", "1us"], "outside 10us to 10s"),
+            (&["--length", "11s"], "outside 10us to 10s"),
+            (&["--timers", "100001"], "100000"),
+            (&["--timers", "0"], "0 timers"),
+            (&["--fire", "200%"], "no share"),
+            (&["--rounds", "0"], "0 rounds"),
+            (&["--rounds", "1000000"], "10000"),
+            (&["--rounds", "10000", "--round-time", "10s"], "hours"),
+            (&["--capacity", "0"], "capacity"),
+            (&["--round-time", "1us"], "round time"),
+            (&["--workload", "rearm", "--reference"], "channel-multi-thread"),
+            (&["--format", "svg"], "--out"),
+            (&["--out", "/dev/null/there"], "cannot write"),
+        ],
+    );
+}
+
+#[test]
 fn the_list_names_what_there_is_and_what_cannot_be() {
-    let list = text(&bench(&["--list"]).stdout);
+    let list = bench(&["--list"]).run().exits(0).stdout;
     for says in
-        ["baseline", "idle-timeout", "not with the clock tach: tokio::time::timeout reads", "channel-multi-thread"]
+        ["control", "idle-timeout", "not with the clock tach: tokio::time::timeout reads", "channel-multi-thread"]
     {
         assert!(list.contains(says), "{list}");
     }
 }
 
+#[test]
+fn without_the_program_that_counts_there_are_no_counts_and_a_warning() {
+    let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let installed = Path::new(env!("CARGO_BIN_EXE_osjitter"));
+    let program = alone.path().join(installed.file_name().unwrap());
+    std::fs::hard_link(installed, &program).unwrap();
+    let args = ["bench", "timeout", "--workload", "rearm", "--variant", "control", "--format", "json"];
+    let output = Command::new(program).args(args).args(SHORT).output().unwrap();
+    let report = valid(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(report["workloads"][0]["results"][0]["counts"], Value::Null);
+    let warnings = list(&report["warnings"]);
+    assert_eq!(warnings.iter().filter(|w| w["code"] == "no-counts").count(), 1, "{warnings:?}");
+}
+
+#[test]
+fn a_file_from_before_the_control_loop_had_its_name_is_read() {
+    let ran = bench(&["--workload", "rearm", "--variant", "control"]).args(SHORT).out("").run().exits(0);
+    let old = ran.file("timeout.json").replace("\"control\"", "\"baseline\"");
+    std::fs::write(ran.path("old.json"), old).unwrap();
+    let table = again(&ran.path("old.json"), &["--reference"]);
+    assert!(table == again(&ran.path("timeout.json"), &["--reference"]) && table.contains("\ncontrol "), "{table}");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_a_partial_report() {
-    let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["bench", "timeout", "--workload", "rearm", "--rounds", "10000", "--quiet", "--out"])
-        .arg(out.path())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    #[allow(clippy::disallowed_methods, reason = "some rounds should be over before the interrupt")]
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    assert_eq!(child.wait().unwrap().code(), Some(4));
-    let json = std::fs::read_to_string(out.path().join("timeout.json")).unwrap();
-    let report = jitterstat::bench::timeout::Report::from_json(&json).unwrap();
-    assert!(report.partial);
-    let rounds: Vec<usize> = report.workloads[0].results.iter().map(|r| r.rounds.len()).collect();
+    let args = ["--workload", "rearm", "--variant", "idle-*", "--rounds", "10000", "--round-time", "1ms"];
+    let report = valid(&bench(&args).out("").interrupt_at("rounds: about").exits(4).file("timeout.json"));
+    assert_eq!(report["partial"], true);
+    let results = list(&report["workloads"][0]["results"]);
+    let rounds: Vec<usize> = results.iter().map(|r| list(&r["rounds"]).len()).collect();
     assert!(rounds.iter().all(|&n| n == rounds[0] && n < 10_000), "a round is kept whole or not at all: {rounds:?}");
 }

@@ -1,5 +1,6 @@
 //! Deadlines in tokio's clock, from a reading of this clock or of another.
 
+use std::ops::Sub;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,7 +12,6 @@ pub trait Deadlines: Send + 'static {
 }
 
 /// From tokio's own clock.
-#[derive(Debug)]
 pub struct Direct;
 
 impl Deadlines for Direct {
@@ -24,19 +24,14 @@ impl Deadlines for Direct {
     }
 }
 
-/// A counter that can tell the time between two of its readings.
-pub trait Counter: Copy + Send + 'static {
+/// A counter that knows the time between two of its readings.
+pub trait Counter: Sub<Output = Duration> + Copy + Send + 'static {
     fn now() -> Self;
-    fn since(self, earlier: Self) -> Duration;
 }
 
 impl Counter for tach::Instant {
     fn now() -> Self {
         Self::now()
-    }
-
-    fn since(self, earlier: Self) -> Duration {
-        self.duration_since(earlier)
     }
 }
 
@@ -45,17 +40,12 @@ impl Counter for quanta::Instant {
     fn now() -> Self {
         Self::now()
     }
-
-    fn since(self, earlier: Self) -> Duration {
-        self.duration_since(earlier)
-    }
 }
 
 /// A pair of readings leads from a counter to tokio's clock only for so long: its rate is not exactly known.
 const RENEWED: Duration = Duration::from_secs(1);
 
 /// From a counter, by what it has advanced since it was last read together with tokio's clock.
-#[derive(Debug)]
 pub struct Anchored<C> {
     tokio: Instant,
     counter: C,
@@ -69,7 +59,7 @@ impl<C: Counter> Deadlines for Anchored<C> {
     }
 
     fn after(&mut self, length: Duration) -> Instant {
-        let mut since = C::now().since(self.counter);
+        let mut since = C::now() - self.counter;
         if since > RENEWED {
             *self = Self::new();
             since = Duration::ZERO;

@@ -1,87 +1,76 @@
-//! The report of `osjitter bench timeout`, and how its overheads come out of the rounds.
+//! The file that `osjitter bench timeout` writes.
 
-use super::cost::{Costs, Overhead};
-use crate::file::File;
-use crate::model::model;
-use crate::report::{Distribution, Host, Tool, Warning};
+use jitterstat::cost::{Costs, Overhead};
+use jitterstat::file::File;
+use jitterstat::report::{Distribution, Host, Tool, Warning};
+use serde::{Deserialize, Deserializer};
 
-/// Value of [`Report::bench`].
-pub const BENCH: &str = "timeout";
+use crate::bench::file::{SCHEMA, model};
 
 model! {
     /// One invocation.
-    pub struct Report {
-        /// Always [`SCHEMA`](super::SCHEMA).
+    pub struct TimeoutReport {
         pub schema: String,
-        /// Always [`BENCH`].
         pub bench: String,
-        /// The program that wrote it.
         pub tool: Tool,
         /// Start, RFC 3339, UTC.
         pub started_utc: String,
-        /// Length of the whole bench.
         pub duration_ns: u64,
         /// It was interrupted.
         pub partial: bool,
-        /// What was asked for.
-        pub plan: Plan,
-        /// The machine.
+        pub plan: Settings,
         pub host: Host,
         /// The clocks that the variants read.
         pub clocks: Vec<Clock>,
         /// What a reader should know before trusting a number.
         pub warnings: Vec<Warning>,
         /// One entry for each workload and length.
-        pub workloads: Vec<Workload>,
+        pub workloads: Vec<MeasuredWorkload>,
     }
 
     /// What was asked for.
-    pub struct Plan {
+    pub struct Settings {
         /// Seed of the order within each round.
         pub seed: u64,
         /// Rounds; in each, every variant runs once.
         pub rounds: u64,
-        /// Aim for the measured time of one variant in one round.
+        /// Measured time aimed at, for one variant in one round.
         pub round_time_ns: u64,
         /// Batches of messages in a round.
         pub batches: u64,
-        /// Capacity of the channel.
+        /// Of the channel.
         pub capacity: u64,
     }
 
     /// A clock that stamps or deadlines are read from.
     pub struct Clock {
-        /// Its name.
         pub name: String,
-        /// What is read.
         pub source: String,
-        /// Cost of one reading.
         pub ns_per_read: f64,
     }
 
     /// One workload.
-    pub struct Workload {
+    pub struct MeasuredWorkload {
         /// Unique within the report, for example `pending@10s`.
         pub id: String,
         /// Its name, parameter included.
         pub name: String,
-        /// Length of the timeout.
+        /// Of the timeout.
         pub length_ns: u64,
-        /// The runtime it ran on.
         pub runtime: String,
-        /// One entry for each variant and clock; the first is the baseline, where there is one.
-        pub results: Vec<Measured>,
+        /// One entry for each variant and clock; the first is the control loop, which has no timeout.
+        pub results: Vec<MeasuredVariant>,
     }
 
     /// What was measured of one variant with one clock.
-    pub struct Measured {
-        /// Name of the variant.
+    pub struct MeasuredVariant {
+        #[serde(deserialize_with = "variant")]
         pub variant: String,
         /// The clock it reads.
         pub clock: String,
         /// Cost of a message; null where no message came.
         pub ns_per_message: Option<Costs>,
-        /// Difference to the baseline of the same rounds.
+        /// Difference to the control loop in the same rounds.
         pub overhead: Option<Overhead>,
         /// What a message asks for; null where it was not counted.
         pub counts: Option<Counts>,
@@ -112,7 +101,13 @@ model! {
     }
 }
 
-impl File for Report {
-    const SCHEMA: &'static str = super::SCHEMA;
-    const BENCH: Option<&'static str> = Some(BENCH);
+impl File for TimeoutReport {
+    const SCHEMA: &'static str = SCHEMA;
+    const BENCH: Option<&'static str> = Some("timeout");
+}
+
+/// The control loop was called the baseline once.
+fn variant<'de, D: Deserializer<'de>>(text: D) -> Result<String, D::Error> {
+    let name = String::deserialize(text)?;
+    Ok(if name == "baseline" { "control".to_owned() } else { name })
 }

@@ -1,10 +1,11 @@
-//! The runtimes and channels of `osjitter bench dispatch`: the only place that knows them.
+//! The runtimes and channels that are compared: the only place that knows them.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::Poll;
 
+use busypoll::channel::{local, mpsc, spsc};
 use tokio::sync::mpsc as tokio_mpsc;
 
 /// What a runtime is to do while nothing is ready.
@@ -18,27 +19,27 @@ pub enum Idle {
     Parked,
 }
 
+/// What can be a task.
+pub trait Work: Future<Output: Send> + Send + 'static {}
+
+impl<F: Future<Output: Send> + Send + 'static> Work for F {}
+
 /// A way to run tasks, on a thread of its own.
 pub trait Executor {
     /// Runs a future to its end on a fresh runtime.
     fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output>;
 
     /// Spawns a task inside of it. The future gives its output.
-    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static;
+    fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output>;
 }
 
 /// busypoll, tasks on the heap.
-#[derive(Debug)]
 pub struct Busypoll;
 
 /// busypoll, tasks in its slab.
-#[derive(Debug)]
 pub struct BusypollSlab;
 
 /// tokio's current-thread runtime.
-#[derive(Debug)]
 pub struct Tokio;
 
 /// Size of a slot, in bytes, and number of slots.
@@ -54,11 +55,8 @@ impl Executor for Busypoll {
         Ok(busypoll(idle)?.block_on(future))
     }
 
-    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let handle = busypoll::spawn_boxed(future);
+    fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output> {
+        let handle = busypoll::spawn_boxed(work);
         async { handle.await.expect("the task does not panic") }
     }
 }
@@ -68,11 +66,8 @@ impl Executor for BusypollSlab {
         Busypoll::run(idle, future)
     }
 
-    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let handle = busypoll::spawn_slab(future);
+    fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output> {
+        let handle = busypoll::spawn_slab(work);
         async { handle.await.expect("the task does not panic") }
     }
 }
@@ -93,11 +88,8 @@ impl Executor for Tokio {
         }))
     }
 
-    fn spawn<F>(future: F) -> impl Future<Output = F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let handle = tokio::spawn(future);
+    fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output> {
+        let handle = tokio::spawn(work);
         async { handle.await.expect("the task does not panic") }
     }
 }
@@ -113,12 +105,9 @@ pub fn bridged<F: Future + 'static>(future: F) -> io::Result<F::Output> {
 
 /// A bounded channel of numbers.
 pub trait Pipe: 'static {
-    /// The end that sends.
     type Sender;
-    /// The end that receives.
     type Receiver;
 
-    /// Both ends.
     fn new(capacity: usize) -> (Self::Sender, Self::Receiver);
     /// Sends if there is room; whether there was.
     fn try_send(sender: &mut Self::Sender, value: u64) -> bool;
@@ -129,18 +118,15 @@ pub trait Pipe: 'static {
 }
 
 macro_rules! pipes {
-    ($($(#[$doc:meta])* $name:ident $module:path, $sender:ty, $receiver:ty;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug)]
+    ($($name:ident $module:ident;)*) => {$(
         pub struct $name;
 
         impl Pipe for $name {
-            type Sender = $sender;
-            type Receiver = $receiver;
+            type Sender = $module::Sender<u64>;
+            type Receiver = $module::Receiver<u64>;
 
             fn new(capacity: usize) -> (Self::Sender, Self::Receiver) {
-                use $module as module;
-                module::channel(capacity)
+                $module::channel(capacity)
             }
 
             #[inline]
@@ -161,14 +147,10 @@ macro_rules! pipes {
 }
 
 pipes! {
-    /// busypoll's, within a thread.
-    Local busypoll::channel::local, busypoll::channel::local::Sender<u64>, busypoll::channel::local::Receiver<u64>;
-    /// busypoll's, many senders.
-    Mpsc busypoll::channel::mpsc, busypoll::channel::mpsc::Sender<u64>, busypoll::channel::mpsc::Receiver<u64>;
-    /// busypoll's, one sender.
-    Spsc busypoll::channel::spsc, busypoll::channel::spsc::Sender<u64>, busypoll::channel::spsc::Receiver<u64>;
-    /// tokio's, many senders.
-    TokioMpsc tokio_mpsc, tokio_mpsc::Sender<u64>, tokio_mpsc::Receiver<u64>;
+    Local local;
+    Mpsc mpsc;
+    Spsc spsc;
+    TokioMpsc tokio_mpsc;
 }
 
 /// A runtime that goes round with nothing to do, while another thread waits for the end of it.
@@ -182,7 +164,6 @@ pub trait Idler {
 }
 
 /// busypoll, counted by itself.
-#[derive(Debug)]
 pub struct BusypollIdler {
     runtime: busypoll::Runtime,
     timer: bool,
@@ -215,7 +196,6 @@ impl Idler for BusypollIdler {
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// tokio, kept awake by a root that yields: each yield is a turn with a look at I/O and timers.
-#[derive(Debug)]
 pub struct TokioIdler(tokio::runtime::Runtime);
 
 impl Idler for TokioIdler {

@@ -1,55 +1,34 @@
-//! The report of `osjitter bench dispatch`.
+//! The file that `osjitter bench dispatch` writes.
 
-use super::cost::{Costs, Overhead};
-use crate::file::File;
-use crate::model::model;
-use crate::report::{Host, Tool, Warning};
+use jitterstat::cost::{Costs, Overhead};
+use jitterstat::file::File;
+use jitterstat::report::{Host, Tool, Warning};
 
-/// Value of [`Report::bench`].
-pub const BENCH: &str = "dispatch";
+use crate::bench::file::{SCHEMA, model};
+use crate::bench::harness::Settings;
 
 model! {
     /// One invocation.
-    pub struct Report {
-        /// Always [`SCHEMA`](super::SCHEMA).
+    pub struct DispatchReport {
         pub schema: String,
-        /// Always [`BENCH`].
         pub bench: String,
-        /// The program that wrote it.
         pub tool: Tool,
         /// Start, RFC 3339, UTC.
         pub started_utc: String,
-        /// Length of the whole bench.
         pub duration_ns: u64,
         /// It was interrupted.
         pub partial: bool,
-        /// What was asked for.
-        pub plan: Plan,
-        /// The machine.
+        pub plan: Settings,
         pub host: Host,
         /// The clock that all stamps are read from.
         pub clock: Clock,
         /// What a reader should know before trusting a number.
         pub warnings: Vec<Warning>,
-        /// One entry for each operation.
-        pub operations: Vec<Operation>,
-    }
-
-    /// What was asked for.
-    pub struct Plan {
-        /// Seed of the order within each round.
-        pub seed: u64,
-        /// Rounds; in each, every operation runs once on every runtime.
-        pub rounds: u64,
-        /// Aim for the measured time of one operation on one runtime in one round.
-        pub round_time_ns: u64,
-        /// Batches in a round.
-        pub batches: u64,
+        pub operations: Vec<MeasuredOperation>,
     }
 
     /// The clock of the stamps.
     pub struct Clock {
-        /// What is read.
         pub source: String,
         /// Counts a second, measured over the whole bench.
         pub rate_hz: f64,
@@ -58,22 +37,19 @@ model! {
     }
 
     /// Something that a runtime does.
-    pub struct Operation {
-        /// Its name.
+    pub struct MeasuredOperation {
         pub name: String,
-        /// What it is.
         pub about: String,
         /// Whether each occurrence was stamped by itself; otherwise many at once, and their mean is one value.
         pub by_event: bool,
         /// One entry for each runtime that was measured.
-        pub results: Vec<Measured>,
+        pub results: Vec<MeasuredRuntime>,
         /// The runtimes that were not, and why.
         pub not_measured: Vec<NotMeasured>,
     }
 
     /// What was measured of one runtime.
-    pub struct Measured {
-        /// The runtime.
+    pub struct MeasuredRuntime {
         pub runtime: String,
         /// In nanoseconds, over batches or events.
         pub ns: Costs,
@@ -87,14 +63,12 @@ model! {
 
     /// A runtime without this operation.
     pub struct NotMeasured {
-        /// The runtime.
         pub runtime: String,
-        /// Why not.
         pub why: String,
     }
 }
 
-impl File for Report {
-    const SCHEMA: &'static str = super::SCHEMA;
-    const BENCH: Option<&'static str> = Some(BENCH);
+impl File for DispatchReport {
+    const SCHEMA: &'static str = SCHEMA;
+    const BENCH: Option<&'static str> = Some("dispatch");
 }

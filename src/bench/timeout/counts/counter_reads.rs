@@ -5,7 +5,6 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use std::mem::MaybeUninit;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static READS: AtomicU64 = AtomicU64::new(0);
@@ -53,28 +52,19 @@ mod imp {
     }
 
     /// While this lives, reads of this thread, and of threads it starts, are counted.
-    #[derive(Debug)]
-    pub struct Counter {
-        before: libc::sigaction,
-    }
+    pub struct Counter(());
 
     impl Counter {
         pub fn start() -> Option<Self> {
-            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
             // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
-            let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = on_trap as *const () as usize;
             // On the alternate stack where there is one, like the handler this one stands in for.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // SAFETY: both pointers are to whole structures of ours; the handler is async-signal-safe: an atomic
-            // addition, two system calls, and the registers of its own context.
-            let installed = unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, before.as_mut_ptr()) == 0 };
-            if !installed {
-                return None;
-            }
-            // SAFETY: the call succeeded and filled it.
-            let counter = Self { before: unsafe { before.assume_init() } };
-            set_trapping(true).then_some(counter)
+            // SAFETY: the pointer is to a whole structure of ours; the handler is async-signal-safe: an atomic addition,
+            // two system calls, and the registers of its own context.
+            let installed = unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) == 0 };
+            (installed && set_trapping(true)).then_some(Self(()))
         }
 
         pub fn so_far() -> u64 {
@@ -85,8 +75,6 @@ mod imp {
     impl Drop for Counter {
         fn drop(&mut self) {
             set_trapping(false);
-            // SAFETY: puts back what the kernel handed out at the start.
-            unsafe { libc::sigaction(libc::SIGSEGV, &raw const self.before, std::ptr::null_mut()) };
         }
     }
 }
@@ -94,7 +82,6 @@ mod imp {
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
     /// There is none here.
-    #[derive(Debug)]
     pub struct Counter;
 
     impl Counter {

@@ -1,138 +1,48 @@
-//! What a clock benchmark says: its data, the table, and the advice that follows.
+//! The report in words and tables: what the clocks cost, how they behave, and the advice that follows.
 
-use jitterstat::file::File;
-use jitterstat::report::Host;
-use serde::{Deserialize, Serialize};
-
+use crate::bench::clock::file::ClockReport;
+use crate::bench::clock::picture;
+use crate::bench::file::BenchFile;
+use crate::picture::canvas::Picture;
+use crate::render::markdown;
 use crate::text::align::align;
 
-/// What the table of costs is.
-pub const COSTS: &str = "ns per read, median, by threads that read at once";
-/// What the table of order is.
-pub const ORDER: &str = "out of order across threads, and steps between neighbouring reads in ns";
-/// Name of the format.
-pub const SCHEMA: &str = "osjitter.bench/1";
-/// Which bench it is of.
-pub const BENCH: &str = "clock";
+const COSTS: &str = "ns per read, median, by threads that read at once";
+const ORDER: &str = "out of order across threads, and steps between neighbouring reads in ns";
 /// Two costs that differ by less are the same on a machine that does other things too.
 const SAME: f64 = 1.05;
 
-/// The clocks of this machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bench {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// `clock`.
-    pub bench: String,
-    pub started_utc: String,
-    pub duration_ns: u64,
-    pub host: Host,
-    pub clock: Clock,
-    pub first: First,
-    pub costs: Vec<Cost>,
-    pub granularity: Vec<Granularity>,
-    pub order: Vec<Order>,
-    pub absurd: Absurd,
-    pub drift: Vec<Drift>,
-}
+impl BenchFile for ClockReport {
+    fn table(&self, _: bool) -> String {
+        let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+        format!(
+            "{COSTS}\n{}\n{ORDER}\n{}\n{}\n{}",
+            align(&self.cost_rows(), 1),
+            align(&self.order_rows(), 1),
+            lines(self.facts()),
+            lines(self.advice())
+        )
+    }
 
-/// What `tach` says of itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Clock {
-    pub source: String,
-    pub rate_hz: f64,
-    pub rate_error_ppb: f64,
-    pub rate_stated_hz: Option<u64>,
-    pub rate_stated_by: Option<String>,
-    pub error_bound_ns: u64,
-    pub cross_thread_order: String,
-    pub why_not_counter: Option<String>,
-}
+    /// The advice first, then the figures it follows from.
+    fn markdown(&self) -> String {
+        let lines =
+            |lines: Vec<String>| lines.iter().map(|line| format!("- {}\n", markdown::cell(line))).collect::<String>();
+        format!(
+            "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{ORDER}:\n\n{}\n{}",
+            lines(self.advice()),
+            markdown::table(&self.cost_rows(), 1),
+            markdown::table(&self.order_rows(), 1),
+            lines(self.facts())
+        )
+    }
 
-impl From<&tach::Info> for Clock {
-    fn from(info: &tach::Info) -> Self {
-        Self {
-            source: info.source.to_string(),
-            rate_hz: info.rate_hz,
-            rate_error_ppb: info.rate_error_ppb,
-            rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
-            rate_stated_by: info.rate_stated.map(|stated| stated.by.to_string()),
-            error_bound_ns: info.error_bound_ns,
-            cross_thread_order: info.cross_thread_order.to_string(),
-            why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
-        }
+    fn pictures(&self) -> Vec<Picture> {
+        vec![picture::picture(self)]
     }
 }
 
-/// The first uses in this process, before any other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct First {
-    /// The first reading: it decides whether the counter can be trusted.
-    pub read_ns: u64,
-    /// The first conversion of a span.
-    pub conversion_ns: u64,
-}
-
-/// What a read costs while so many threads read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    pub clock: String,
-    pub threads: u64,
-    /// Over blocks of reads, on each thread.
-    pub median_ns: f64,
-    pub quartiles_ns: [f64; 2],
-    pub blocks: u64,
-}
-
-/// Differences of neighbouring reads on one thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Granularity {
-    pub clock: String,
-    /// The smallest that is not zero.
-    pub smallest_step_ns: Option<f64>,
-    pub median_step_ns: f64,
-    pub equal_neighbours: u64,
-}
-
-/// Load what another thread published, read, compare, publish.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    pub clock: String,
-    pub threads: u64,
-    pub reads: u64,
-    /// Reads that were less than what was published before.
-    pub violations: u64,
-    pub worst_ns: f64,
-}
-
-/// Elapsed times of instants that other threads published.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Absurd {
-    pub threads: u64,
-    pub reads: u64,
-    /// More than a day.
-    pub absurd: u64,
-}
-
-/// A span of `tach` against the same span of the operating system's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Drift {
-    pub span_ns: u64,
-    /// Whether all CPUs were kept busy.
-    pub loaded: bool,
-    pub error_ns: i64,
-    pub error_ppb: f64,
-    /// How well the two ends could be compared.
-    pub resolution_ns: f64,
-}
-
-impl File for Bench {
-    const SCHEMA: &'static str = SCHEMA;
-    const BENCH: Option<&'static str> = Some(BENCH);
-    const PRETTY: bool = true;
-}
-
-impl Bench {
+impl ClockReport {
     /// Every clock that a cost is known of, in the order of measuring.
     pub fn clocks(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -153,12 +63,12 @@ impl Bench {
     }
 
     /// The cost of a clock at a number of threads.
-    pub fn cost_ns(&self, clock: &str, threads: u64) -> Option<f64> {
+    fn cost_ns(&self, clock: &str, threads: u64) -> Option<f64> {
         self.costs.iter().find(|c| c.clock == clock && c.threads == threads).map(|c| c.median_ns)
     }
 
     /// The cost of each clock by the number of threads that read at once, under a heading.
-    pub fn cost_rows(&self) -> Vec<Vec<String>> {
+    fn cost_rows(&self) -> Vec<Vec<String>> {
         let threads = self.threads();
         let mut rows = vec![["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect()];
         for clock in self.clocks() {
@@ -169,7 +79,7 @@ impl Bench {
     }
 
     /// Order across threads and steps of each clock, under a heading.
-    pub fn order_rows(&self) -> Vec<Vec<String>> {
+    fn order_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![
             ["clock", "violations", "of reads", "worst ns", "smallest step", "median step"].map(str::to_owned).to_vec(),
         ];
@@ -188,11 +98,11 @@ impl Bench {
     }
 
     /// What is no table, a line each.
-    pub fn facts(&self) -> Vec<String> {
+    fn facts(&self) -> Vec<String> {
         let (read, conversion) = (us(self.first.read_ns), us(self.first.conversion_ns));
         let mut lines = vec![
             format!("first reading {read} us, first conversion {conversion} us"),
-            format!("elapsed() of instants of other threads: {} absurd of {}", self.absurd.absurd, self.absurd.reads),
+            format!("cross-thread elapsed(): {} implausible values in {}", self.absurd.absurd, self.absurd.reads),
         ];
         lines.extend(self.drift.iter().map(|d| {
             format!(
@@ -207,20 +117,8 @@ impl Bench {
         lines
     }
 
-    /// For a terminal.
-    pub fn table(&self) -> String {
-        let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
-        format!(
-            "{COSTS}\n{}\n{ORDER}\n{}\n{}\n{}",
-            align(&self.cost_rows(), 1),
-            align(&self.order_rows(), 1),
-            lines(self.facts()),
-            lines(self.advice())
-        )
-    }
-
     /// Which clock to use here, and why.
-    pub fn advice(&self) -> Vec<String> {
+    fn advice(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(why) = &self.clock.why_not_counter {
             lines
@@ -270,9 +168,13 @@ fn us(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use jitterstat::file::File as _;
 
-    fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> Bench {
+    use super::*;
+    use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, First, Order};
+    use crate::bench::file::SCHEMA;
+
+    fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> ClockReport {
         let cost = |clock: &str, threads, median_ns| Cost {
             clock: clock.to_owned(),
             threads,
@@ -287,7 +189,7 @@ mod tests {
             violations,
             worst_ns: 0.0,
         };
-        Bench {
+        ClockReport {
             schema: SCHEMA.to_owned(),
             bench: "clock".to_owned(),
             started_utc: String::new(),
@@ -342,8 +244,8 @@ mod tests {
     #[test]
     fn it_comes_back_from_its_file_and_fits_a_table() {
         let bench = bench(20.0, 0, None);
-        assert_eq!(serde_json::from_str::<Bench>(&bench.to_json()).unwrap(), bench);
-        let table = bench.table();
+        assert_eq!(ClockReport::from_json(&bench.to_json()).unwrap(), bench);
+        let table = bench.table(false);
         assert!(table.contains("over 1.000 s, all CPUs busy: -12 ns, -0.0120 ppm"), "{table}");
     }
 }

@@ -9,7 +9,7 @@ use crate::stats::sign_test::median_interval;
 const CONFIDENCE: f64 = 0.95;
 /// Costs are fractions of a nanosecond; the statistics are of whole numbers.
 const PS_PER_NS: f64 = 1e3;
-/// Steps of a per cent that ratios are told in.
+/// Steps of a per cent that ratios are kept in.
 const STEPS_PER_PERCENT: f64 = 1e4;
 
 model! {
@@ -29,13 +29,13 @@ model! {
         pub max: f64,
     }
 
-    /// Median over rounds of the difference to the baseline in the same round.
+    /// Median over rounds of the difference to the control in the same round.
     pub struct Overhead {
         /// In nanoseconds an operation.
         pub ns: f64,
         /// Its 95 % confidence interval; null with fewer than 6 rounds.
         pub ns_ci95: Option<[f64; 2]>,
-        /// In per cent of the baseline.
+        /// In per cent of the control.
         pub percent: f64,
         /// Its 95 % confidence interval.
         pub percent_ci95: Option<[f64; 2]>,
@@ -67,26 +67,26 @@ impl Costs {
         sorted.sort_unstable();
         let n = sorted.len();
         let at = |q: f64| nearest_rank(&sorted, q).map(ns);
-        let carried = |q: f64| at(q).filter(|_| is_supported(n, q));
+        let supported = |q: f64| at(q).filter(|_| is_supported(n, q));
         Some(Self {
             batches: n as u64,
             min: ns(*sorted.first()?),
             p50: at(0.5)?,
-            p90: carried(0.9),
-            p99: carried(0.99),
+            p90: supported(0.9),
+            p99: supported(0.99),
             max: ns(*sorted.last()?),
         })
     }
 }
 
 impl Overhead {
-    /// Of `rounds` over the `baseline` of the same rounds; `None` without a round.
+    /// Of `rounds` over the `control` in the same rounds; `None` without a round.
     #[must_use]
-    pub fn of(baseline: &[f64], rounds: &[f64]) -> Option<Self> {
-        let pairs = || baseline.iter().zip(rounds);
-        let differences: Vec<i64> = pairs().map(|(b, r)| ps(r - b)).collect();
+    pub fn of(control: &[f64], rounds: &[f64]) -> Option<Self> {
+        let pairs = || control.iter().zip(rounds);
+        let differences: Vec<i64> = pairs().map(|(c, r)| ps(r - c)).collect();
         let ratios: Vec<i64> = pairs()
-            .map(|(b, r)| ((r - b) / b.max(1.0 / PS_PER_NS) * 100.0 * STEPS_PER_PERCENT).round() as i64)
+            .map(|(c, r)| ((r - c) / c.max(1.0 / PS_PER_NS) * 100.0 * STEPS_PER_PERCENT).round() as i64)
             .collect();
         let (difference, interval) = median_interval(&differences, CONFIDENCE)?;
         let (ratio, ratio_interval) = median_interval(&ratios, CONFIDENCE)?;
@@ -128,16 +128,16 @@ mod tests {
     #[test]
     fn overhead_is_paired_and_says_no_difference_only_where_zero_is_inside() {
         // The machine doubles its speed half-way: unpaired, the medians would say nothing.
-        let baseline: Vec<f64> = (0..20).map(|r| if r < 10 { 200.0 } else { 100.0 }).collect();
-        let dearer: Vec<f64> = baseline.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
-        let overhead = Overhead::of(&baseline, &dearer).unwrap();
+        let control: Vec<f64> = (0..20).map(|r| if r < 10 { 200.0 } else { 100.0 }).collect();
+        let dearer: Vec<f64> = control.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
+        let overhead = Overhead::of(&control, &dearer).unwrap();
         assert_eq!((overhead.ns, overhead.verdict), (5.0, Verdict::Dearer));
         assert!(overhead.ns_ci95.unwrap()[0] >= 4.0 && (2.0..6.0).contains(&overhead.percent));
-        let noise: Vec<f64> = baseline.iter().zip(0..).map(|(b, r)| b + f64::from(r % 5) - 2.0).collect();
-        assert_eq!(Overhead::of(&baseline, &noise).unwrap().verdict, Verdict::NoDifference);
-        let cheaper: Vec<f64> = baseline.iter().map(|b| b - 0.5).collect();
-        assert_eq!(Overhead::of(&baseline, &cheaper).unwrap().verdict, Verdict::Cheaper);
-        assert_eq!(Overhead::of(&baseline[..3], &dearer[..3]).unwrap().verdict, Verdict::TooFewRounds);
+        let noise: Vec<f64> = control.iter().zip(0..).map(|(b, r)| b + f64::from(r % 5) - 2.0).collect();
+        assert_eq!(Overhead::of(&control, &noise).unwrap().verdict, Verdict::NoDifference);
+        let cheaper: Vec<f64> = control.iter().map(|b| b - 0.5).collect();
+        assert_eq!(Overhead::of(&control, &cheaper).unwrap().verdict, Verdict::Cheaper);
+        assert_eq!(Overhead::of(&control[..3], &dearer[..3]).unwrap().verdict, Verdict::TooFewRounds);
         assert_eq!(Overhead::of(&[], &[]), None);
     }
 

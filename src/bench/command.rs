@@ -1,0 +1,152 @@
+//! What the commands of the benches have in common: arguments, and the way to files and standard output.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use jitterstat::report::{Host, Warning};
+
+use crate::bench::file::{BenchFile, Rendered};
+use crate::exit::{self, Error, ExitStatus};
+use crate::files::{self, Directory};
+use crate::machine::host;
+use crate::render::formats::ReportFormat as Format;
+use crate::scenario::{chosen, within};
+use crate::terminal;
+use crate::text::units;
+
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Write the report and its pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to write to standard output
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), default_value = "table")]
+    pub format: Format,
+    /// Nothing on standard error but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let formats = [Format::Table, Format::Json, Format::Markdown, Format::Svg];
+    PossibleValuesParser::new(formats.map(|f| f.to_possible_value().expect("none is hidden")))
+        .map(|name| Format::from_str(&name, false).expect("it is one of those"))
+}
+
+/// What is known about a bench before it measures.
+pub struct Started {
+    pub started_utc: String,
+    pub host: Host,
+    at: Instant,
+}
+
+impl Started {
+    #[allow(clippy::disallowed_methods, reason = "the length of the bench")]
+    fn now() -> Self {
+        let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        Self { started_utc, host: host::capture(), at: Instant::now() }
+    }
+
+    pub fn duration_ns(&self) -> u64 {
+        self.at.elapsed().as_nanos() as u64
+    }
+
+    /// What makes any cost doubtful.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let quota = self.host.quota_cpus.map(|quota| {
+            let message = format!("the control group allows {quota:.2} CPUs; throttling looks like cost");
+            warning("cpu-quota", message, "measure without a CPU limit")
+        });
+        quota.into_iter().collect()
+    }
+}
+
+pub fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
+    Warning { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
+}
+
+impl OutputArgs {
+    /// Measures, once it is known where to write; writes the report and its `pictures`, prints the format asked for.
+    pub fn run<F: BenchFile>(
+        &self,
+        pictures: usize,
+        reference: bool,
+        measure: impl FnOnce(Started) -> exit::Result<F>,
+    ) -> exit::Result<ExitStatus> {
+        if self.format == Format::Svg && pictures > 1 && self.out.is_none() {
+            return Err(Error::usage(
+                "the pictures are several files: give a directory with --out, or ask for one workload",
+            ));
+        }
+        let directory =
+            self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose().map_err(Error::usage)?;
+        let report = measure(Started::now())?;
+        if let Some(directory) = &directory {
+            let name = F::BENCH.unwrap_or_default();
+            let file = directory.write(&format!("{name}.json"), &report.to_json())?;
+            if F::MARKDOWN_BESIDE {
+                directory.write(&format!("{name}.md"), &report.markdown())?;
+            }
+            for picture in report.pictures() {
+                directory.write(&picture.name, &picture.svg)?;
+            }
+            terminal::note(self.quiet, &format!("report: {}", file.display()));
+        }
+        match report.render(self.format, reference)? {
+            Rendered::Text(text) => files::deliver(text, None)?,
+            // Several are in the directory.
+            Rendered::Pictures(several) if several.len() > 1 => {}
+            Rendered::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,
+        }
+        Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
+    }
+}
+
+/// The name of a value on the command line and in reports.
+pub fn name<T: ValueEnum>(value: &T) -> String {
+    value.to_possible_value().expect("none is hidden").get_name().to_owned()
+}
+
+/// What it is, in a line.
+pub fn about<T: ValueEnum>(value: &T) -> String {
+    value.to_possible_value().and_then(|v| v.get_help().map(ToString::to_string)).unwrap_or_default()
+}
+
+/// The values that one argument stands for, which may be a pattern.
+pub type Matching<T> = Vec<T>;
+
+/// Reads a name or a pattern.
+pub fn matching<T: ValueEnum>(what: &'static str) -> impl Fn(&str) -> Result<Matching<T>, String> + Clone {
+    move |text| {
+        if let Ok(value) = T::from_str(text, false) {
+            return Ok(vec![value]);
+        }
+        let names: Vec<String> = T::value_variants().iter().map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let chosen = chosen(what, &[text.to_owned()], &names)?;
+        Ok(T::value_variants().iter().filter(|v| chosen.contains(&name(*v).as_str())).cloned().collect())
+    }
+}
+
+/// What was asked for, in the order of tables; everything where nothing was.
+pub fn asked<T: ValueEnum + PartialEq>(asked: &[Matching<T>]) -> Vec<T> {
+    let is_asked = |v: &&T| asked.is_empty() || asked.iter().any(|several| several.contains(v));
+    T::value_variants().iter().filter(is_asked).cloned().collect()
+}
+
+/// Reads a number of rounds.
+pub fn rounds(text: &str) -> Result<u64, String> {
+    most("rounds", 10_000)(text)
+}
+
+/// Reads a number from 1 to `most`.
+pub fn most(what: &'static str, most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| within(what, text.parse().map_err(|_| format!("{text:?} is not a whole number"))?, most)
+}
+
+/// Reads how long a case runs in a round.
+pub fn round_time(text: &str) -> Result<Duration, String> {
+    units::duration_within("a round time", text, [Duration::from_millis(1), Duration::from_secs(10)])
+}

@@ -1,0 +1,81 @@
+//! What the files of all benches have in common: how their plain data is declared, and the formats they have.
+
+use jitterstat::file::File;
+use jitterstat::report::Warning;
+
+use crate::exit::{self, Error};
+use crate::picture::canvas::Picture;
+use crate::render::formats::ReportFormat as Format;
+use crate::render::markdown::cell;
+use crate::render::reading::wrap;
+
+/// Value of the key `schema` in the file of every bench.
+pub const SCHEMA: &str = "osjitter.bench/1";
+
+/// Structs that are written as JSON, refuse unknown fields, and are in a published JSON Schema.
+macro_rules! model {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+    )*};
+}
+
+pub(crate) use model;
+
+/// The file of a bench, in all its formats.
+pub trait BenchFile: File {
+    /// Whether the Markdown is written beside the file.
+    const MARKDOWN_BESIDE: bool = false;
+
+    /// For a terminal; with `reference` beside what others published, where anybody did.
+    fn table(&self, reference: bool) -> String;
+    /// For pull requests and job summaries.
+    fn markdown(&self) -> String;
+    fn pictures(&self) -> Vec<Picture>;
+
+    /// Whether it was interrupted.
+    fn is_partial(&self) -> bool {
+        false
+    }
+
+    fn render(&self, format: Format, reference: bool) -> exit::Result<Rendered> {
+        Ok(match format {
+            Format::Table => Rendered::Text(self.table(reference)),
+            Format::Json => Rendered::Text(self.to_json()),
+            Format::Markdown => Rendered::Text(self.markdown()),
+            Format::Svg => Rendered::Pictures(self.pictures()),
+            _ => return Err(Error::usage("the file of a bench can be had as table, json, markdown and svg")),
+        })
+    }
+}
+
+/// The file of a bench in one format.
+pub enum Rendered {
+    Text(String),
+    Pictures(Vec<Picture>),
+}
+
+/// What stands below a table: what to know before trusting it.
+pub fn table_footer(warnings: &[Warning], partial: bool, width: usize) -> String {
+    let mut text: String =
+        warnings.iter().map(|w| wrap(&format!("warning: {}; {}", w.message, w.hint), width)).collect();
+    if partial {
+        text += "interrupted: this is what was measured until then\n";
+    }
+    text
+}
+
+/// The same in Markdown.
+pub fn markdown_footer(warnings: &[Warning], partial: bool) -> String {
+    let mut text = String::new();
+    if partial {
+        text += "\n**Interrupted: this is what was measured until then.**\n";
+    }
+    for warning in warnings {
+        text += &format!("\n> **{}** {}; {}\n", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! Asks the program beside this one what a message asks for.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use crate::bench::timeout::load::counted::Counted;
+use crate::bench::timeout::load::loops::Job;
+
+const PROGRAM: &str = "osjitter-counts";
+/// It takes milliseconds, and with very many timers a second.
+const LONGEST: Duration = Duration::from_secs(60);
+
+pub struct Counter {
+    child: Child,
+    answers: Receiver<String>,
+}
+
+impl Counter {
+    /// # Errors
+    /// Why it cannot be started.
+    pub fn start() -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|e| e.to_string())?;
+        let program = program.with_file_name(format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX));
+        let mut command = Command::new(&program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+        let (sender, answers) = mpsc::channel();
+        let stdout = child.stdout.take().expect("it is piped");
+        // Ends with the program.
+        std::thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|l| sender.send(l))
+        });
+        Ok(Self { child, answers })
+    }
+
+    /// # Errors
+    /// Why a job was not counted.
+    pub fn count(&mut self, job: &Job) -> Result<Counted, String> {
+        let job = serde_json::to_string(job).expect("plain data") + "\n";
+        let written = self.child.stdin.as_mut().expect("it is piped").write_all(job.as_bytes());
+        let answer = self.answers.recv_timeout(LONGEST).ok().filter(|_| written.is_ok());
+        let counted = answer.and_then(|line| serde_json::from_str(&line).ok());
+        counted.ok_or_else(|| format!("{PROGRAM} did not answer"))
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}

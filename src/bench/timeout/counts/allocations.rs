@@ -1,0 +1,36 @@
+//! Allocations of the process, counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+
+/// The system's allocator, and two counters.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+// SAFETY: both calls are passed on unchanged to the system's allocator, which keeps the contract; counting neither
+// allocates nor unwinds. The other methods' defaults are made of these two, and so are counted as well.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // A layout's size fits an isize.
+        BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promises are exactly those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as above; the block came from `System`, because every allocation does.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Allocations so far, and bytes that are allocated.
+pub fn so_far() -> (u64, i64) {
+    (COUNT.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed))
+}

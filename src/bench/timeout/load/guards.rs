@@ -1,0 +1,318 @@
+//! The guards. Where a message and a timer are both waited for, the message is polled first, always.
+
+use std::future::{Future, Pending, pending};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::super::tally;
+use super::deadline::{Anchored, Deadlines, Direct};
+use super::guard::{Guard, Message, Visitor};
+use super::variant::{Clock, Variant};
+
+pin_project! {
+    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a block would move a
+    /// message that it captures once more, and what is compared is what the ways of waiting cost.
+    struct Race<F, S> {
+        #[pin]
+        message: F,
+        #[pin]
+        timer: S,
+        // The first poll of the timer registers it.
+        registers: bool,
+    }
+}
+
+impl<F: Future, S: Future> Future for Race<F, S> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(value) = this.message.poll(cx) {
+            return Poll::Ready(Some(value));
+        }
+        if std::mem::take(this.registers) {
+            tally::registered();
+        }
+        this.timer.poll(cx).map(|_| None)
+    }
+}
+
+pin_project! {
+    /// Waits for a message, which may turn out to be a timeout.
+    struct Came<F, C> {
+        #[pin]
+        message: F,
+        came: C,
+    }
+}
+
+impl<F: Future, V, C: Fn(F::Output) -> Option<V>> Future for Came<F, C> {
+    type Output = Option<V>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        this.message.poll(cx).map(this.came)
+    }
+}
+
+/// No timeout.
+pub struct Control;
+
+impl Guard for Control {
+    const FIRES: bool = false;
+
+    fn new(_: Duration) -> Self {
+        Self
+    }
+
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        Came { message, came: Some }
+    }
+
+    fn arm(self: Pin<&mut Self>) {}
+
+    fn poll_armed(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+pin_project! {
+    /// `tokio::time::timeout`, made for each wait.
+    pub struct Timeout {
+        length: Duration,
+        #[pin]
+        armed: Option<tokio::time::Timeout<Pending<()>>>,
+        fresh: bool,
+    }
+}
+
+impl Guard for Timeout {
+    fn new(length: Duration) -> Self {
+        Self { length, armed: None, fresh: false }
+    }
+
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        tally::made();
+        Came { message: timeout(self.length, FirstPending { message, was_pending: false }), came: Result::ok }
+    }
+
+    fn arm(self: Pin<&mut Self>) {
+        tally::made();
+        let mut this = self.project();
+        this.armed.set(Some(timeout(*this.length, pending())));
+        *this.fresh = true;
+    }
+
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if std::mem::take(this.fresh) {
+            tally::registered();
+        }
+        this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx).map(|_| ()))
+    }
+}
+
+pin_project! {
+    /// Counts the first poll that finds nothing there: it is what makes tokio's `Timeout` register its timer.
+    struct FirstPending<F> {
+        #[pin]
+        message: F,
+        was_pending: bool,
+    }
+}
+
+impl<F: Future> Future for FirstPending<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let result = this.message.poll(cx);
+        if result.is_pending() && !std::mem::replace(this.was_pending, true) {
+            tally::registered();
+        }
+        result
+    }
+}
+
+pin_project! {
+    /// A `Sleep` made for each wait.
+    pub struct Sleep<D> {
+        length: Duration,
+        deadlines: D,
+        #[pin]
+        armed: Option<tokio::time::Sleep>,
+        fresh: bool,
+    }
+}
+
+impl<D: Deadlines> Guard for Sleep<D> {
+    fn new(length: Duration) -> Self {
+        Self { length, deadlines: D::new(), armed: None, fresh: false }
+    }
+
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        let this = self.project();
+        tally::made();
+        let timer = sleep_until(this.deadlines.after(*this.length));
+        Race { message, timer, registers: true }
+    }
+
+    fn arm(self: Pin<&mut Self>) {
+        tally::made();
+        let mut this = self.project();
+        let deadline = this.deadlines.after(*this.length);
+        this.armed.set(Some(sleep_until(deadline)));
+        *this.fresh = true;
+    }
+
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if std::mem::take(this.fresh) {
+            tally::registered();
+        }
+        this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx))
+    }
+}
+
+/// Where a `Sleep` that is used again has its place.
+pub trait Place: Send + 'static {
+    fn put(sleep: tokio::time::Sleep) -> Self;
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep>;
+}
+
+impl Place for tokio::time::Sleep {
+    fn put(sleep: tokio::time::Sleep) -> Self {
+        sleep
+    }
+
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep> {
+        self
+    }
+}
+
+impl Place for Pin<Box<tokio::time::Sleep>> {
+    fn put(sleep: tokio::time::Sleep) -> Self {
+        Box::pin(sleep)
+    }
+
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep> {
+        self.get_mut().as_mut()
+    }
+}
+
+pin_project! {
+    /// One `Sleep`, reset for each wait.
+    pub struct ReusedSleep<P, D> {
+        length: Duration,
+        deadlines: D,
+        #[pin]
+        timer: P,
+    }
+}
+
+impl<P: Place, D: Deadlines> Guard for ReusedSleep<P, D> {
+    fn new(length: Duration) -> Self {
+        tally::made();
+        let timer = P::put(sleep_until(Instant::now() + length));
+        Self { length, deadlines: D::new(), timer }
+    }
+
+    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        self.as_mut().arm();
+        Race { message, timer: self.project().timer.sleep(), registers: false }
+    }
+
+    fn arm(self: Pin<&mut Self>) {
+        tally::registered();
+        let this = self.project();
+        let deadline = this.deadlines.after(*this.length);
+        this.timer.sleep().reset(deadline);
+    }
+
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.sleep().poll(cx)
+    }
+}
+
+pin_project! {
+    /// Our own: touched, not armed.
+    pub struct IdleTimeout<C: idletimeout::Clock> {
+        #[pin]
+        idle: idletimeout::IdleTimeout<C>,
+        registrations: u64,
+    }
+}
+
+impl<C: idletimeout::Clock> IdleTimeout<C> {
+    /// Counts what was registered since the last call.
+    fn count_registrations(self: Pin<&mut Self>) {
+        if tally::IS_COUNTED {
+            let this = self.project();
+            let now = this.idle.registrations();
+            (*this.registrations..now).for_each(|_| tally::registered());
+            *this.registrations = now;
+        }
+    }
+}
+
+impl<C> Guard for IdleTimeout<C>
+where
+    C: idletimeout::Clock<Stamp: Send + Sync> + Default + Send + Sync + 'static,
+{
+    fn new(length: Duration) -> Self {
+        tally::made();
+        let idle = idletimeout::IdleTimeout::with_clock(length, C::default());
+        Self { idle, registrations: 0 }
+    }
+
+    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        self.as_mut().count_registrations();
+        Came { message: self.project().idle.guard(message), came: Result::ok }
+    }
+
+    fn begin(self: Pin<&mut Self>) {
+        self.project().idle.touch();
+    }
+
+    fn arm(self: Pin<&mut Self>) {
+        self.project().idle.touch();
+    }
+
+    fn poll_armed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let result = self.as_mut().project().idle.poll(cx).map(|_| ());
+        self.count_registrations();
+        result
+    }
+}
+
+/// Hands the guard of a variant with that clock to the visitor; `None` where there is no such combination.
+pub fn with<R: Visitor>(variant: Variant, clock: Clock, visitor: R) -> Option<R::Output> {
+    use idletimeout::{TachClock, TokioClock};
+    if variant.refuses(clock).is_some() {
+        return None;
+    }
+    Some(match (variant, clock) {
+        (Variant::Control, _) => visitor.visit::<Control>(),
+        (Variant::Timeout, _) => visitor.visit::<Timeout>(),
+        (Variant::IdleTimeout, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock>>(),
+        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock>>(),
+        (_, Clock::Tokio) => sleeping::<Direct, R>(variant, visitor),
+        (_, Clock::Tach) => sleeping::<Anchored<tach::Instant>, R>(variant, visitor),
+        #[cfg(feature = "quanta")]
+        (_, Clock::Quanta) => sleeping::<Anchored<quanta::Instant>, R>(variant, visitor),
+        #[cfg(not(feature = "quanta"))]
+        (_, Clock::Quanta) => return None,
+    })
+}
+
+fn sleeping<D: Deadlines + Unpin, R: Visitor>(variant: Variant, visitor: R) -> R::Output {
+    match variant {
+        Variant::ReusedSleep => visitor.visit::<ReusedSleep<tokio::time::Sleep, D>>(),
+        Variant::ReusedBoxedSleep => visitor.visit::<ReusedSleep<Pin<Box<tokio::time::Sleep>>, D>>(),
+        _ => visitor.visit::<Sleep<D>>(),
+    }
+}
