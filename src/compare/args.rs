@@ -21,9 +21,8 @@ pub enum CompareFormat {
 A side is a report.json, the directory of a run, or either with #ID of a subject. Without ids, every subject that both
 have is compared with its namesake.
 
-Two subjects of one run are paired by round, which is the sharper comparison; two runs are compared by their rounds, and
-beside the control nanosleep where both measured it. Runs of different machines, kernels or settings, and different
-periods, are refused.
+Two subjects of one run are paired by round, the sharper comparison; two runs are compared by their rounds, and relative
+to the control nanosleep where both measured it. Different machines, kernels, settings or periods are refused.
 
 Examples:
   osjitter compare results/mine#tokio-interval@500us/current-thread results/mine#os-interval@500us/current-thread
@@ -35,16 +34,16 @@ pub struct CompareArgs {
     /// Side A, compared against
     #[arg(value_name = "A")]
     pub a: String,
-    /// Side B, by how much it is later
+    /// Side B: by how much is it later?
     #[arg(value_name = "B")]
     pub b: String,
-    /// Compare what cannot be compared, and say so in the result
+    /// Compare anyway, and record a warning
     #[arg(long)]
     pub force: bool,
     /// What to make
     #[arg(long, value_enum, default_value = "table")]
     pub format: CompareFormat,
-    /// Write here instead of standard output
+    /// Write here instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -3,7 +3,6 @@
 pub mod args;
 mod picture;
 mod text;
-mod view;
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +11,28 @@ use jitterstat::environment::Difference;
 use jitterstat::file::File as _;
 use jitterstat::report::{Report, Status, Subject};
 
-use crate::compare::args::{CompareArgs, CompareFormat};
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{self, Error, ExitStatus, usage};
 use crate::machine::host;
 use crate::{files, interop, terminal};
+
+use args::{CompareArgs, CompareFormat};
 
 /// The file of a run, in its directory.
 const REPORT: &str = "report.json";
 
 /// Reads both sides, chooses the subjects, refuses or compares, writes.
-pub fn run(args: &CompareArgs) -> Result<ExitStatus, Error> {
+pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
-    let pairs = choose(&a, &b).map_err(Error::usage)?;
+    let pairs = choose(&a, &b)?;
     let differences = differences(&pairs);
     if !differences.is_empty() && !args.force {
-        let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        return Err(Error::usage(format!(
-            "A and B cannot be compared: {}; --force compares them all the same, and says so in the result",
-            told.join("; ")
-        )));
+        return Err(usage!(
+            "A and B cannot be compared: {}; --force compares them anyway, and records a warning",
+            text::listed(&differences)
+        ));
     }
     let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
-    let subjects = subjects.map_err(Error::usage)?;
+    let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
     let comparison = Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
@@ -50,8 +49,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitStatus, Error> {
         CompareFormat::Svg => picture::picture(&comparison).map_err(Error::usage)?.svg,
     };
     files::deliver(text.as_bytes(), args.out.as_deref())?;
-    if !comparison.forced.is_empty() {
-        terminal::note(false, &text::forced(&comparison));
+    if let Some(forced) = text::forced(&comparison) {
+        terminal::note(false, &forced);
     }
     Ok(ExitStatus::Done)
 }
@@ -65,7 +64,7 @@ struct Side {
 }
 
 impl Side {
-    fn read(text: &str) -> Result<Self, Error> {
+    fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split(text, |path| path.exists());
         let file = if path.is_dir() { path.join(REPORT) } else { path };
         let report = interop::read(&file).map_err(|e| Error::usage(e.to_string()))?;
@@ -95,7 +94,7 @@ impl Side {
     }
 
     /// The subject of that id, or the only one of that name.
-    fn find(&self, id: &str) -> Result<&Subject, String> {
+    fn find(&self, id: &str) -> exit::Result<&Subject> {
         let mut named = self.report.subjects.iter().filter(|s| s.name == id);
         let by_name = match (named.next(), named.next()) {
             (Some(one), None) => Some(one),
@@ -103,22 +102,22 @@ impl Side {
         };
         let found = self.report.subjects.iter().find(|s| s.id == id).or(by_name);
         let file = self.file.display();
-        let subject = found.ok_or_else(|| format!("no subject {id:?} in {file}, which has {}", self.ids()))?;
+        let subject = found.ok_or_else(|| usage!("no subject {id:?} in {file}, which has {}", self.ids()))?;
         match (&subject.status, &subject.summary) {
-            (Status::Failed { reason }, None) => Err(format!("{} in {file} was not measured: {reason}", subject.id)),
-            (_, None) => Err(format!("{} in {file} has no tick", subject.id)),
+            (Status::Failed { reason }, None) => Err(usage!("{} in {file} was not measured: {reason}", subject.id)),
+            (_, None) => Err(usage!("{} in {file} has no tick", subject.id)),
             _ => Ok(subject),
         }
     }
 
     /// The partner of a subject of the other side that was named alone: its namesake, or the only one there is.
-    fn partner(&self, id: &str) -> Result<&Subject, String> {
+    fn partner(&self, id: &str) -> exit::Result<&Subject> {
         let mut measured = self.measured();
         let only = measured.next().filter(|_| measured.next().is_none());
         let namesake = self.measured().find(|s| s.id == id);
         namesake.or(only).ok_or_else(|| {
             let file = self.file.display();
-            format!("{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}", self.ids())
+            usage!("{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}", self.ids())
         })
     }
 }
@@ -136,7 +135,7 @@ fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>
     }
 }
 
-fn choose<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>, String> {
+fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
     let (x, y) = match (&a.id, &b.id) {
         (Some(x), Some(y)) => (a.find(x)?, b.find(y)?),
         (Some(x), None) => {
@@ -151,15 +150,15 @@ fn choose<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>,
     };
     if x.id == y.id && compare::is_same_run(&a.report, &b.report) {
         let file = a.file.display();
-        return Err(format!("both sides are {} of one run; name another of {file}: {}", x.id, a.ids()));
+        return Err(usage!("both sides are {} of one run; name another of {file}: {}", x.id, a.ids()));
     }
     Ok(vec![(a.chosen(x), b.chosen(y))])
 }
 
-fn in_both<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>, String> {
+fn in_both<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
     let (x, y) = (a.file.display(), b.file.display());
     if compare::is_same_run(&a.report, &b.report) {
-        return Err(format!("both sides are one run; name two of its subjects, as in {x}#ID: {}", a.ids()));
+        return Err(usage!("both sides are one run; name two of its subjects, as in {x}#ID: {}", a.ids()));
     }
     let namesake = |subject: &'a Subject| {
         let other = b.measured().find(|s| s.id == subject.id)?;
@@ -167,7 +166,7 @@ fn in_both<'a>(a: &'a Side, b: &'a Side) -> Result<Vec<(Chosen<'a>, Chosen<'a>)>
     };
     let pairs: Vec<_> = a.measured().filter_map(namesake).collect();
     if pairs.is_empty() {
-        return Err(format!(
+        return Err(usage!(
             "no subject is in both; name one of each, as in {x}#ID {y}#ID: {x} has {}; {y} has {}",
             a.ids(),
             b.ids()

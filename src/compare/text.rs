@@ -2,26 +2,23 @@
 
 use std::fmt::Write as _;
 
-use jitterstat::compare::{Compared, Comparison};
+use jitterstat::compare::{Compared, Comparison, Estimate, Finding, Method};
+use jitterstat::environment::Difference;
 
-use crate::compare::view;
 use crate::render::markdown::cell;
 use crate::render::reading::wrap;
 use crate::render::table::{WIDEST_PARAGRAPH, printable};
 use crate::text::align::align;
+use crate::text::time::{Unit, time};
+
+/// What the estimates other than those over all rounds are called, with what that means.
+const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
+/// See [`QUIET`].
+const CONTROL: (&str, &str) = ("ctl", "what each side has beyond the control nanosleep of its own run");
 
 /// For the terminal, 80 columns wide where the names are not longer.
 pub fn table(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    let paragraph = |text: &mut String, says: &str| {
-        if !says.is_empty() {
-            *text += &wrap(says, WIDEST_PARAGRAPH);
-        }
-    };
-    if let Some(forced) = view::forced(comparison) {
-        paragraph(&mut text, &forced);
-        text.push('\n');
-    }
+    let mut text = forced(comparison).map_or(String::new(), |forced| wrap(&forced, WIDEST_PARAGRAPH) + "\n");
     for (i, compared) in comparison.subjects.iter().enumerate() {
         if i > 0 {
             text.push('\n');
@@ -30,85 +27,44 @@ pub fn table(comparison: &Comparison) -> String {
         for (side, id, file) in names {
             let _ = writeln!(text, "{side}  {id}\n   in {file}");
         }
-        let (rows, marks) = numbers(compared);
-        let _ = writeln!(text, "{}\n", view::method(compared));
-        text += &align(&rows, 1);
-        for (mark, means) in marks {
+        let rows = rows(compared);
+        let unit = unit(&rows);
+        let heading = [unit.symbol(), "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"].map(str::to_owned);
+        let cells = rows.iter().map(|row| cells(row, Some(unit)));
+        let _ = writeln!(text, "{}\n", method(compared));
+        text += &align(&std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(), 1);
+        for (mark, means) in marks(&rows) {
             let _ = writeln!(text, "{mark}: {means}");
         }
         text.push('\n');
-        paragraph(&mut text, &view::reading(compared));
-        paragraph(&mut text, &view::surroundings(compared));
+        text += &wrap(&reading(compared), WIDEST_PARAGRAPH);
+        text += &wrap(&surroundings(compared), WIDEST_PARAGRAPH);
     }
     for warning in &comparison.warnings {
         text.push('\n');
-        paragraph(&mut text, &format!("{} {}", warning.message, warning.hint));
+        text += &wrap(&format!("{} {}", warning.message, warning.hint), WIDEST_PARAGRAPH);
     }
     printable(&text)
-}
-
-/// Cells of the table, and the marks in it with what they mean.
-fn numbers(compared: &Compared) -> (Vec<Vec<String>>, Vec<(&'static str, &'static str)>) {
-    let rows = view::rows(compared);
-    let unit = view::unit(&rows);
-    let heading = [unit.symbol(), "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"];
-    let mut cells = vec![heading.map(str::to_owned).to_vec()];
-    for row in &rows {
-        let of = row.estimate;
-        cells.push(vec![
-            row.name.clone(),
-            unit.format(of.a_ns),
-            unit.format(of.b_ns),
-            view::ratio_with_interval(of),
-            view::difference_with_interval(of, Some(unit)),
-            view::rounds(of),
-        ]);
-    }
-    let used = |mark: &str| rows.iter().any(|row| row.name.ends_with(mark));
-    (cells, [view::QUIET, view::CONTROL].into_iter().filter(|(mark, _)| used(mark)).collect())
 }
 
 /// For a pull request or a step summary.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = "### Lateness of B against A\n".to_owned();
-    if let Some(forced) = view::forced(comparison) {
+    if let Some(forced) = forced(comparison) {
         let _ = writeln!(text, "\n> **{}**", cell(&forced));
     }
     for compared in &comparison.subjects {
-        let (a, b) = (&compared.a.id, &compared.b.id);
-        let (of_a, of_b) = (&comparison.a, &comparison.b);
-        let _ = writeln!(
-            text,
-            "\nA: {} in {}, {}  \nB: {} in {}, {}\n",
-            cell(a),
-            cell(&of_a.file),
-            cell(&of_a.started_utc),
-            cell(b),
-            cell(&of_b.file),
-            cell(&of_b.started_utc)
-        );
+        let [a, b] = [(&compared.a.id, &comparison.a), (&compared.b.id, &comparison.b)]
+            .map(|(id, of)| format!("{} in {}, {}", cell(id), cell(&of.file), cell(&of.started_utc)));
+        let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
         text += "| Percentile | A | B | B/A, 95 % | B-A, 95 % | Rounds | |\n|---|---:|---:|---:|---:|---:|---|\n";
-        let rows = view::rows(compared);
+        let rows = rows(compared);
         for row in &rows {
-            let of = row.estimate;
-            let (a, b) = (crate::text::time::time(of.a_ns), crate::text::time::time(of.b_ns));
-            let (ratio, difference) = (view::ratio_with_interval(of), view::difference_with_interval(of, None));
-            let (rounds, finding) = (view::rounds(of), view::finding(of.finding));
-            let _ = writeln!(
-                text,
-                "| {} | {a} | {b} | {} | {} | {rounds} | {finding} |",
-                cell(&row.name),
-                cell(&ratio),
-                cell(&difference)
-            );
+            let cells = cells(row, None).map(|text| cell(&text));
+            let _ = writeln!(text, "| {} | {} |", cells.join(" | "), finding(row.estimate.finding));
         }
-        let marks = [view::QUIET, view::CONTROL].into_iter();
-        let used: Vec<String> = marks
-            .filter(|(mark, _)| rows.iter().any(|row| row.name.ends_with(mark)))
-            .map(|(mark, means)| format!(" {mark}: {means}."))
-            .collect();
-        let _ = writeln!(text, "\nCompared {}.{}", view::method(compared), used.concat());
-        let _ = writeln!(text, "{}", cell(&view::surroundings(compared)));
+        let marks: String = marks(&rows).map(|(mark, means)| format!(" {mark}: {means}.")).collect();
+        let _ = writeln!(text, "\nCompared {}.{marks}\n{}", method(compared), cell(&surroundings(compared)));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(text, "\n> **{}** {} {}", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
@@ -116,7 +72,177 @@ pub fn markdown(comparison: &Comparison) -> String {
     text
 }
 
-/// What is said aloud of a comparison that had to be forced; empty for any other.
-pub fn forced(comparison: &Comparison) -> String {
-    view::forced(comparison).unwrap_or_default()
+/// One line of a table.
+struct Row<'a> {
+    /// Name of the percentile, as people write it, and of which rounds.
+    name: String,
+    estimate: &'a Estimate,
+}
+
+/// The rows of a pair of subjects, percentile by percentile.
+fn rows(compared: &Compared) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for percentile in &compared.percentiles {
+        let name = percentile.name.replace('_', ".");
+        rows.push(Row { name: name.clone(), estimate: &percentile.all });
+        for (mark, estimate) in [(QUIET.0, &percentile.quiet_half), (CONTROL.0, &percentile.beside_control)] {
+            rows.extend(estimate.iter().map(|estimate| Row { name: format!("{name} {mark}"), estimate }));
+        }
+    }
+    rows
+}
+
+/// Its cells, in one unit for all where it is given, otherwise each time in the unit that suits it.
+fn cells(row: &Row<'_>, unit: Option<Unit>) -> [String; 6] {
+    let of = row.estimate;
+    let shown = |ns: i64| unit.map_or_else(|| time(ns), |unit| unit.format(ns));
+    let (a, b) = (shown(of.a_ns), shown(of.b_ns));
+    [row.name.clone(), a, b, ratio_with_interval(of), difference_with_interval(of, unit), rounds(of)]
+}
+
+/// The marks in the names of rows, with what they mean.
+fn marks(rows: &[Row<'_>]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    [QUIET, CONTROL].into_iter().filter(|(mark, _)| rows.iter().any(|row| row.name.ends_with(mark)))
+}
+
+/// Largest number of a table that is told in microseconds.
+const MOST_IN_US: i64 = 10_000_000;
+
+/// The unit that a table of these rows is told in.
+fn unit(rows: &[Row<'_>]) -> Unit {
+    match rows.iter().flat_map(|r| [r.estimate.a_ns, r.estimate.b_ns]).map(i64::abs).max() {
+        Some(0..1_000) => Unit::Ns,
+        Some(most) if most >= MOST_IN_US => Unit::Ms,
+        _ => Unit::Us,
+    }
+}
+
+/// A ratio with three digits.
+fn ratio(value: f64) -> String {
+    // Rounded first: 0.9996 has its digits where 1.00 has them.
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let whole_digits = if rounded > 0.0 { rounded.log10().floor() } else { 0.0 };
+    let digits = (2.0 - whole_digits).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
+/// The ratio with its interval.
+fn ratio_with_interval(of: &Estimate) -> String {
+    let interval = of.ratio_ci95.map(|[low, high]| format!(" [{}, {}]", ratio(low), ratio(high)));
+    ratio(of.ratio) + &interval.unwrap_or_default()
+}
+
+/// The difference with its interval; one unit for all where it is given, otherwise one that suits.
+fn difference_with_interval(of: &Estimate, unit: Option<Unit>) -> String {
+    let signed = |ns: i64| {
+        let text = unit.map_or_else(|| time(ns), |unit| unit.format(ns));
+        if ns > 0 { format!("+{text}") } else { text }
+    };
+    let interval = of.difference_ns_ci95.map(|[low, high]| format!(" [{}, {}]", signed(low), signed(high)));
+    signed(of.difference_ns) + &interval.unwrap_or_default()
+}
+
+/// Rounds of both sides; a pair is one.
+fn rounds(of: &Estimate) -> String {
+    if of.rounds_a == of.rounds_b { of.rounds_a.to_string() } else { format!("{}/{}", of.rounds_a, of.rounds_b) }
+}
+
+/// What an interval says, in words.
+fn finding(of: Finding) -> &'static str {
+    match of {
+        Finding::NoDifferenceShown => "no difference shown",
+        Finding::Later => "B is later",
+        Finding::Earlier => "B is less late",
+        Finding::TooFewRounds => "too few rounds for an interval",
+    }
+}
+
+/// How it was compared, with the way the intervals were found.
+fn method(compared: &Compared) -> String {
+    let exact = rows(compared).iter().all(|row| row.estimate.exact);
+    let normal = if exact { "exact" } else { "normal approximation" };
+    match compared.method {
+        Method::PairedByRound => format!("paired by round (signed-rank interval, {normal})"),
+        Method::TwoRuns => format!("two runs, not paired (Mann-Whitney interval, {normal})"),
+    }
+}
+
+/// Each percentile with what it says: the ones that say the same, together.
+fn reading(compared: &Compared) -> String {
+    let rows = rows(compared);
+    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
+    for row in &rows {
+        match groups.iter_mut().find(|(finding, _)| *finding == row.estimate.finding) {
+            Some((_, names)) => names.push(&row.name),
+            None => groups.push((row.estimate.finding, vec![&row.name])),
+        }
+    }
+    if groups.is_empty() {
+        return "The rounds are too short for any percentile.".to_owned();
+    }
+    let told = groups.iter().map(|(of, names)| format!("{}: {}.", names.join(", "), finding(*of)));
+    told.collect::<Vec<_>>().join(" ")
+}
+
+/// What the sides met while they were measured; empty where that is not known.
+fn surroundings(compared: &Compared) -> String {
+    let percent = |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0));
+    let (a, b) = (&compared.a, &compared.b);
+    let mut text = String::new();
+    if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
+        let (x, y) = (percent(a.same_stall_share), percent(b.same_stall_share));
+        let _ = write!(text, "Ticks that fell due while the one before was late: A {x}, B {y}. ");
+    }
+    if a.steal_share.is_some() || b.steal_share.is_some() {
+        let (x, y) = (percent(a.steal_share), percent(b.steal_share));
+        let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {x}, B {y}.");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Said loudest of all: that this should not have been compared; `None` where nothing is wrong.
+pub fn forced(comparison: &Comparison) -> Option<String> {
+    let and = "The numbers hold these differences, too";
+    let differences = listed(&comparison.forced);
+    (!comparison.forced.is_empty()).then(|| format!("FORCED: not comparable: {differences}. {and}."))
+}
+
+pub fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(ratio: f64, ratio_ci95: Option<[f64; 2]>, finding: Finding) -> Estimate {
+        Estimate {
+            a_ns: 14_200,
+            b_ns: 15_000,
+            ratio,
+            ratio_ci95,
+            difference_ns: 800,
+            difference_ns_ci95: ratio_ci95.map(|_| [-20, 1_300]),
+            rounds_a: 40,
+            rounds_b: 38,
+            exact: true,
+            finding,
+        }
+    }
+
+    #[test]
+    fn numbers_keep_three_digits_and_a_sign() {
+        let of = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
+        assert_eq!(ratio_with_interval(&of), "1.06 [0.998, 12.3]");
+        assert_eq!(difference_with_interval(&of, Some(Unit::Us)), "+0.800 [-0.020, +1.30]");
+        assert_eq!(difference_with_interval(&of, None), "+800 ns [-20 ns, +1.30 us]");
+        assert_eq!(rounds(&of), "40/38");
+        let told = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(ratio);
+        assert_eq!(told, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
+        let few = estimate(1.0563, None, Finding::TooFewRounds);
+        assert_eq!(
+            (ratio_with_interval(&few).as_str(), difference_with_interval(&few, None).as_str()),
+            ("1.06", "+800 ns")
+        );
+    }
 }

@@ -9,59 +9,57 @@ use std::time::SystemTime;
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File as _;
 use jitterstat::gate::against;
-use jitterstat::gate::baseline::{Baseline, CONTROL, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use jitterstat::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::BaselineMetric;
 
-use crate::exit::{Error, ExitStatus};
+use crate::exit::{self, Error, ExitStatus, usage};
+use crate::gate::against::table;
 use crate::gate::args::{BaselineAddArgs, OnInconclusive};
-use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
+use crate::gate::session::{SessionPlan, listed, read};
+use crate::gate::text::why;
 use crate::machine::{host, tuning};
-use crate::{files, gate, interrupt, terminal};
+use crate::{files, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
-pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
-    let (file, quiet) = (args.file.as_path(), args.judged.quiet);
+pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
+    let (file, quiet) = (args.file.as_path(), args.judged.rounds.quiet);
     let name = file.display();
-    let found = read(file).map_err(Error::usage)?;
+    let found = read(file)?;
     let kept = found.clone().filter(|_| !args.replace);
-    let session = SessionPlan::of(
-        &args.judged,
-        args.subject.as_deref(),
-        kept.as_ref().map(|b| &b.scenario),
-        args.max_rounds.unwrap_or(SESSION_PAIRS),
-    );
-    let session = session.map_err(Error::usage)?;
+    let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
+    let session = SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| &b.scenario), pairs)?;
     let environment = EnvironmentKey::of(&host::capture());
     if let Some(kept) = &kept {
-        same_scenario(file, kept, &session).map_err(Error::usage)?;
+        session.is_of(file, kept)?;
         let differences = kept.environment.differences(&environment);
         if !differences.is_empty() {
-            return Err(Error::usage(format!(
+            return Err(usage!(
                 "{name} is of another machine: {}; nothing was measured; --replace starts the file anew",
                 listed(&differences)
-            )));
+            ));
         }
     }
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::NamedTempFile::new_in(directory)
-        .map_err(|e| Error::usage(format!("cannot write to {}: {e}; nothing was measured", directory.display())))?;
-    session.run.tuning.cpu.map_or(Ok(()), tuning::bind)?;
-    terminal::note(quiet, &format!("a session of {}: {:.0}s", session.subject().id, session.time().as_secs_f64()));
+        .map_err(|e| usage!("cannot write to {}: {e}; nothing was measured", directory.display()))?;
+    session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
+    terminal::note(quiet, &format!("a session of {}: {:.0}s", session.test.names[1], session.seconds()));
 
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let MeasuredSession { session: measured, reason, failure, .. } = session.measure(started_utc, &stop, quiet);
-    if let Some(why) = failure {
+    let (pairs, reason) = session.measure(&stop, quiet);
+    if let Some(why) = pairs.failure {
         return Err(Error::measure(format!("{why}; no session was added to {name}")));
     }
     if reason.is_some() || stop.load(Ordering::Relaxed) {
         terminal::note(false, &format!("interrupted; no session was added to {name}"));
         return Ok(ExitStatus::NotMeasured);
     }
+    let measured = session.session(&pairs, started_utc);
     let judged = judged(&measured, kept.as_ref(), &session);
-    let told = gate::text::session(&judged, CONTROL);
+    let told = table(&judged);
     let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
         Outcome::Pass | Outcome::Improved => {
             let (sessions, gone) = store(file, found, args.replace, measured, &session, environment)?;
@@ -75,7 +73,7 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
             ExitStatus::Regressed
         }
         Outcome::Inconclusive => {
-            let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", gate::text::why);
+            let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", why);
             terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
             match args.on_inconclusive {
                 OnInconclusive::Pass => ExitStatus::Done,
@@ -89,14 +87,14 @@ pub fn run(args: &BaselineAddArgs) -> Result<ExitStatus, Error> {
 
 /// A session by those that are stored; the first one by nothing but its own use.
 fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec<BaselineMetric> {
-    if let Some(kept) = kept {
-        return against::judge(session, &kept.sessions, &plan.scenario, &plan.rules);
-    }
-    let unusable = against::is_unusable(session, &plan.scenario, &plan.rules);
-    let mut metrics = against::judge(session, &[], &plan.scenario, &plan.rules);
-    for metric in &mut metrics {
-        metric.verdict = if unusable.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-        metric.reason = unusable;
+    let stored = kept.map_or(&[][..], |kept| &kept.sessions);
+    let mut metrics = against::judge(session, stored, &plan.design, &plan.test.rules);
+    if kept.is_none() {
+        let unusable = against::is_unusable(session, &plan.design, &plan.test.rules);
+        for metric in &mut metrics {
+            metric.verdict = if unusable.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+            metric.reason = unusable;
+        }
     }
     metrics
 }
@@ -109,7 +107,7 @@ fn store(
     session: Session,
     plan: &SessionPlan,
     environment: EnvironmentKey,
-) -> Result<(usize, usize), Error> {
+) -> exit::Result<(usize, usize)> {
     let name = file.display();
     let meanwhile = |what: &str| {
         Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
@@ -117,7 +115,7 @@ fn store(
     let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
     let fresh = |session| Baseline {
         schema: SCHEMA.to_owned(),
-        scenario: plan.scenario.clone(),
+        scenario: plan.design.clone(),
         environment: environment.clone(),
         sessions: vec![session],
     };

@@ -1,141 +1,163 @@
-//! A new session, judged by those of a file, which it never changes.
+//! The question of stored sessions: is a new one, beside its control, later than those of a file? It never changes them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use jitterstat::environment::{Difference, EnvironmentKey};
 use jitterstat::gate::against;
-use jitterstat::gate::baseline::{Baseline, CONTROL, RoundRecord, SESSION_PAIRS, Session, SessionPair};
+use jitterstat::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::round::{Pair, tail_name};
-use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, records};
-use jitterstat::histogram;
+use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, records};
 
+use crate::exit::{self, Error, usage};
 use crate::gate::args::GateArgs;
-use crate::gate::baseline::{MeasuredSession, SessionPlan, listed, read, same_scenario};
-use crate::gate::session::{self, sides};
-use crate::machine::host;
+use crate::gate::pairs::Pairs;
+use crate::gate::question::{Gate, Question, seconds};
+use crate::gate::session::{SessionPlan, listed, read};
+use crate::gate::text::{Row, Section, changes, code, counted, micros, or_none, rows};
+use crate::machine::{host, tuning};
+use crate::scenario::one_subject;
 
 /// A session to be judged by a file.
-pub struct Against {
+struct Against {
     file: PathBuf,
     stored: Baseline,
     session: SessionPlan,
     /// In what this machine differs from that of the file, where that was forced.
-    pub forced: Vec<Difference>,
+    forced: Vec<Difference>,
 }
 
-/// Reads the arguments and the file; `None` if no baseline was asked for.
-pub fn plan(args: &GateArgs) -> Result<Option<Against>, String> {
+pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let Some(file) = &args.baseline else { return Ok(None) };
-    let stored = read(file)?.ok_or_else(|| {
-        format!("there is no {}; `osjitter gate baseline add {}` makes it", file.display(), file.display())
-    })?;
-    let pairs = args.max_rounds.unwrap_or(SESSION_PAIRS);
-    let session = SessionPlan::of(&args.judged, args.subject.as_deref(), Some(&stored.scenario), pairs)?;
-    same_scenario(file, &stored, &session)?;
+    let name = file.display();
+    let stored = read(file)?;
+    let stored = stored.ok_or_else(|| usage!("there is no {name}; `osjitter gate baseline add {name}` makes it"))?;
+    let subject = args.subject.as_deref().map(one_subject).transpose();
+    let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
+    let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
+    let session = SessionPlan::of(&args.judged, subject, Some(&stored.scenario), pairs)?;
+    session.is_of(file, &stored)?;
     let forced = stored.environment.differences(&EnvironmentKey::of(&host::capture()));
     if !forced.is_empty() && !args.force {
-        return Err(format!(
-            "{} is of another machine: {}; nothing was measured; --force measures all the same, and says so",
-            file.display(),
+        return Err(usage!(
+            "{name} is of another machine: {}; nothing was measured; --force measures anyway, and records a warning",
             listed(&forced)
         ));
     }
-    if let Some(most) = args.max_time {
-        let takes = session.time();
-        if takes > most {
-            return Err(format!(
-                "a session of {pairs} pairs takes about {:.0}s; allow more with --max-time, or fewer with --max-rounds",
-                takes.as_secs_f64()
-            ));
-        }
+    let takes = session.seconds();
+    if args.max_time.is_some_and(|most| takes > most.as_secs_f64()) {
+        return Err(usage!(
+            "a session of {pairs} pairs takes about {takes:.0}s; allow more with --max-time, or fewer with --max-pairs"
+        ));
     }
-    Ok(Some(Against { file: file.clone(), stored, session, forced }))
+    Ok(Some(Box::new(Against { file: file.clone(), stored, session, forced })))
+}
+
+impl Question for Against {
+    fn announce(&self) -> Vec<String> {
+        let takes = format!("{} for a session", seconds(self.session.seconds()));
+        [takes].into_iter().chain(self.session.test.short_rounds()).collect()
+    }
+
+    fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+        if !self.forced.is_empty() {
+            let message = format!("The baseline is of another machine: {}.", listed(&self.forced));
+            gate.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
+        }
+        let (pairs, reason) = match gate.over() {
+            Some(why) => (Pairs::none(), Some(why)),
+            None => {
+                self.session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
+                self.session.measure(&gate.stop, gate.quiet)
+            }
+        };
+        let metrics = match reason {
+            Some(_) => Vec::new(),
+            None => {
+                let new = self.session.session(&pairs, gate.verdict.started_utc.clone());
+                against::judge(&new, &self.stored.sessions, &self.session.design, &self.session.test.rules)
+            }
+        };
+        let checked = self.verdict(&pairs, metrics, reason, gate.cpus());
+        if reason.is_some() {
+            gate.cut_short(pairs.failure);
+        }
+        gate.verdict.baseline = Some(checked);
+        Ok(())
+    }
 }
 
 impl Against {
-    /// How long the session takes.
-    pub fn time(&self) -> Duration {
-        self.session.time()
-    }
-
-    /// The CPU that both are bound to.
-    pub fn cpu(&self) -> Option<usize> {
-        self.session.run.tuning.cpu
-    }
-
-    /// Measures a session and judges it, and why it could not go on if it could not.
-    pub fn judge(
-        &self,
-        started_utc: String,
-        stop: &Arc<AtomicBool>,
-        quiet: bool,
-        cpus: f64,
-    ) -> (AgainstBaseline, Option<String>) {
-        let MeasuredSession { session, lateness_ns, reason, failure } = self.session.measure(started_utc, stop, quiet);
-        let metrics = match reason {
-            Some(_) => Vec::new(),
-            None => against::judge(&session, &self.stored.sessions, &self.session.scenario, &self.session.rules),
-        };
-        (self.verdict(&session, lateness_ns, metrics, reason, cpus), failure)
-    }
-
-    /// What there is to say when nothing was measured.
-    pub fn open(&self, why: Reason, cpus: f64) -> AgainstBaseline {
-        let session = Session {
-            tool: host::tool(),
-            started_utc: String::new(),
-            duration_ns: 0,
-            seed: self.session.run.seed,
-            cpu: None,
-            resolution_ns: 1,
-            subject_histogram: histogram::pack([]),
-            control_histogram: histogram::pack([]),
-            pairs: Vec::new(),
-        };
-        self.verdict(&session, [Vec::new(), Vec::new()], Vec::new(), Some(why), cpus)
-    }
-
     fn verdict(
         &self,
-        session: &Session,
-        lateness_ns: [Vec<i64>; 2],
+        pairs: &Pairs,
         metrics: Vec<BaselineMetric>,
         reason: Option<Reason>,
         cpus: f64,
     ) -> AgainstBaseline {
-        let planned = &self.session;
-        let tail = planned.scenario.tail_quantile();
-        let value = |record: &RoundRecord| record.value(tail, session.resolution_ns);
-        let pairs: Vec<Pair> =
-            session.pairs.iter().map(|p| Pair { a: value(&p.control), b: value(&p.subject) }).collect();
-        let steal = |of: fn(&SessionPair) -> Option<u64>| session.pairs.iter().map(of).sum::<Option<u64>>();
-        let steal_ns = [steal(|p| p.control.steal_ns), steal(|p| p.subject.steal_ns)];
-        let met_by_both = session::Met { lateness_ns, steal_ns };
-        let outcome =
-            if reason.is_some() { Outcome::Inconclusive } else { Outcome::of_all(metrics.iter().map(|m| m.verdict)) };
+        let test = &self.session.test;
+        let outcome = match reason {
+            Some(_) => Outcome::Inconclusive,
+            None => Outcome::of_all(metrics.iter().map(|m| m.verdict)),
+        };
         let open = metrics.iter().find_map(|m| m.reason).filter(|_| outcome == Outcome::Inconclusive);
         AgainstBaseline {
             file: self.file.display().to_string(),
-            subject: planned.subject().id.clone(),
+            subject: test.names[1].clone(),
             control: CONTROL.to_owned(),
             sessions: self.stored.sessions.len() as u64,
-            duration_ns: session.duration_ns,
+            duration_ns: pairs.duration_ns(),
             verdict: outcome,
             reason: reason.or(open),
-            plan: planned.gate_plan.clone(),
-            pairs: pairs.len() as u64,
+            plan: test.design.clone(),
+            pairs: pairs.values.len() as u64,
             metrics,
-            sides: sides(&pairs, &met_by_both, &planned.gate_plan, cpus),
-            rounds: records(&pairs),
+            sides: pairs.sides(test, cpus),
+            rounds: records(&pairs.values),
         }
     }
 }
 
-/// The tail percentile that a session is judged by.
-pub fn tail(against: &Against) -> &'static str {
-    tail_name(against.session.scenario.tail_quantile())
+const HEADINGS: [&str; 6] = ["control", "stored", "now", "change", "interval", "tolerated"];
+
+/// The percentiles of a session, beside those that are stored.
+pub fn table(metrics: &[BaselineMetric]) -> String {
+    rows(&HEADINGS, &metrics.iter().map(|metric| row(metric, "")).collect::<Vec<_>>())
+}
+
+fn row(m: &BaselineMetric, subject: &str) -> Row {
+    let [change, interval, tolerated] = changes(m.ratio, m.ratio_interval, m.tolerated_ratio);
+    let (control, stored, now) = (micros(m.control_ns), or_none(m.stored_ns, micros), micros(m.now_ns));
+    Row {
+        name: m.name.clone(),
+        class: subject.to_owned(),
+        case: format!("{} against stored sessions", m.name),
+        verdict: m.verdict,
+        detail: format!("{change}, interval {interval}"),
+        cells: vec![control, stored, now, change, interval, tolerated],
+    }
+}
+
+pub fn sections(verdict: &Verdict) -> Vec<Section> {
+    verdict.baseline.iter().map(section).collect()
+}
+
+fn section(of: &AgainstBaseline) -> Section {
+    let AgainstBaseline { file, subject, control, pairs, sessions, .. } = of;
+    let stored = counted(*sessions, "session");
+    let advice = format!(
+        "more than {pairs} pairs of rounds (--max-pairs) or more than {sessions} stored sessions (osjitter gate \
+         baseline add {file}) would narrow it"
+    );
+    Section {
+        title: [
+            format!("{subject} over its control {control}, against {stored} of {file}"),
+            format!("{} over its control {}, against {stored} of {}", code(subject), code(control), code(file)),
+        ],
+        of: "Percentile",
+        headings: HEADINGS.to_vec(),
+        rows: of.metrics.iter().map(|metric| row(metric, subject)).collect(),
+        measured: format!("{pairs} pairs of rounds {}, {:.1}s", Mode::Interleaved, of.duration_ns as f64 / 1e9),
+        sides: of.sides.clone(),
+        advice: (of.reason == Some(Reason::TooNoisy)).then_some(advice),
+    }
 }

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
-use crate::scenario::Runtime;
+use crate::measure::child::Program;
+use crate::scenario::{Runtime, one_subject};
+use crate::subject::Entry;
 use crate::text::units;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,7 +25,7 @@ pub enum VerdictFormat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnInconclusive {
-    /// Exit with 0, and say so loudly
+    /// Exit with 0, and print a loud note
     Pass,
     /// Exit with 3
     Fail,
@@ -42,16 +45,16 @@ Examples:
   osjitter gate --max jitter_spread.p99=80us --report report.json
 
 A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP and OSJITTER_OUT \
-set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds a \
+set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
 line.
 
-The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it knows; over all looks it raises a \
-false alarm in at most 0.5 % of gates. Several comparisons (--a, --b and --period repeated) share that rate. Do \
-not retry a gate until it passes: that multiplies the rate. Raise --max-rounds instead.
+The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
+0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
+failed gate until it passes: every retry raises the error rate. Raise --max-pairs instead.
 
-A limit is broken if the 99 % interval over rounds lies above it, kept if no part of it does, and otherwise \
-inconclusive; it takes at least 10 rounds. The largest value (max) has no interval: its limit holds for the \
-ticks of that run.
+A limit is broken if the 99 % confidence interval over rounds lies above it, kept if no part of it does, and \
+otherwise inconclusive; it takes at least 10 rounds. The largest value (max) has no interval: its limit holds for \
+the ticks of that run.
 
 Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under \
 --on-inconclusive fail, 4 could not measure or interrupted."
@@ -59,40 +62,40 @@ Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage o
 pub struct GateArgs {
     #[command(subcommand)]
     pub action: Option<GateAction>,
-    /// Subject to compare against; repeat for several comparisons
-    #[arg(long, value_name = "SUBJECT", requires = "b", conflicts_with_all = ["baseline_cmd", "candidate_cmd"], help_heading = "Two sides")]
-    pub a: Vec<String>,
-    /// Subject that is judged; one for each --a
-    #[arg(long, value_name = "SUBJECT", requires = "a", help_heading = "Two sides")]
-    pub b: Vec<String>,
-    /// Run both subjects at once on one CPU, half a period apart: sooner decided, for differences only
+    /// Subject to compare against; repeat for several tests
+    #[arg(long, value_name = "SUBJECT", value_parser = one_subject, requires = "b", conflicts_with_all = ["baseline_cmd", "candidate_cmd"], help_heading = "Two sides")]
+    pub a: Vec<&'static Entry>,
+    /// Subject to judge; one for each --a
+    #[arg(long, value_name = "SUBJECT", value_parser = one_subject, requires = "a", help_heading = "Two sides")]
+    pub b: Vec<&'static Entry>,
+    /// Run both subjects at once on one CPU, half a period apart: decides sooner, for differences only
     #[arg(long, requires = "a", help_heading = "Two sides")]
     pub duet: bool,
     /// Program to compare against, with its arguments
-    #[arg(long, value_name = "COMMAND", requires = "candidate_cmd", help_heading = "Two sides")]
-    pub baseline_cmd: Option<String>,
-    /// Program that is judged, with its arguments
-    #[arg(long, value_name = "COMMAND", requires = "baseline_cmd", help_heading = "Two sides")]
-    pub candidate_cmd: Option<String>,
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "candidate_cmd", help_heading = "Two sides")]
+    pub baseline_cmd: Option<Program>,
+    /// Program to judge, with its arguments
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "baseline_cmd", help_heading = "Two sides")]
+    pub candidate_cmd: Option<Program>,
     /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
-    pub max_rounds: Option<u64>,
-    /// Leave out the looks that would take longer
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
+    pub max_pairs: Option<u64>,
+    /// Stop after this long; looks that would come later are not taken
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
     /// Time limit of one round of a command [default: ten times its length, and 10s]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, help_heading = "Two sides")]
-    pub round_time_limit: Option<Duration>,
-    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%, cpu_ns_per_tick=9us; repeat for several
-    #[arg(long, value_name = "PATH=VALUE", help_heading = "Limits")]
-    pub max: Vec<String>,
-    /// Hold the limits against this report instead of measuring
+    #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true, help_heading = "Two sides")]
+    pub max_round_time: Option<Duration>,
+    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%, cpu_ns_per_tick=9us; repeatable
+    #[arg(long, value_name = "PATH=VALUE", value_parser = limit, help_heading = "Limits")]
+    pub max: Vec<Limit>,
+    /// Check the limits against this report instead of measuring
     #[arg(long, value_name = "FILE", help_heading = "Limits")]
     pub report: Option<PathBuf>,
-    /// Judge a session of the subject beside a control by the sessions stored in this file
+    /// Judge a session of the subject, beside a control, by the sessions stored in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
     pub baseline: Option<PathBuf>,
-    /// Compare with a baseline of another machine all the same, and say so
+    /// Use a baseline of another machine anyway, and record a warning
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
     pub force: bool,
     /// Subject of --baseline and --max; of a report, its name or id
@@ -101,7 +104,7 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Limits")]
     pub ticks: Option<u64>,
-    /// What osjitter calibrate wrote: warns of a tolerance that this machine is too noisy for
+    /// File of osjitter calibrate: warns of a tolerance below the noise level of this machine
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     #[command(flatten)]
@@ -112,7 +115,7 @@ pub struct GateArgs {
     /// Directory for verdict.json [default: results/ and a UTC stamp]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What to write to standard output
+    /// What to write to stdout
     #[arg(long, value_enum, default_value = "table")]
     pub format: VerdictFormat,
 }
@@ -120,9 +123,22 @@ pub struct GateArgs {
 /// How rounds are run and judged.
 #[derive(Clone, Debug, Args)]
 pub struct JudgedArgs {
-    /// Nominal period; repeat for a comparison at each [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, help_heading = "Rounds")]
+    /// Nominal period; repeat for a test at each [default: 500us]
+    #[arg(long, value_name = "DURATION", value_parser = units::period, allow_hyphen_values = true, help_heading = "Rounds")]
     pub period: Vec<Duration>,
+    #[command(flatten)]
+    pub rounds: RoundArgs,
+    /// Tolerated rise, for example p50=20% or p99=50%; repeat for both [default: these]
+    #[arg(long, value_name = "PERCENTILE=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
+    pub tolerance: Vec<Tolerance>,
+    /// A rise by less than this is always tolerated
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
+    pub floor: Duration,
+}
+
+/// How rounds are run.
+#[derive(Clone, Debug, Args)]
+pub struct RoundArgs {
     /// Runtime of tokio subjects
     #[arg(long, value_name = "KIND", help_heading = "Rounds")]
     pub runtime: Option<Runtime>,
@@ -132,33 +148,20 @@ pub struct JudgedArgs {
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
     #[arg(long, value_name = "N", help_heading = "Rounds")]
     pub warmup: Option<u64>,
-    /// Tolerated rise, for example p50=20% or p99=50%; repeat for both [default: these]
-    #[arg(long, value_name = "PERCENTILE=PERCENT", help_heading = "Tolerance")]
-    pub tolerance: Vec<String>,
-    /// A rise by less than this is always tolerated
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "1us",
-        allow_hyphen_values = true,
-        value_parser = units::duration,
-        help_heading = "Tolerance"
-    )]
-    pub floor: Duration,
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
     #[arg(long, value_name = "N", help_heading = "Rounds")]
     pub cpu: Option<usize>,
-    /// Seed of the order [default: drawn, and kept in the verdict]
+    /// Seed of the order [default: drawn, and kept in the file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Rounds")]
     pub seed: Option<u64>,
-    /// Nothing on standard error but errors and warnings
+    /// Write nothing to stderr but errors and warnings
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum GateAction {
-    /// Sessions stored for the day when the old program can no longer be run
+    /// Store sessions for the day when the old program can no longer be run
     Baseline {
         #[command(subcommand)]
         action: BaselineAction,
@@ -179,24 +182,97 @@ Examples:
 
 A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps: later sessions are \
 compared by how much the subject was later than its control. Three sessions at different hours are worth more \
-than one; the file keeps the last ten. A session that is worse than those of the file, or says too little, is \
-not added. A file is of one subject, one period and one machine.")]
+than one; the file keeps the last ten. A session that is worse than those of the file, or inconclusive, is not \
+added. A file is of one subject, one period and one machine.")]
 pub struct BaselineAddArgs {
-    /// The file; made if it is not there
+    /// The file; created if missing
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Subject to measure [default: that of the file]
-    #[arg(long, value_name = "SUBJECT")]
-    pub subject: Option<String>,
-    /// Drop the stored sessions and begin anew with this one
+    #[arg(long, value_name = "SUBJECT", value_parser = one_subject)]
+    pub subject: Option<&'static Entry>,
+    /// Drop the stored sessions and start over with this one
     #[arg(long)]
     pub replace: bool,
     /// Pairs of rounds, at least 24 [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
-    pub max_rounds: Option<u64>,
-    /// What a session that says too little means for the exit code
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
+    pub max_pairs: Option<u64>,
+    /// What an inconclusive session means for the exit code
     #[arg(long, value_enum, default_value = "pass")]
     pub on_inconclusive: OnInconclusive,
     #[command(flatten)]
     pub judged: JudgedArgs,
+}
+
+/// A tolerated rise of a percentile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    pub percentile: &'static str,
+    /// As a share: 0.2 for 20 %.
+    pub rise: f64,
+}
+
+/// Reads `p50=20%`.
+fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
+    let (name, value) = text.split_once('=').ok_or_else(bad)?;
+    let percentile = ["p50", "p90", "p95", "p99"].into_iter().find(|p| *p == name).ok_or_else(bad)?;
+    let percent = value.strip_suffix('%').and_then(|v| v.trim().parse::<f64>().ok()).filter(|p| *p > 0.0);
+    let percent = percent.filter(|p| p.is_finite()).ok_or_else(bad)?;
+    Ok(Tolerance { percentile, rise: percent / 100.0 })
+}
+
+/// A limit on a number of a summary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub path: SummaryPath,
+    /// In the unit of its quantity.
+    pub most: f64,
+}
+
+/// Reads `p99=200us`.
+fn limit(text: &str) -> Result<Limit, String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
+    let name = name.trim();
+    let path = SummaryPath::find(name).map_err(|error| match error {
+        PathError::OfTheLength => format!("{name} is how long a run was, not how good; it has no limit"),
+        PathError::Unknown => format!("a summary has no {name:?}; the nearest are {}", nearest(name)),
+    })?;
+    let most = value_of(path.quantity(), value.trim())?;
+    Ok(Limit { path, most })
+}
+
+/// The three paths that look most like it.
+fn nearest(name: &str) -> String {
+    let mut names: Vec<String> = SummaryPath::all().iter().map(ToString::to_string).collect();
+    let short = |full: &str| full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned);
+    let alike = |full: &String| {
+        let best = strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
+        std::cmp::Reverse((best * 1000.0) as u32)
+    };
+    names.sort_by_key(alike);
+    names.truncate(3);
+    names.join(", ")
+}
+
+/// Reads a value with the unit its quantity has.
+fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
+    let number = |number: Option<&str>, what: &str, example: &str| -> Result<f64, String> {
+        let number = number.ok_or_else(|| format!("{text:?} has no unit; it is {what}, for example {example}"))?;
+        let read = number.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
+        read.ok_or_else(|| format!("{number:?} is not a number of at least 0; write for example {example}"))
+    };
+    match quantity {
+        Quantity::Time => Ok(units::duration(text)?.as_nanos() as f64),
+        Quantity::PartOfTicks => match number(text.strip_suffix('%'), "a part of the ticks", "0.1%")? {
+            percent if percent <= 100.0 => Ok(percent),
+            percent => Err(format!("{percent}% is more than all ticks")),
+        },
+        Quantity::Rate => match text.strip_suffix("ppm") {
+            Some(ppm) => Ok(number(Some(ppm), "a rate", "0.1ppm")? * 1e3),
+            None => number(text.strip_suffix("ppb"), "a rate", "100ppb"),
+        },
+        Quantity::PerTick => number(text.strip_suffix("/tick"), "a number for each tick", "1.5/tick"),
+    }
 }

@@ -4,42 +4,36 @@ use std::path::Path;
 
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File as _;
-use jitterstat::gate::calibration::Calibration;
+use jitterstat::gate::calibration::{Calibration, ToleranceBelowNoise};
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
-use crate::gate::plan::Comparison;
+use crate::exit::{self, usage};
+use crate::gate::design::PairTest;
+use crate::gate::text::change;
 use crate::interop;
 
 /// Reads the file before anything is measured.
-pub fn read(file: &Path) -> Result<Calibration, String> {
-    let text = interop::read_text(file).map_err(|e| format!("the calibration: {e}"))?;
-    Calibration::from_json(&text).map_err(|e| format!("the calibration {}: {e}", file.display()))
+pub fn read(file: &Path) -> exit::Result<Calibration> {
+    let text = interop::read_text(file).map_err(|e| usage!("the calibration: {e}"))?;
+    Calibration::from_json(&text).map_err(|e| usage!("the calibration {}: {e}", file.display()))
 }
 
-/// A tolerance that the machine is too noisy for, and why the calibration does not tell.
-pub fn warnings(calibration: &Calibration, comparisons: &[Comparison], host: &Host) -> Vec<Warning> {
+/// A tolerance below the noise level, or why the calibration does not tell.
+pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> Vec<Warning> {
     let here = EnvironmentKey::of(host);
     let mut warnings: Vec<Warning> = Vec::new();
-    for comparison in comparisons {
-        let plan = &comparison.plan;
-        let differences = calibration.differences(&here, plan.period_ns, plan.round_ticks);
-        let why_not = if comparison.mode == Mode::Duet {
-            Some("it is of sides in turn, not of both at once".to_owned())
+    for test in tests {
+        let differences = calibration.differences(&here, test.design.period_ns, test.design.round_ticks);
+        let found = if test.mode == Mode::Duet {
+            vec![not_used("it is of sides in turn, not of both at once")]
         } else if !differences.is_empty() {
-            Some(differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+            vec![not_used(&differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
         } else if calibration.metrics.is_empty() {
-            Some("it was interrupted before it knew anything".to_owned())
+            vec![not_used("it was interrupted before it knew anything")]
         } else {
-            None
-        };
-        let found = match why_not {
-            Some(why) => vec![not_used(&why)],
-            None => calibration
-                .below_floor(&comparison.rules)
-                .into_iter()
-                .map(|below| too_tight(&below, calibration))
-                .collect(),
+            let below = calibration.below_noise(&test.rules);
+            below.iter().map(|below| too_tight(below, &calibration.subject)).collect()
         };
         for warning in found {
             if !warnings.contains(&warning) {
@@ -58,16 +52,15 @@ fn not_used(why: &str) -> Warning {
     }
 }
 
-fn too_tight(below: &jitterstat::gate::calibration::BelowFloor, calibration: &Calibration) -> Warning {
-    let percent = |ratio: f64| format!("+{:.1} %", (ratio - 1.0) * 100.0);
-    let (name, pairs, subject) = (&below.name, below.pairs, &calibration.subject);
-    let (tolerated, smallest) = (percent(below.tolerated), percent(below.smallest));
+fn too_tight(below: &ToleranceBelowNoise, subject: &str) -> Warning {
+    let (name, pairs) = (&below.name, below.pairs);
+    let (tolerated, smallest) = (change(below.tolerated), change(below.smallest));
     Warning {
         code: "tolerance-below-noise".to_owned(),
         message: format!(
             "{name} is tolerated to rise by {tolerated}, and {pairs} pairs show {smallest} here (calibrated with {subject}): \
              the gate will often be undecided."
         ),
-        hint: format!("Tolerate more, with --tolerance {name}=…%, raise --max-rounds, or use a quieter machine."),
+        hint: format!("Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."),
     }
 }

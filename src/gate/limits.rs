@@ -1,206 +1,170 @@
-//! Limits on numbers of one run: of a report that is there, or of a subject that is measured for it.
+//! The question of limits on numbers of one run: of a report that is there, or of a subject that is measured for it.
 
-use std::path::Path as File;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::path::Path;
 
-use jitterstat::gate::limit::{Path, PathError, Quantity, Round};
+use jitterstat::file::File as _;
+use jitterstat::gate::limit::{RoundTicks, SummaryPath};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::LimitCheck;
-use jitterstat::report::{Host, Report, Status, Subject};
+use jitterstat::gate::verdict::{LimitCheck, Verdict};
+use jitterstat::report::{Report, Status, Subject};
 
-use crate::exit;
-use crate::gate::args::GateArgs;
+use crate::exit::{self, Error, usage};
+use crate::gate::args::{GateArgs, Limit};
+use crate::gate::design::{one_cpu, periods, scenario};
+use crate::gate::question::{Gate, Question, seconds};
+use crate::gate::text::{Row, Section, between, code, or_none};
+use crate::interop;
 use crate::machine::tuning;
 use crate::measure::order::Observer;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
-use crate::scenario::{self, Length, Plan, Scenario, ScenarioArgs};
-use crate::text::units;
-use crate::{interop, terminal};
-
-/// One limit.
-struct Limit {
-    path: Path,
-    /// In the unit of its quantity.
-    most: f64,
-}
+use crate::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
+use crate::terminal::Progress;
 
 /// Limits and what they are held against.
-pub struct Limits {
+struct Limits {
     limits: Vec<Limit>,
-    pub source: Source,
+    subject: LimitedSubject,
 }
 
 /// Where the numbers come from.
-pub enum Source {
+enum LimitedSubject {
     /// A report that is there, and which of its subjects.
-    Report(Box<Report>, usize),
+    Reported(Box<Report>, usize),
     /// A plan of one scenario.
-    Measure(Box<Plan>),
+    Planned(Box<Plan>),
 }
 
-/// Reads the limits of the arguments; `None` if there are none.
-pub fn plan(args: &GateArgs, cpu: Option<usize>) -> Result<Option<Limits>, String> {
+pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     if args.max.is_empty() {
         return match (&args.report, args.ticks) {
-            (Some(_), _) => Err("--report is what limits are held against; give --max".to_owned()),
-            (_, Some(_)) => Err("--ticks goes with --max".to_owned()),
+            (Some(_), _) => Err(Error::usage("limits are checked against --report; give --max")),
+            (_, Some(_)) => Err(Error::usage("--ticks goes with --max")),
             _ => Ok(None),
         };
     }
-    let limits = args.max.iter().map(|text| limit(text)).collect::<Result<Vec<_>, _>>()?;
-    let source = match &args.report {
-        Some(file) => of_report(file, args)?,
-        None => to_measure(args, cpu)?,
+    let subject = match &args.report {
+        Some(file) => reported(file, args)?,
+        None => planned(args)?,
     };
-    let limits = Limits { limits, source };
-    limits.are_carried()?;
-    Ok(Some(limits))
+    let limits = Limits { limits: args.max.clone(), subject };
+    limits.are_supported()?;
+    Ok(Some(Box::new(limits)))
 }
 
-/// Reads `p99=200us`.
-fn limit(text: &str) -> Result<Limit, String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
-    let (name, value) = (name.trim(), value.trim());
-    let path = Path::find(name).map_err(|error| match error {
-        PathError::OfTheLength => format!("{name} says how long a run was, not how good; it has no limit"),
-        PathError::Unknown => format!("a summary has no {name:?}; the nearest are {}", nearest(name)),
-    })?;
-    let most = value_of(path.quantity(), value).map_err(|why| format!("--max {text}: {why}"))?;
-    Ok(Limit { path, most })
-}
-
-/// The three paths that look most like it.
-fn nearest(name: &str) -> String {
-    let mut names: Vec<String> = Path::all().iter().map(ToString::to_string).collect();
-    let short = |full: &str| full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned);
-    let alike = |full: &String| {
-        let best = strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
-        std::cmp::Reverse((best * 1000.0) as u32)
-    };
-    names.sort_by_key(alike);
-    names.truncate(3);
-    names.join(", ")
-}
-
-/// Reads a value with the unit its quantity has.
-fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
-    let number = |text: &str, example: &str| -> Result<f64, String> {
-        let read = text.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-        read.ok_or_else(|| format!("{text:?} is not a number of at least 0; write for example {example}"))
-    };
-    match quantity {
-        Quantity::Time => Ok(units::duration(text)?.as_nanos() as f64),
-        Quantity::PartOfTicks => match text.strip_suffix('%') {
-            Some(percent) => number(percent, "0.1%")
-                .and_then(|p| if p <= 100.0 { Ok(p) } else { Err(format!("{p}% is more than all ticks")) }),
-            None => Err(format!("{text:?} has no unit; it is a part of the ticks, for example 0.1%")),
-        },
-        Quantity::Rate => match (text.strip_suffix("ppb"), text.strip_suffix("ppm")) {
-            (Some(ppb), _) => number(ppb, "100ppb"),
-            (_, Some(ppm)) => Ok(number(ppm, "0.1ppm")? * 1e3),
-            _ => Err(format!("{text:?} has no unit; it is a rate, for example 100ppb or 0.1ppm")),
-        },
-        Quantity::PerTick => match text.strip_suffix("/tick") {
-            Some(count) => number(count, "1.5/tick"),
-            None => Err(format!("{text:?} has no unit; it is a number for each tick, for example 1.5/tick")),
-        },
-    }
-}
-
-fn of_report(file: &File, args: &GateArgs) -> Result<Source, String> {
+fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
-    let report = interop::read(file).map_err(|e| e.to_string())?;
+    let report = interop::read(file).map_err(|e| Error::usage(e.to_string()))?;
     if args.ticks.is_some() {
-        return Err("--ticks is for what is measured; a report has the ticks it has".to_owned());
+        return Err(Error::usage("--ticks is for what is measured; a report has the ticks it has"));
     }
     let is = |s: &Subject| args.subject.as_deref().is_none_or(|wanted| wanted == s.id || wanted == s.name);
     let found: Vec<usize> = (0..report.subjects.len()).filter(|&i| is(&report.subjects[i])).collect();
-    match found[..] {
-        [one] => Ok(Source::Report(Box::new(report), one)),
-        _ => {
-            let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
-            Err(format!("{name}: choose with --subject one of {}", ids.join(", ")))
-        }
-    }
+    let [one] = found[..] else {
+        let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
+        return Err(usage!("{name}: choose with --subject one of {}", ids.join(", ")));
+    };
+    Ok(LimitedSubject::Reported(Box::new(report), one))
 }
 
-fn to_measure(args: &GateArgs, cpu: Option<usize>) -> Result<Source, String> {
-    let judged = &args.judged;
-    let subject = args.subject.as_deref();
-    let subject = subject.ok_or("a limit needs something to hold it against; give --subject or --report")?;
-    if judged.period.len() > 1 {
-        return Err("limits are held at one period; give --period once".to_owned());
-    }
-    let scenario_args = ScenarioArgs {
-        subjects: vec![scenario::one_subject(subject)?],
-        periods: judged.period.clone(),
-        runtimes: judged.runtime.into_iter().collect(),
-        length: args.ticks.map(Length::Ticks),
-        round_ticks: judged.round_ticks,
-        warmup: judged.warmup,
-        ..ScenarioArgs::default()
+fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
+    let rounds = &args.judged.rounds;
+    let Some(subject) = args.subject.as_deref() else {
+        return Err(Error::usage("a limit needs something to hold it against; give --subject or --report"));
+    };
+    let subject = one_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
+    let [period] = periods(&args.judged)[..] else {
+        return Err(Error::usage("limits are held at one period; give --period once"));
     };
     let plan = Plan {
-        seed: judged.seed.unwrap_or_else(scenario::draw_seed),
+        seed: rounds.seed.unwrap_or_else(draw_seed),
         samples: true,
-        tuning: tuning::Settings { cpu, ..tuning::Settings::default() },
-        scenarios: scenario_args.scenarios().map_err(|e| e.to_string())?,
+        tuning: tuning::Settings { cpu: one_cpu(rounds), ..tuning::Settings::default() },
+        scenarios: vec![scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
     };
-    plan.fits_memory().map_err(|e| e.to_string())?;
-    Ok(Source::Measure(Box::new(plan)))
+    plan.fits_memory()?;
+    Ok(LimitedSubject::Planned(Box::new(plan)))
+}
+
+impl Question for Limits {
+    fn announce(&self) -> Vec<String> {
+        match &self.subject {
+            LimitedSubject::Reported(..) => Vec::new(),
+            LimitedSubject::Planned(plan) => {
+                vec![format!("{} for the limits", seconds(plan.expected().as_secs_f64()))]
+            }
+        }
+    }
+
+    fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+        match &self.subject {
+            LimitedSubject::Reported(report, which) => {
+                // Where something is measured here, too, the verdict's machine is this one.
+                if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
+                    gate.verdict.host = report.host.clone();
+                }
+                if report.partial {
+                    gate.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
+                }
+                self.hold(&report.subjects[*which], gate);
+            }
+            LimitedSubject::Planned(plan) => {
+                if let Some(why) = gate.over() {
+                    gate.verdict.limits = self.open(&plan.scenarios[0].id, why);
+                    gate.cut_short(None);
+                    return Ok(());
+                }
+                let report = measure(plan, gate)?;
+                gate.out.write("report.json", &report.to_json())?;
+                self.hold(&report.subjects[0], gate);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Limits {
-    /// How long measuring takes.
-    pub fn time(&self) -> Duration {
-        match &self.source {
-            Source::Report(..) => Duration::ZERO,
-            Source::Measure(plan) => plan.expected(),
-        }
-    }
-
-    /// What the ticks cannot carry is known before anything is measured.
-    fn are_carried(&self) -> Result<(), String> {
-        match &self.source {
-            Source::Measure(plan) => {
-                let scenario = &plan.scenarios[0];
-                self.limits.iter().try_for_each(|limit| is_carried(&limit.path, scenario))
+    /// What the ticks cannot support is known before anything is measured.
+    fn are_supported(&self) -> exit::Result<()> {
+        match &self.subject {
+            LimitedSubject::Planned(plan) => {
+                self.limits.iter().try_for_each(|limit| is_supported(&limit.path, &plan.scenarios[0]))
             }
-            Source::Report(report, which) => {
+            LimitedSubject::Reported(report, which) => {
                 let subject = &report.subjects[*which];
-                let rounds = Round::all_of(subject)?;
-                self.limits.iter().try_for_each(|limit| match limit.path.measure(&rounds).value {
-                    Some(_) => Ok(()),
-                    None => Err(format!(
-                        "the report has no {} of {}: its ticks do not carry it, or the platform did not tell it",
-                        limit.path, subject.id
-                    )),
+                let rounds = RoundTicks::all_of(subject).map_err(|e| Error::usage(e.to_string()))?;
+                let missing = self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
+                missing.map_or(Ok(()), |limit| {
+                    Err(usage!(
+                        "the report has no {} of {}: it has too few ticks to support it, or the platform did not \
+                         report it",
+                        limit.path,
+                        subject.id
+                    ))
                 })
             }
         }
     }
 
-    /// Holds the limits against a subject; an error says why there is nothing to hold them against.
-    pub fn hold(&self, subject: &Subject) -> Result<Vec<LimitCheck>, String> {
-        match (&subject.status, &self.source) {
-            (Status::Failed { reason }, _) => return Err(format!("{}: {reason}", subject.id)),
+    /// Holds the limits against a subject.
+    fn hold(&self, subject: &Subject, gate: &mut Gate) {
+        let rounds = match (&subject.status, &self.subject) {
+            (Status::Failed { reason }, _) => Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id)))),
             // An interrupted measurement is none; of a report that was, what is there is judged.
-            (Status::Partial, Source::Measure(_)) => return Ok(self.open(&subject.id, Reason::Interrupted)),
-            _ => {}
-        }
-        let rounds = Round::all_of(subject)?;
-        let check = |limit: &Limit| {
+            (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
+            _ => RoundTicks::all_of(subject).map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
+        };
+        let rounds = match rounds {
+            Ok(rounds) => rounds,
+            Err((reason, failure)) => {
+                gate.verdict.limits = self.open(&subject.id, reason);
+                return gate.cut_short(failure);
+            }
+        };
+        let check = |(limit, open): (&Limit, LimitCheck)| {
             let measured = limit.path.measure(&rounds);
             let (verdict, reason) = measured.judge(limit.most);
             LimitCheck {
-                subject: subject.id.clone(),
-                path: limit.path.to_string(),
-                unit: limit.path.quantity().unit().to_owned(),
-                limit: limit.most,
                 value: measured.value,
                 interval: measured.interval,
                 verdict,
@@ -208,13 +172,15 @@ impl Limits {
                 rounds: measured.rounds as u64,
                 ticks: measured.ticks,
                 ticks_to_decide: measured.ticks_to_decide(limit.most),
+                ..open
             }
         };
-        Ok(self.limits.iter().map(check).collect())
+        let open = self.open(&subject.id, Reason::NotMeasured);
+        gate.verdict.limits = self.limits.iter().zip(open).map(check).collect();
     }
 
     /// The limits, not held against anything.
-    pub fn open(&self, subject: &str, why: Reason) -> Vec<LimitCheck> {
+    fn open(&self, subject: &str, why: Reason) -> Vec<LimitCheck> {
         let check = |limit: &Limit| LimitCheck {
             subject: subject.to_owned(),
             path: limit.path.to_string(),
@@ -232,41 +198,36 @@ impl Limits {
     }
 }
 
-fn is_carried(path: &Path, scenario: &Scenario) -> Result<(), String> {
+fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
     let (id, ticks) = (&scenario.id, scenario.ticks);
     if path.needs_runtime() && scenario.runtime.is_none() {
-        return Err(format!("{id} runs in no runtime, so it has no {path}"));
+        return Err(usage!("{id} runs in no runtime, so it has no {path}"));
     }
     match path.least_ticks(scenario.round_ticks) {
         Some(least) if least <= ticks => Ok(()),
         Some(least) => {
-            Err(format!("{ticks} ticks do not carry {path}; give --ticks {least} or more; nothing was measured"))
+            Err(usage!("{ticks} ticks are too few for {path}; give --ticks {least} or more; nothing was measured"))
         }
-        None => Err(format!(
-            "rounds of {} ticks carry no {path}; give longer ones with --round-ticks; nothing was measured",
+        None => Err(usage!(
+            "rounds of {} ticks are too short for {path}; give longer ones with --round-ticks; nothing was measured",
             scenario.round_ticks
         )),
     }
 }
 
 /// Measures the plan of one scenario into a report.
-pub fn measure(
-    plan: &Plan,
-    host: Host,
-    started_utc: String,
-    stop: &Arc<AtomicBool>,
-    quiet: bool,
-) -> exit::Result<Report> {
-    let changes = record::changes(plan)?;
-    let mut progress = Shown(terminal::Progress::new(plan.rounds(), quiet));
-    let report = record::measure(plan, Conditions { host, changes, started_utc }, stop, &mut progress);
+fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
+    let Verdict { host, started_utc, .. } = gate.verdict.clone();
+    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc };
+    let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
+    let report = record::measure(plan, conditions, &gate.stop, &mut progress);
     progress.0.finish();
     Ok(report)
 }
 
-struct Shown(terminal::Progress);
+struct ShowProgress(Progress);
 
-impl Observer for Shown {
+impl Observer for ShowProgress {
     fn before(&mut self, scenario: &Scenario, index: u64) {
         self.0.show(&scenario.id, index);
     }
@@ -274,4 +235,40 @@ impl Observer for Shown {
     fn after(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
         self.0.step();
     }
+}
+
+/// A value of a limit in the unit people use for it.
+fn limited(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => format!("{:.1} us", value / 1e3),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+pub fn sections(verdict: &Verdict) -> Vec<Section> {
+    let Some(first) = verdict.limits.first() else { return Vec::new() };
+    let row = |l: &LimitCheck| {
+        let shown = |value| limited(value, &l.unit);
+        let (limit, value) = (shown(l.limit), or_none(l.value, shown));
+        let interval = or_none(l.interval, |both| between(both, shown));
+        Row {
+            name: l.path.clone(),
+            class: l.subject.clone(),
+            case: format!("{} at most {limit}", l.path),
+            verdict: l.verdict,
+            detail: format!("{value}, interval {interval}"),
+            cells: vec![limit, value, interval],
+        }
+    };
+    let title = |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
+    let ticks = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max();
+    vec![Section {
+        title: [title(&first.subject), title(&code(&first.subject))],
+        of: "Limited",
+        headings: vec!["limit", "value", "99 % interval"],
+        rows: verdict.limits.iter().map(row).collect(),
+        measured: String::new(),
+        sides: Vec::new(),
+        advice: ticks.map(|n| format!("about {n} ticks would probably decide the limits: --ticks {n}")),
+    }]
 }

@@ -1,150 +1,126 @@
-//! The pairs of one comparison so far, and the looks at them.
+//! What a baseline and a new session share: the file, and a session of the subject beside its control.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use jitterstat::gate::look::{self, Look, Outcome, Reason};
-use jitterstat::gate::round::{Pair, RoundValue};
-use jitterstat::gate::verdict::{self, Side};
-use jitterstat::summary;
+use jitterstat::environment::Difference;
+use jitterstat::file::File as _;
+use jitterstat::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
+use jitterstat::gate::look::{Reason, Rules};
+use jitterstat::histogram;
 
-use crate::gate::plan::Comparison;
-use crate::terminal;
+use crate::exit::{self, Error, usage};
+use crate::gate::args::JudgedArgs;
+use crate::gate::design::{ENDLESS, PairTest, periods, rules, scenario};
+use crate::gate::pairs::{Collecting, Pairs};
+use crate::machine::host;
+use crate::scenario::one_subject;
+use crate::subject::{Entry, control_of};
 
-/// A comparison under way.
-pub struct Session<'a> {
-    planned: &'a Comparison,
-    progress: terminal::Progress,
-    pairs: Vec<Pair>,
-    /// The round of a side whose partner is still to come.
-    open: [Option<RoundValue>; 2],
-    met: Met,
-    last: Option<Look>,
-    looks_taken: u64,
-    decided: bool,
-    failure: Option<String>,
+/// The share of false alarms by design: half a per cent for each of the two percentiles.
+const ALPHA: f64 = 0.01;
+
+/// A session, planned. Side A is the control.
+pub struct SessionPlan {
+    pub design: SessionDesign,
+    pub test: PairTest,
 }
 
-impl<'a> Session<'a> {
-    pub fn new(planned: &'a Comparison, quiet: bool) -> Self {
-        Self {
-            planned,
-            progress: terminal::Progress::new(planned.most_pairs(), quiet),
-            pairs: Vec::new(),
-            open: [None; 2],
-            met: Met::default(),
-            last: None,
-            looks_taken: 0,
-            decided: false,
-            failure: None,
-        }
+/// Reads a baseline; `None` if there is no such file.
+pub fn read(file: &Path) -> exit::Result<Option<Baseline>> {
+    if file.try_exists().is_ok_and(|there| !there) {
+        return Ok(None);
     }
+    let text = crate::interop::read_text(file).map_err(|e| usage!("the baseline: {e}"))?;
+    Baseline::from_json(&text).map(Some).map_err(|e| usage!("the baseline {}: {e}", file.display()))
+}
 
-    /// Decided, or unable to go on.
-    pub fn is_over(&self) -> bool {
-        self.decided || self.failure.is_some()
-    }
+pub fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
 
-    /// Names the round that runs next.
-    pub fn show(&self, name: &str, index: u64) {
-        self.progress.show(name, index);
-    }
-
-    /// Takes the round of a side (0 is A) as pairs of tick and lateness; looks if a look is due.
-    pub fn add(&mut self, side: usize, ticks: impl IntoIterator<Item = (u64, i64)>, steal_ns: Option<u64>) {
-        let planned = self.planned;
-        let all = &mut self.met.lateness_ns[side];
-        let ticks = ticks.into_iter().inspect(|(_, lateness)| all.push(*lateness));
-        let value = RoundValue::of_ticks(ticks, planned.plan.period_ns, planned.tail(), planned.resolution_ns);
-        let Some(value) = value else { return self.fail("a round delivered no tick".to_owned()) };
-        self.open[side] = Some(value);
-        let stolen = &mut self.met.steal_ns[side];
-        *stolen = stolen.zip(steal_ns).map(|(sum, more)| sum + more);
-        let [Some(a), Some(b)] = self.open else { return };
-        self.open = [None; 2];
-        self.pairs.push(Pair { a, b });
-        self.progress.step();
-        let looks = &planned.rules.looks;
-        if let Some(which) = looks.iter().position(|&n| n == self.pairs.len()) {
-            let last = which + 1 == looks.len();
-            let look = look::look(&self.pairs, &planned.rules, last);
-            (self.last, self.looks_taken) = (Some(look), which as u64 + 1);
-            self.decided = last || look.outcome != Outcome::Inconclusive;
-        }
-    }
-
-    /// Gives up.
-    pub fn fail(&mut self, why: String) {
-        self.failure = Some(why);
-    }
-
-    /// What it came to on a machine of so many CPUs, and why it could not go on if it could not.
-    pub fn end(self, duration: Duration, cpus: f64) -> (verdict::Comparison, Option<String>) {
-        self.progress.finish();
-        let planned = self.planned;
-        // Without a planned look there is no verdict, only what the pairs look like.
-        let look = self.last.filter(|_| self.decided);
-        let outcome = look.map_or(Outcome::Inconclusive, |l| l.outcome);
-        let shown = look.or_else(|| (!self.pairs.is_empty()).then(|| look::look(&self.pairs, &planned.rules, false)));
-        let mut metrics = shown.map_or_else(Vec::new, |l| verdict::metrics(&l, planned.tail()));
-        let reason = match look {
-            Some(look) if outcome == Outcome::Inconclusive => {
-                [look.median.reason, look.tail.reason].into_iter().flatten().next()
+impl SessionPlan {
+    /// What the arguments ask for, and where they are silent, what the file holds.
+    pub fn of(
+        judged: &JudgedArgs,
+        subject: Option<&'static Entry>,
+        stored: Option<&SessionDesign>,
+        pairs: u64,
+    ) -> exit::Result<Self> {
+        let mut judged = judged.clone();
+        let mut subject = subject;
+        if let Some(stored) = stored {
+            if judged.period.is_empty() {
+                judged.period.push(Duration::from_nanos(stored.period_ns));
             }
-            Some(_) => None,
-            None => {
-                let why = if self.failure.is_some() { Reason::NotMeasured } else { Reason::Interrupted };
-                metrics.iter_mut().for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(why)));
-                Some(why)
+            judged.rounds.round_ticks = judged.rounds.round_ticks.or(Some(stored.round_ticks));
+            judged.rounds.warmup = judged.rounds.warmup.or(Some(stored.warmup_ticks));
+            if let (None, Some(runtime)) = (judged.rounds.runtime, &stored.runtime) {
+                judged.rounds.runtime = Some(runtime.parse().map_err(|e: String| Error::usage(e))?);
             }
-        };
-        let [a, b] = planned.names.clone();
-        let comparison = verdict::Comparison {
-            a,
-            b,
-            mode: planned.mode,
-            duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
-            verdict: outcome,
-            reason,
-            plan: planned.plan.clone(),
-            pairs: self.pairs.len() as u64,
-            looks_taken: self.looks_taken,
-            metrics,
-            sides: sides(&self.pairs, &self.met, &planned.plan, cpus),
-            rounds: verdict::records(&self.pairs),
-        };
-        (comparison, self.failure)
-    }
-}
-
-/// What each side met in all of its rounds.
-#[derive(Clone, Debug)]
-pub struct Met {
-    /// Lateness of every tick.
-    pub lateness_ns: [Vec<i64>; 2],
-    /// What the hypervisor took, where the platform tells.
-    pub steal_ns: [Option<u64>; 2],
-}
-
-impl Default for Met {
-    fn default() -> Self {
-        Self { lateness_ns: [Vec::new(), Vec::new()], steal_ns: [Some(0); 2] }
-    }
-}
-
-/// What each side met, as the verdict tells it.
-pub fn sides(pairs: &[Pair], met: &Met, plan: &verdict::GatePlan, cpus: f64) -> Vec<Side> {
-    let round_ns = plan.period_ns as f64 * (plan.round_ticks + plan.warmup_ticks) as f64;
-    let side = |which: usize, name: &str| {
-        let of = |p: &Pair| if which == 0 { p.a } else { p.b };
-        let all: usize = pairs.iter().map(|p| of(p).kept + of(p).same_stall).sum();
-        let stalled: usize = pairs.iter().map(|p| of(p).same_stall).sum();
-        let steal = met.steal_ns[which].filter(|_| !pairs.is_empty());
-        Side {
-            side: name.to_owned(),
-            same_stall_share: stalled as f64 / all.max(1) as f64,
-            lateness_ns: summary::distribution(&[met.lateness_ns[which].as_slice()]),
-            steal_share: steal.map(|ns| ns as f64 / (round_ns * pairs.len() as f64 * cpus)),
+            if subject.is_none() {
+                subject = Some(one_subject(&stored.subject).map_err(Error::usage)?);
+            }
         }
-    };
-    vec![side(0, "a"), side(1, "b")]
+        let [period] = periods(&judged)[..] else {
+            return Err(Error::usage("a baseline is of one period; give --period once"));
+        };
+        let subject = subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
+        let tested = scenario(&judged.rounds, subject, period, ENDLESS)?;
+        let mut control = scenario(&judged.rounds, control_of(subject), period, ENDLESS)?;
+        control.id = format!("control:{}", control.id);
+        let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
+        let rules = Rules { alpha: ALPHA, looks, ..rules(&judged, &tested)? };
+        let runtime = tested.runtime.map(|runtime| runtime.to_string());
+        let test = PairTest::of_subjects([control, tested], &judged.rounds, rules);
+        Ok(Self { design: SessionDesign::of(subject.name, runtime, &test.design), test })
+    }
+
+    /// Refuses a file of something else.
+    pub fn is_of(&self, file: &Path, stored: &Baseline) -> exit::Result<()> {
+        let differences = stored.scenario.differences(&self.design);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(usage!("{} holds something else: {}; nothing was measured", file.display(), listed(&differences)))
+    }
+
+    /// How long it takes, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.test.seconds(self.test.pairs)
+    }
+
+    /// Measures the session. Of one that was interrupted or failed, what there is, and why.
+    pub fn measure(&self, stop: &Arc<AtomicBool>, quiet: bool) -> (Pairs, Option<Reason>) {
+        let enough = |pairs: &[_]| pairs.len() as u64 == self.test.pairs;
+        let pairs = Collecting { stop, quiet, keep_ticks: true, enough }.run(&self.test);
+        let reason = match &pairs.failure {
+            Some(_) => Some(Reason::NotMeasured),
+            None => (pairs.values.len() as u64 != self.test.pairs).then_some(Reason::Interrupted),
+        };
+        (pairs, reason)
+    }
+
+    /// The session as a file keeps it.
+    pub fn session(&self, pairs: &Pairs, started_utc: String) -> Session {
+        let [control, subject] = &pairs.lateness_ns;
+        let pair = |([control, subject], subject_first): &([_; 2], bool)| SessionPair {
+            subject_first: *subject_first,
+            subject: Clone::clone(subject),
+            control: Clone::clone(control),
+        };
+        Session {
+            tool: host::tool(),
+            started_utc,
+            duration_ns: pairs.duration_ns(),
+            seed: self.test.design.seed,
+            cpu: self.test.design.cpu,
+            resolution_ns: host::clock_resolution_ns(),
+            pairs: pairs.records.iter().map(pair).collect(),
+            subject_histogram: histogram::pack(subject.iter().copied()),
+            control_histogram: histogram::pack(control.iter().copied()),
+        }
+    }
 }

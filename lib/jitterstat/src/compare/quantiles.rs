@@ -12,7 +12,7 @@ use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::quantile::{is_supported, rank};
 use crate::stats::random::SplitMix64;
 
-use super::{Quantile, Quantiles, tidy};
+use super::model::{Quantile, Quantiles, tidy};
 
 /// Points for each nine.
 const STEPS: usize = 20;

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::report;
+use crate::report::{self, Tool};
 use crate::stats::random::SplitMix64;
 
 const PERIOD_NS: u64 = 500_000;

@@ -4,11 +4,11 @@
 //! with a standard error from its pairs. Sessions differ by more than their pairs tell, so a spread between sessions is
 //! added to the error of each: measured where the file holds enough sessions, assumed otherwise.
 
-use super::baseline::{Scenario, Session};
-use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
-use super::round::{self, RoundValue};
+use super::baseline::{Session, SessionDesign};
+use super::look::{self, Judged, Outcome, Reason, Rules};
+use super::round::{self, Pair};
 use super::verdict::BaselineMetric;
-use crate::stats::signed_rank::HodgesLehmann;
+use crate::stats::signed_rank::Shift;
 
 /// From so many stored sessions on, their own spread is used.
 const SESSIONS_FOR_SPREAD: usize = 8;
@@ -41,100 +41,76 @@ struct Level {
     stalled: bool,
 }
 
-/// Judges a new session by the stored ones, which must be of the same scenario on the same machine.
+/// Judges a new session by the stored ones, which must be of the same design on the same machine.
 ///
 /// With k stored sessions, D the new level minus their mean and s² = se² + τ² + (mean se² + τ²) / k, it passes if
 /// D + 2.576 s lies below the tolerance, and has regressed if D − 2.576 s lies above zero and D reaches half of the
 /// tolerance.
 #[must_use]
-pub fn judge(new: &Session, stored: &[Session], scenario: &Scenario, rules: &Rules) -> Vec<BaselineMetric> {
-    let of = |percentile: Percentile, relative: f64| {
-        let now = level(new, scenario, rules, percentile);
-        let then: Vec<Level> = stored.iter().filter_map(|s| level(s, scenario, rules, percentile)).collect();
-        metric(percentile, now, &then, relative, scenario, rules)
+pub fn judge(new: &Session, stored: &[Session], design: &SessionDesign, rules: &Rules) -> Vec<BaselineMetric> {
+    let tail_name = round::tail_name(design.tail_quantile());
+    let of = |percentile: Percentile, name: &str, relative: f64| {
+        let now = level(new, design, rules, percentile);
+        let then: Vec<Level> = stored.iter().filter_map(|s| level(s, design, rules, percentile)).collect();
+        let judged = judged(percentile, now, &then, relative, rules);
+        BaselineMetric::of(name, &judged, now.map_or(0.0, |level| level.control.exp()))
     };
-    vec![of(Percentile::Median, rules.tolerance_median), of(Percentile::Tail, rules.tolerance_tail)]
+    vec![of(Percentile::Median, "p50", rules.tolerance_median), of(Percentile::Tail, tail_name, rules.tolerance_tail)]
 }
 
 /// Why a session says nothing that is worth keeping, if it does not.
 #[must_use]
-pub fn is_unusable(session: &Session, scenario: &Scenario, rules: &Rules) -> Option<Reason> {
-    [Percentile::Median, Percentile::Tail].into_iter().find_map(|p| match level(session, scenario, rules, p) {
+pub fn is_unusable(session: &Session, design: &SessionDesign, rules: &Rules) -> Option<Reason> {
+    [Percentile::Median, Percentile::Tail].into_iter().find_map(|p| match level(session, design, rules, p) {
         None => Some(Reason::TooFewRounds),
         Some(level) if level.stalled => Some(Reason::StallDominated),
         Some(_) => None,
     })
 }
 
-fn level(session: &Session, scenario: &Scenario, rules: &Rules, percentile: Percentile) -> Option<Level> {
-    let tail = scenario.tail_quantile();
-    let ln = |value: RoundValue| match percentile {
-        Percentile::Median => value.ln_median,
-        Percentile::Tail => value.ln_tail,
+fn level(session: &Session, design: &SessionDesign, rules: &Rules, percentile: Percentile) -> Option<Level> {
+    let pairs: Vec<Pair> = session.values(design.tail_quantile());
+    let (all, used) = match percentile {
+        Percentile::Median => (look::medians(&pairs), look::medians(&pairs)),
+        Percentile::Tail => (look::tails(&pairs), look::quiet_half(&look::tails(&pairs))),
     };
-    let value = |record: &super::baseline::RoundRecord| ln(record.value(tail, session.resolution_ns));
-    let all: Vec<[f64; 2]> = session.pairs.iter().map(|p| [value(&p.control), value(&p.subject)]).collect();
-    let used = match percentile {
-        Percentile::Median => all.clone(),
-        Percentile::Tail => look::quiet_half(&all),
-    };
-    let differences: Vec<f64> = used.iter().map(|v| v[1] - v[0]).collect();
-    let shift = (used.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()?.shift(ERROR_FROM.0);
+    let shift = look::intervals(&used)?.shift(ERROR_FROM.0);
     Some(Level {
         over_control: shift.estimate,
         standard_error: (shift.upper - shift.lower) / ERROR_FROM.1,
         subject: look::median(all.iter().map(|v| v[1])),
         control: look::median(all.iter().map(|v| v[0])),
         pairs: used.len(),
-        stalled: look::median(all.iter().map(|v| v[0].min(v[1]))) >= rules.unmeasurable_from_ln(),
+        stalled: look::is_stalled(&all, rules),
     })
 }
 
-fn metric(
-    percentile: Percentile,
-    now: Option<Level>,
-    then: &[Level],
-    relative: f64,
-    scenario: &Scenario,
-    rules: &Rules,
-) -> BaselineMetric {
-    let (name, assumed) = match percentile {
-        Percentile::Median => ("p50", SPREAD[0]),
-        Percentile::Tail => (round::tail_name(scenario.tail_quantile()), SPREAD[1]),
+/// Side A are the stored sessions, side B is the new one.
+fn judged(percentile: Percentile, now: Option<Level>, then: &[Level], relative: f64, rules: &Rules) -> Judged {
+    let a_ns = mean(then.iter().map(|l| l.subject)).exp();
+    let tolerance = rules.tolerance(relative, a_ns);
+    let open = Judged {
+        outcome: Outcome::Inconclusive,
+        reason: Some(Reason::TooFewRounds),
+        shift: None,
+        tolerance,
+        a_ns,
+        b_ns: now.map_or(0.0, |level| level.subject.exp()),
+        pairs: now.map_or(0, |level| level.pairs),
+        pairs_to_decide: None,
     };
-    let stored = mean(then.iter().map(|l| l.subject));
-    let tolerance = rules.tolerance(relative, stored.exp());
-    let ns = |ln: Option<f64>| ln.map_or(0, |ln| ln.exp().round() as i64);
-    let about = |verdict, reason, found: Option<(f64, f64)>| BaselineMetric {
-        name: name.to_owned(),
-        verdict,
-        reason,
-        ratio: found.map(|(d, _)| d.exp()),
-        ratio_interval: found.map(|(d, by)| [(d - by).exp(), (d + by).exp()]),
-        tolerated_ratio: if tolerance.is_finite() { tolerance.exp() } else { 1.0 },
-        stored_ns: (!then.is_empty()).then(|| stored.exp().round() as i64),
-        now_ns: ns(now.map(|l| l.subject)),
-        control_ns: ns(now.map(|l| l.control)),
-        pairs: now.map_or(0, |l| l.pairs as u64),
-    };
-    let Some(level) = now.filter(|_| !then.is_empty()) else {
-        return about(Outcome::Inconclusive, Some(Reason::TooFewRounds), None);
-    };
-    let spread = spread(then).unwrap_or(assumed).powi(2);
+    let Some(level) = now.filter(|_| !then.is_empty()) else { return open };
+    let spread = spread(then).unwrap_or(SPREAD[percentile as usize]).powi(2);
     let of_stored = (mean(then.iter().map(|l| l.standard_error.powi(2))) + spread) / then.len() as f64;
     let d = level.over_control - mean(then.iter().map(|l| l.over_control));
     let by = Z * (level.standard_error.powi(2) + spread + of_stored).sqrt();
-    let (verdict, reason) = if level.stalled {
-        (Outcome::Inconclusive, Some(Reason::StallDominated))
-    } else if d - by > 0.0 && d >= tolerance / 2.0 && d + by >= tolerance {
-        (Outcome::Regressed, None)
-    } else if d + by < tolerance {
-        let improved = d <= -tolerance / 2.0 && d + by < 0.0;
-        (if improved { Outcome::Improved } else { Outcome::Pass }, None)
-    } else {
-        (Outcome::Inconclusive, Some(Reason::TooNoisy))
+    let shift = Shift { estimate: d, lower: d - by, upper: d + by };
+    let (outcome, reason) = match look::outcome(shift, tolerance) {
+        _ if level.stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
+        Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
+        decided => (decided, None),
     };
-    about(verdict, reason, Some((d, by)))
+    Judged { outcome, reason, shift: Some(shift), ..open }
 }
 
 /// Standard deviation between sessions, where there are enough of them.
@@ -152,15 +128,16 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::baseline::{CONTROL, Met, RoundRecord, SessionPair};
+    use crate::gate::baseline::{CONTROL, SessionPair};
+    use crate::gate::round::{RoundRecord, RoundUsage};
     use crate::gate::verdict::Mode;
     use crate::report::Tool;
     use crate::stats::random::SplitMix64;
 
     const PERIOD_NS: u64 = 500_000;
 
-    fn scenario() -> Scenario {
-        Scenario {
+    fn design() -> SessionDesign {
+        SessionDesign {
             subject: "os-interval".into(),
             runtime: None,
             control: CONTROL.into(),
@@ -181,7 +158,7 @@ mod tests {
         let mut about = |ns: f64| (ns * (0.2 * (2.0 * random.unit() - 1.0)).exp()) as i64;
         let mut round = |level: f64| {
             let (p50_ns, p99_ns) = (about(10e3 * level), about(30e3 * level));
-            let of = RoundRecord::of([(0, 1)], PERIOD_NS, Met::default()).unwrap();
+            let of = RoundRecord::of([(0, 1)], PERIOD_NS, RoundUsage::default()).unwrap();
             RoundRecord { p50_ns, p99_ns, ..of }
         };
         let pair = |_| SessionPair { subject_first: true, subject: round(machine * subject), control: round(machine) };
@@ -199,7 +176,7 @@ mod tests {
     }
 
     fn verdicts(new: &Session, stored: &[Session]) -> [Outcome; 2] {
-        let metrics = judge(new, stored, &scenario(), &Rules::new(PERIOD_NS));
+        let metrics = judge(new, stored, &design(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["p50", "p99"]);
         [metrics[0].verdict, metrics[1].verdict]
     }
@@ -218,7 +195,7 @@ mod tests {
     fn a_change_at_the_edge_of_the_tolerance_is_left_open() {
         let stored = [session(1, 1.0, 1.4)];
         assert_eq!(verdicts(&session(2, 1.0, 1.4 * 1.15), &stored)[0], Outcome::Inconclusive);
-        let metrics = judge(&session(2, 1.0, 1.4 * 1.15), &stored, &scenario(), &Rules::new(PERIOD_NS));
+        let metrics = judge(&session(2, 1.0, 1.4 * 1.15), &stored, &design(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics[0].reason, Some(Reason::TooNoisy));
         let [low, high] = metrics[0].ratio_interval.unwrap();
         assert!(low < 1.15 && 1.15 < high && metrics[0].stored_ns > Some(13_000), "{metrics:?}");
@@ -237,11 +214,11 @@ mod tests {
     fn what_lies_inside_the_stalls_is_not_judged_and_not_kept() {
         let rules = Rules::new(PERIOD_NS);
         let stalled = session(1, 20.0, 1.4);
-        let metrics = judge(&stalled, &[session(2, 1.0, 1.4)], &scenario(), &rules);
+        let metrics = judge(&stalled, &[session(2, 1.0, 1.4)], &design(), &rules);
         assert_eq!(metrics[1].reason, Some(Reason::StallDominated));
-        assert_eq!(is_unusable(&stalled, &scenario(), &rules), Some(Reason::StallDominated));
-        assert_eq!(is_unusable(&session(2, 1.0, 1.4), &scenario(), &rules), None);
+        assert_eq!(is_unusable(&stalled, &design(), &rules), Some(Reason::StallDominated));
+        assert_eq!(is_unusable(&session(2, 1.0, 1.4), &design(), &rules), None);
         let few = Session { pairs: stalled.pairs[..20].to_vec(), ..stalled };
-        assert_eq!(is_unusable(&few, &scenario(), &rules), Some(Reason::TooFewRounds));
+        assert_eq!(is_unusable(&few, &design(), &rules), Some(Reason::TooFewRounds));
     }
 }

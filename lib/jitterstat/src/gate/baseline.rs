@@ -6,14 +6,13 @@
 //! its control. Where the old program can still be run, comparing the two in one session is better in every way.
 
 use super::look::{self, QUIET_SHARE};
-use super::round::{self, RoundValue};
-use super::verdict::Mode;
+use super::round::{self, Pair, RoundRecord};
+use super::verdict::{GateDesign, Mode};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
-use crate::report::{self, Histogram, Tool};
+use crate::report::{Histogram, Tool};
 use crate::stall;
-use crate::stats::quantile;
 
 /// Value of [`Baseline::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.baseline/1";
@@ -30,7 +29,7 @@ model! {
         /// Always [`SCHEMA`].
         pub schema: String,
         /// What was measured, and how; the same in every session.
-        pub scenario: Scenario,
+        pub scenario: SessionDesign,
         /// The machine; the same in every session.
         pub environment: EnvironmentKey,
         /// The oldest first.
@@ -38,7 +37,7 @@ model! {
     }
 
     /// What a session measures, and how its rounds are made into values.
-    pub struct Scenario {
+    pub struct SessionDesign {
         /// The subject.
         pub subject: String,
         /// Runtime of a tokio subject.
@@ -92,32 +91,6 @@ model! {
         /// The control's round.
         pub control: RoundRecord,
     }
-
-    /// One round: percentiles of the ticks that are left when each stall is counted once, and what the round met.
-    pub struct RoundRecord {
-        /// Median.
-        pub p50_ns: i64,
-        /// 90th percentile.
-        pub p90_ns: i64,
-        /// 95th percentile.
-        pub p95_ns: i64,
-        /// 99th percentile; judged only in rounds that carry one.
-        pub p99_ns: i64,
-        /// Largest.
-        pub max_ns: i64,
-        /// Ticks they are of.
-        pub kept: u64,
-        /// Ticks left out because their stall is counted by its first tick.
-        pub same_stall: u64,
-        /// Time stolen by the hypervisor, over all CPUs.
-        pub steal_ns: Option<u64>,
-        /// Time the threads were runnable and waited for a CPU.
-        pub run_queue_ns: Option<u64>,
-        /// Context switches by waiting.
-        pub switches_voluntary: Option<u64>,
-        /// Context switches by being preempted.
-        pub switches_involuntary: Option<u64>,
-    }
 }
 
 impl File for Baseline {
@@ -144,19 +117,28 @@ impl Baseline {
     }
 }
 
-impl Scenario {
-    /// What a session of a planned scenario measures.
+impl Session {
+    /// What is judged of its pairs, with the tail at that quantile; side A is the control.
     #[must_use]
-    pub fn of(planned: &report::Scenario, bound_to_one_cpu: bool) -> Self {
+    pub fn values(&self, tail_quantile: f64) -> Vec<Pair> {
+        let value = |record: &RoundRecord| record.value(tail_quantile, self.resolution_ns);
+        self.pairs.iter().map(|p| Pair { a: value(&p.control), b: value(&p.subject) }).collect()
+    }
+}
+
+impl SessionDesign {
+    /// What a session of such a design measures.
+    #[must_use]
+    pub fn of(subject: &str, runtime: Option<String>, design: &GateDesign) -> Self {
         Self {
-            subject: planned.subject.clone(),
-            runtime: planned.runtime.clone(),
+            subject: subject.to_owned(),
+            runtime,
             control: CONTROL.to_owned(),
-            period_ns: planned.period_ns,
-            round_ticks: planned.round_ticks,
-            warmup_ticks: planned.warmup_ticks,
+            period_ns: design.period_ns,
+            round_ticks: design.round_ticks,
+            warmup_ticks: design.warmup_ticks,
             mode: Mode::Interleaved,
-            bound_to_one_cpu,
+            bound_to_one_cpu: design.cpu.is_some(),
             already_due_ns: stall::ALREADY_DUE_NS.unsigned_abs(),
             quiet_share: QUIET_SHARE,
         }
@@ -166,10 +148,6 @@ impl Scenario {
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let fields = |s: &Self| {
-            let mode = match s.mode {
-                Mode::Interleaved => "in turn",
-                Mode::Duet => "at once",
-            };
             [
                 ("subject", s.subject.clone()),
                 ("runtime", s.runtime.clone().unwrap_or_else(|| "none".to_owned())),
@@ -177,7 +155,7 @@ impl Scenario {
                 ("period", format!("{} ns", s.period_ns)),
                 ("ticks of a round", s.round_ticks.to_string()),
                 ("warm-up ticks", s.warmup_ticks.to_string()),
-                ("turns", mode.to_owned()),
+                ("turns", s.mode.to_string()),
                 ("bound to one CPU", if s.bound_to_one_cpu { "yes" } else { "no" }.to_owned()),
                 ("already due", format!("{} ns", s.already_due_ns)),
                 ("quiet share", s.quiet_share.to_string()),
@@ -195,69 +173,15 @@ impl Scenario {
     }
 }
 
-/// What a round met, beside its ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Met {
-    /// Time stolen by the hypervisor, over all CPUs.
-    pub steal_ns: Option<u64>,
-    /// Time the threads were runnable and waited for a CPU.
-    pub run_queue_ns: Option<u64>,
-    /// Context switches by waiting.
-    pub switches_voluntary: Option<u64>,
-    /// Context switches by being preempted.
-    pub switches_involuntary: Option<u64>,
-}
-
-impl RoundRecord {
-    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick.
-    #[must_use]
-    pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64, met: Met) -> Option<Self> {
-        let mut all = 0_u64;
-        let ticks = ticks.into_iter().inspect(|_| all += 1);
-        let mut kept: Vec<i64> = stall::counted_once(ticks, period_ns).collect();
-        kept.sort_unstable();
-        let at = |q: f64| quantile::nearest_rank(&kept, q);
-        Some(Self {
-            p50_ns: at(0.50)?,
-            p90_ns: at(0.90)?,
-            p95_ns: at(0.95)?,
-            p99_ns: at(0.99)?,
-            max_ns: at(1.0)?,
-            kept: kept.len() as u64,
-            same_stall: all - kept.len() as u64,
-            steal_ns: met.steal_ns,
-            run_queue_ns: met.run_queue_ns,
-            switches_voluntary: met.switches_voluntary,
-            switches_involuntary: met.switches_involuntary,
-        })
-    }
-
-    /// What the round comes to by a clock of that resolution, with the tail at that quantile.
-    #[must_use]
-    pub fn value(&self, tail_quantile: f64, resolution_ns: i64) -> RoundValue {
-        let tail_ns = match round::tail_name(tail_quantile) {
-            "p99" => self.p99_ns,
-            "p95" => self.p95_ns,
-            _ => self.p90_ns,
-        };
-        let ln = |ns: i64| (ns.max(resolution_ns).max(1) as f64).ln();
-        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        RoundValue {
-            ln_median: ln(self.p50_ns),
-            ln_tail: ln(tail_ns),
-            kept: count(self.kept),
-            same_stall: count(self.same_stall),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::round::RoundUsage;
     use super::*;
 
     fn baseline(sessions: usize) -> Baseline {
         let record =
-            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000, Met::default()).unwrap();
+            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000, RoundUsage::default())
+                .unwrap();
         let pair = SessionPair { subject_first: true, subject: record.clone(), control: record };
         let histogram = crate::histogram::pack([1, 2, 3]);
         let session = |i: usize| Session {
@@ -284,7 +208,7 @@ mod tests {
             governor: None,
             quota_cpus: None,
         };
-        let scenario = Scenario {
+        let scenario = SessionDesign {
             subject: "os-interval".into(),
             runtime: Some("current-thread".into()),
             control: CONTROL.into(),
@@ -297,16 +221,6 @@ mod tests {
             quiet_share: 0.5,
         };
         Baseline { schema: SCHEMA.into(), scenario, environment, sessions: (0..sessions).map(session).collect() }
-    }
-
-    #[test]
-    fn a_stall_counts_once_and_the_rest_is_nearest_rank() {
-        let record = &baseline(1).sessions[0].pairs[0].subject;
-        assert_eq!((record.kept, record.same_stall), (4, 1));
-        assert_eq!((record.p50_ns, record.p99_ns, record.max_ns), (8_000, 700_000, 700_000));
-        assert_eq!(record.value(0.90, 1).ln_tail, 700_000_f64.ln());
-        assert_eq!(record.value(0.99, 9_999).ln_median, 9_999_f64.ln());
-        assert!(RoundRecord::of([], 500_000, Met::default()).is_none());
     }
 
     #[test]
@@ -342,7 +256,7 @@ mod tests {
     #[test]
     fn every_difference_is_named() {
         let one = baseline(1).scenario;
-        let other = Scenario {
+        let other = SessionDesign {
             subject: "spin".into(),
             runtime: None,
             control: "spin".into(),

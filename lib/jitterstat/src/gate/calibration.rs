@@ -11,9 +11,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::look::{self, MIN_PAIRS, Outcome, Reason, Rules};
+use super::look::{self, MIN_PAIRS, Outcome, Rules};
 use super::round::{Pair, RoundValue, tail_name};
-use super::verdict::PairRecord;
+use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
@@ -162,9 +162,9 @@ model! {
     }
 }
 
-/// A tolerance that the machine is too noisy for.
+/// A tolerance below the noise level of the machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BelowFloor {
+pub struct ToleranceBelowNoise {
     /// The percentile.
     pub name: String,
     /// The rise that is tolerated, as a ratio.
@@ -175,34 +175,29 @@ pub struct BelowFloor {
     pub pairs: u64,
 }
 
-/// How a calibration was measured, as its file tells.
-#[must_use]
-pub fn plan(
-    period_ns: u64,
-    round_ticks: u64,
-    warmup_ticks: u64,
-    rules: &Rules,
-    seed: u64,
-    cpu: Option<usize>,
-) -> CalibrationPlan {
-    CalibrationPlan {
-        period_ns,
-        round_ticks,
-        warmup_ticks,
-        seed,
-        cpu,
-        alpha: rules.alpha,
-        looks: rules.looks.iter().map(|&n| n as u64).collect(),
-        tolerance_median: rules.tolerance_median,
-        tolerance_tail: rules.tolerance_tail,
-        floor_ns: rules.floor_ns,
+impl CalibrationPlan {
+    /// How a calibration was measured, and the rules that it holds for.
+    #[must_use]
+    pub fn of(design: &GateDesign, rules: &Rules) -> Self {
+        Self {
+            period_ns: design.period_ns,
+            round_ticks: design.round_ticks,
+            warmup_ticks: design.warmup_ticks,
+            seed: design.seed,
+            cpu: design.cpu,
+            alpha: design.alpha,
+            looks: design.looks.clone(),
+            tolerance_median: rules.tolerance_median,
+            tolerance_tail: rules.tolerance_tail,
+            floor_ns: rules.floor_ns,
+        }
     }
 }
 
 /// Share of the ticks of the pairs that belonged to a stall already counted.
 #[must_use]
 pub fn same_stall_share(pairs: &[Pair]) -> f64 {
-    let sum = |of: fn(&RoundValue) -> usize| pairs.iter().map(|p| of(&p.a) + of(&p.b)).sum::<usize>() as f64;
+    let sum = |of: fn(&RoundValue) -> u64| pairs.iter().map(|p| of(&p.a) + of(&p.b)).sum::<u64>() as f64;
     tidy(sum(|v| v.same_stall) / sum(|v| v.same_stall + v.kept).max(1.0))
 }
 
@@ -214,7 +209,7 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if pairs < look::LOOKS[0] {
         let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
-        warnings.push(warning("few-pairs", message, "Calibrate for longer, with --time."));
+        warnings.push(warning("few-pairs", message, "Calibrate for longer, with --max-time."));
     }
     let stalled: Vec<&str> = metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
     if !stalled.is_empty() {
@@ -233,11 +228,8 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
     if pairs.len() < LEAST_PAIRS {
         return Vec::new();
     }
-    let medians: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_median, p.b.ln_median]).collect();
-    let tails: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect();
     let smallest = smallest_changes(pairs, rules);
-    let at_all = look::look(pairs, rules, true);
-    let metric = |name: &str, values: &[[f64; 2]], reason: Option<Reason>, which: usize| {
+    let metric = |name: &str, values: &[[f64; 2]], which: usize| {
         let median_ns = look::median(values.iter().flatten().copied()).exp();
         let change = |&(n, upper): &(usize, [f64; 2])| {
             let ratio = tidy(upper[which].exp());
@@ -253,14 +245,11 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
             median_ns: median_ns.round() as i64,
             spread: tidy(spread(values)),
             spread_quiet_half: (which == TAIL).then(|| tidy(spread(&look::quiet_half(values)))),
-            stall_dominated: reason == Some(Reason::StallDominated),
+            stall_dominated: look::is_stalled(values, rules),
             smallest_change: smallest.iter().map(change).collect(),
         }
     };
-    vec![
-        metric("p50", &medians, at_all.median.reason, MEDIAN),
-        metric(tail_name(tail_quantile), &tails, at_all.tail.reason, TAIL),
-    ]
+    vec![metric("p50", &look::medians(pairs), MEDIAN), metric(tail_name(tail_quantile), &look::tails(pairs), TAIL)]
 }
 
 const MEDIAN: usize = 0;
@@ -432,13 +421,13 @@ impl Calibration {
     /// The percentiles on which a gate of these rules tolerates less than it can see at its last look: it will often end
     /// undecided.
     #[must_use]
-    pub fn below_floor(&self, rules: &Rules) -> Vec<BelowFloor> {
+    pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
         let below = |(metric, relative): (&CalibratedMetric, f64)| {
             let smallest = metric.smallest_at(last)?;
             let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
             let name = metric.name.clone();
-            (tolerated < smallest).then_some(BelowFloor { name, tolerated, smallest, pairs: last })
+            (tolerated < smallest).then_some(ToleranceBelowNoise { name, tolerated, smallest, pairs: last })
         };
         self.metrics.iter().zip([rules.tolerance_median, rules.tolerance_tail]).filter_map(below).collect()
     }

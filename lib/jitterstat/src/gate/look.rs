@@ -62,11 +62,6 @@ impl Rules {
     pub(super) fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
         relative.max(self.floor_ns / median_ns).ln_1p()
     }
-
-    /// From here on a percentile lies inside the stalls.
-    pub(super) fn unmeasurable_from_ln(&self) -> f64 {
-        (self.period_ns as f64 / 2.0).min(STALL_NS).ln()
-    }
 }
 
 /// What is said of a percentile, of a limit, or of the whole gate.
@@ -127,7 +122,7 @@ pub enum Reason {
     NotMeasured,
 }
 
-/// One percentile at one look. All differences are of natural logarithms, B minus A.
+/// One judged percentile. All differences are of natural logarithms, B minus A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// What it comes to.
@@ -138,14 +133,29 @@ pub struct Judged {
     pub shift: Option<Shift>,
     /// The tolerated rise.
     pub tolerance: f64,
-    /// Median over the pairs of side A, in nanoseconds.
+    /// Median round of side A, in nanoseconds.
     pub a_ns: f64,
-    /// Median over the pairs of side B, in nanoseconds.
+    /// Median round of side B, in nanoseconds.
     pub b_ns: f64,
     /// Pairs the deciding interval is of.
     pub pairs: usize,
     /// Pairs of this kind that would probably decide it; none if it is decided, or no number would.
     pub pairs_to_decide: Option<u64>,
+}
+
+impl Judged {
+    pub(super) fn ratio(&self) -> Option<f64> {
+        self.shift.map(|s| s.estimate.exp())
+    }
+
+    pub(super) fn ratio_interval(&self) -> Option<[f64; 2]> {
+        let bounded = self.shift.filter(|s| s.lower.is_finite() && s.upper.is_finite());
+        bounded.map(|s| [s.lower.exp(), s.upper.exp()])
+    }
+
+    pub(super) fn tolerated_ratio(&self) -> f64 {
+        if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
+    }
 }
 
 /// A look at all pairs so far.
@@ -162,49 +172,44 @@ pub struct Look {
 /// Judges the pairs. `last` tells that no further look will follow.
 #[must_use]
 pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
-    let medians: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_median, p.b.ln_median]).collect();
-    let tails: Vec<[f64; 2]> = pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect();
-    let median = judge_median(&medians, rules);
-    let tail = judge_tail(&tails, rules, last);
+    let median = judge_median(&medians(pairs), rules);
+    let tail = judge_tail(&tails(pairs), rules, last);
     let outcome = Outcome::of_all([median.outcome, tail.outcome]);
     Look { outcome, median, tail }
 }
 
+/// The median of each side's round, pair by pair.
+pub(super) fn medians(pairs: &[Pair]) -> Vec<[f64; 2]> {
+    pairs.iter().map(|p| [p.a.ln_median, p.b.ln_median]).collect()
+}
+
+/// The tail percentile of each side's round, pair by pair.
+pub(super) fn tails(pairs: &[Pair]) -> Vec<[f64; 2]> {
+    pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect()
+}
+
 fn judge_median(values: &[[f64; 2]], rules: &Rules) -> Judged {
-    let frame = Frame::of(values, rules.tolerance_median, rules);
-    let Some(all) = frame.interval_of(values) else { return frame.too_few() };
+    let judge = Judge::of(values, rules.tolerance_median, rules);
+    let Some(all) = intervals(values) else { return judge.too_few() };
     let shift = all.shift(rules.share());
-    if frame.stalled {
-        frame.inconclusive(Reason::StallDominated, shift, values.len())
-    } else if frame.is_regressed(shift) {
-        frame.decided(Outcome::Regressed, shift, values.len())
-    } else if shift.upper < frame.tolerance {
-        frame.decided(frame.pass(shift), shift, values.len())
-    } else {
-        frame.inconclusive(Reason::TooNoisy, shift, values.len())
-    }
+    judge.judged(judge.outcome(shift), shift, values.len())
 }
 
 /// The tail is judged twice, each with half of the alpha: on the quieter half of the pairs, where stalls of the machine
 /// do not drown it, and on all, because a change may show only in some rounds.
 fn judge_tail(values: &[[f64; 2]], rules: &Rules, last: bool) -> Judged {
-    let frame = Frame::of(values, rules.tolerance_tail, rules);
+    let judge = Judge::of(values, rules.tolerance_tail, rules);
     let quiet = quiet_half(values);
-    let (Some(all), Some(half)) = (frame.interval_of(values), frame.interval_of(&quiet)) else {
-        return frame.too_few();
-    };
+    let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else { return judge.too_few() };
     let (shift, shift_all) = (half.shift(rules.share() / 2.0), all.shift(rules.share() / 2.0));
-    let doubtful = !last && all.shift(DOUBT).lower > 0.0;
-    if frame.stalled {
-        frame.inconclusive(Reason::StallDominated, shift, quiet.len())
-    } else if frame.is_regressed(shift) {
-        frame.decided(Outcome::Regressed, shift, quiet.len())
-    } else if frame.is_regressed(shift_all) {
-        frame.decided(Outcome::Regressed, shift_all, values.len())
-    } else if shift.upper < frame.tolerance && !doubtful {
-        frame.decided(frame.pass(shift), shift, quiet.len())
-    } else {
-        frame.inconclusive(Reason::TooNoisy, shift, quiet.len())
+    let doubtful = || !last && all.shift(DOUBT).lower > 0.0;
+    match judge.outcome(shift) {
+        Outcome::Regressed => judge.judged(Outcome::Regressed, shift, quiet.len()),
+        _ if judge.outcome(shift_all) == Outcome::Regressed => {
+            judge.judged(Outcome::Regressed, shift_all, values.len())
+        }
+        Outcome::Pass | Outcome::Improved if doubtful() => judge.judged(Outcome::Inconclusive, shift, quiet.len()),
+        outcome => judge.judged(outcome, shift, quiet.len()),
     }
 }
 
@@ -219,8 +224,32 @@ pub(super) fn quiet_half(values: &[[f64; 2]]) -> Vec<[f64; 2]> {
     sorted
 }
 
+/// The intervals of B over A, at any alpha; `None` with too few pairs for any test.
+pub(super) fn intervals(values: &[[f64; 2]]) -> Option<HodgesLehmann> {
+    let differences: Vec<f64> = values.iter().map(|v| v[1] - v[0]).collect();
+    (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
+}
+
+/// Whether a percentile lies inside the machine's stalls on both sides.
+pub(super) fn is_stalled(values: &[[f64; 2]], rules: &Rules) -> bool {
+    median(values.iter().map(|v| v[0].min(v[1]))) >= (rules.period_ns as f64 / 2.0).min(STALL_NS).ln()
+}
+
+/// What an interval shows against a tolerance, stalls aside.
+pub(super) fn outcome(shift: Shift, tolerance: f64) -> Outcome {
+    if shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance {
+        Outcome::Regressed
+    } else if shift.upper >= tolerance {
+        Outcome::Inconclusive
+    } else if shift.estimate <= -tolerance / 2.0 && shift.upper < 0.0 {
+        Outcome::Improved
+    } else {
+        Outcome::Pass
+    }
+}
+
 /// What is the same for all tests of a percentile.
-struct Frame {
+struct Judge {
     tolerance: f64,
     stalled: bool,
     a_ns: f64,
@@ -228,44 +257,37 @@ struct Frame {
     all_pairs: usize,
 }
 
-impl Frame {
+impl Judge {
     fn of(values: &[[f64; 2]], relative: f64, rules: &Rules) -> Self {
         let a_ns = median(values.iter().map(|v| v[0])).exp();
         let b_ns = median(values.iter().map(|v| v[1])).exp();
-        let stalled = median(values.iter().map(|v| v[0].min(v[1]))) >= rules.unmeasurable_from_ln();
+        let stalled = is_stalled(values, rules);
         Self { tolerance: rules.tolerance(relative, a_ns), stalled, a_ns, b_ns, all_pairs: values.len() }
     }
 
-    fn interval_of(&self, values: &[[f64; 2]]) -> Option<HodgesLehmann> {
-        let differences: Vec<f64> = values.iter().map(|v| v[1] - v[0]).collect();
-        (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
+    fn outcome(&self, shift: Shift) -> Outcome {
+        if self.stalled { Outcome::Inconclusive } else { outcome(shift, self.tolerance) }
     }
 
-    fn is_regressed(&self, shift: Shift) -> bool {
-        shift.lower > 0.0 && shift.estimate >= self.tolerance / 2.0 && shift.upper >= self.tolerance
-    }
-
-    fn pass(&self, shift: Shift) -> Outcome {
-        let improved = shift.estimate <= -self.tolerance / 2.0 && shift.upper < 0.0;
-        if improved { Outcome::Improved } else { Outcome::Pass }
-    }
-
-    fn decided(&self, outcome: Outcome, shift: Shift, pairs: usize) -> Judged {
-        let (tolerance, a_ns, b_ns) = (self.tolerance, self.a_ns, self.b_ns);
-        Judged { outcome, reason: None, shift: Some(shift), tolerance, a_ns, b_ns, pairs, pairs_to_decide: None }
-    }
-
-    fn inconclusive(&self, reason: Reason, shift: Shift, pairs: usize) -> Judged {
-        let pairs_to_decide = (reason == Reason::TooNoisy).then(|| self.pairs_to_decide(shift)).flatten();
-        Judged { reason: Some(reason), pairs_to_decide, ..self.decided(Outcome::Inconclusive, shift, pairs) }
+    fn judged(&self, outcome: Outcome, shift: Shift, pairs: usize) -> Judged {
+        let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
+        let reason = (outcome == Outcome::Inconclusive).then_some(open);
+        let pairs_to_decide = reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
+        Judged { outcome, reason, shift: Some(shift), pairs, pairs_to_decide, ..self.too_few() }
     }
 
     fn too_few(&self) -> Judged {
-        let (tolerance, a_ns, b_ns) = (self.tolerance, self.a_ns, self.b_ns);
-        let (outcome, reason) = (Outcome::Inconclusive, Some(Reason::TooFewRounds));
-        // The tail is judged on half of them.
-        let pairs_to_decide = Some(2 * MIN_PAIRS as u64);
-        Judged { outcome, reason, shift: None, tolerance, a_ns, b_ns, pairs: self.all_pairs, pairs_to_decide }
+        Judged {
+            outcome: Outcome::Inconclusive,
+            reason: Some(Reason::TooFewRounds),
+            shift: None,
+            tolerance: self.tolerance,
+            a_ns: self.a_ns,
+            b_ns: self.b_ns,
+            pairs: self.all_pairs,
+            // The tail is judged on half of them.
+            pairs_to_decide: Some(2 * MIN_PAIRS as u64),
+        }
     }
 
     /// An interval narrows with the root of the pairs: how many until it excludes the tolerance, or zero.
@@ -275,9 +297,14 @@ impl Frame {
         } else {
             (shift.estimate - shift.lower) / shift.estimate
         };
-        let factor = (room * room).max(1.0);
-        (factor.is_finite() && factor < 1e6).then(|| (self.all_pairs as f64 * factor).ceil() as u64 + 1)
+        to_decide(self.all_pairs as f64, room)
     }
+}
+
+/// So much more narrows an interval by the factor `room`, with the root of the number; `None` where no number would.
+pub(super) fn to_decide(have: f64, room: f64) -> Option<u64> {
+    let factor = (room * room).max(1.0);
+    (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
 }
 
 /// The middle value, or the mean of the two; not a number without values.

@@ -1,5 +1,6 @@
 //! From the ticks of one round to the values the gate compares.
 
+use crate::model::model;
 use crate::stall;
 use crate::stats::quantile;
 
@@ -35,6 +36,87 @@ pub fn tail_name(tail_quantile: f64) -> &'static str {
     }
 }
 
+model! {
+    /// One round: percentiles of the ticks that are left when each stall is counted once, and what the round used.
+    pub struct RoundRecord {
+        /// Median.
+        pub p50_ns: i64,
+        /// 90th percentile.
+        pub p90_ns: i64,
+        /// 95th percentile.
+        pub p95_ns: i64,
+        /// 99th percentile; judged only in rounds that carry one.
+        pub p99_ns: i64,
+        /// Largest.
+        pub max_ns: i64,
+        /// Ticks they are of.
+        pub kept: u64,
+        /// Ticks left out because their stall is counted by its first tick.
+        pub same_stall: u64,
+        /// Time stolen by the hypervisor, over all CPUs.
+        pub steal_ns: Option<u64>,
+        /// Time the threads were runnable and waited for a CPU.
+        pub run_queue_ns: Option<u64>,
+        /// Context switches by waiting.
+        pub switches_voluntary: Option<u64>,
+        /// Context switches by being preempted.
+        pub switches_involuntary: Option<u64>,
+    }
+}
+
+/// What a round used, beside its ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundUsage {
+    /// Time stolen by the hypervisor, over all CPUs.
+    pub steal_ns: Option<u64>,
+    /// Time the threads were runnable and waited for a CPU.
+    pub run_queue_ns: Option<u64>,
+    /// Context switches by waiting.
+    pub switches_voluntary: Option<u64>,
+    /// Context switches by being preempted.
+    pub switches_involuntary: Option<u64>,
+}
+
+impl RoundRecord {
+    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick.
+    ///
+    /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first tick.
+    #[must_use]
+    pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64, usage: RoundUsage) -> Option<Self> {
+        let mut all = 0_u64;
+        let ticks = ticks.into_iter().inspect(|_| all += 1);
+        let mut kept: Vec<i64> = stall::counted_once(ticks, period_ns).collect();
+        kept.sort_unstable();
+        let at = |q: f64| quantile::nearest_rank(&kept, q);
+        Some(Self {
+            p50_ns: at(0.50)?,
+            p90_ns: at(0.90)?,
+            p95_ns: at(0.95)?,
+            p99_ns: at(0.99)?,
+            max_ns: at(1.0)?,
+            kept: kept.len() as u64,
+            same_stall: all - kept.len() as u64,
+            steal_ns: usage.steal_ns,
+            run_queue_ns: usage.run_queue_ns,
+            switches_voluntary: usage.switches_voluntary,
+            switches_involuntary: usage.switches_involuntary,
+        })
+    }
+
+    /// What is judged of it, with the tail at that quantile. Lateness below `resolution_ns`, the step of the clock that
+    /// stamped the ticks, is that step: less has no meaningful logarithm.
+    #[must_use]
+    pub fn value(&self, tail_quantile: f64, resolution_ns: i64) -> RoundValue {
+        let tail_ns = match tail_name(tail_quantile) {
+            "p99" => self.p99_ns,
+            "p95" => self.p95_ns,
+            _ => self.p90_ns,
+        };
+        let ln = |ns: i64| (ns.max(resolution_ns).max(1) as f64).ln();
+        RoundValue { ln_median: ln(self.p50_ns), ln_tail: ln(tail_ns), kept: self.kept, same_stall: self.same_stall }
+    }
+}
+
 /// What one round of one side comes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundValue {
@@ -43,37 +125,17 @@ pub struct RoundValue {
     /// Logarithm of the tail percentile.
     pub ln_tail: f64,
     /// Ticks the percentiles are of.
-    pub kept: usize,
+    pub kept: u64,
     /// Ticks left out because their stall is counted by its first tick.
-    pub same_stall: usize,
+    pub same_stall: u64,
 }
 
 impl RoundValue {
-    /// Takes the lateness of a round's ticks, from the first in order; see [`RoundValue::of_ticks`].
+    /// Takes the lateness of a round's ticks, from the first in order; see [`RoundRecord`].
     #[must_use]
     pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64, resolution_ns: i64) -> Option<Self> {
-        Self::of_ticks((0..).zip(lateness_ns.iter().copied()), period_ns, tail_quantile, resolution_ns)
-    }
-
-    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick.
-    ///
-    /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first
-    /// tick. Lateness below `resolution_ns`, the step of the clock that stamped the ticks, is that step: less has no
-    /// meaningful logarithm.
-    #[must_use]
-    pub fn of_ticks(
-        ticks: impl IntoIterator<Item = (u64, i64)>,
-        period_ns: u64,
-        tail_quantile: f64,
-        resolution_ns: i64,
-    ) -> Option<Self> {
-        let mut all = 0;
-        let ticks = ticks.into_iter().inspect(|_| all += 1);
-        let mut kept: Vec<i64> = stall::counted_once(ticks, period_ns).collect();
-        kept.iter_mut().for_each(|ns| *ns = (*ns).max(resolution_ns.max(1)));
-        kept.sort_unstable();
-        let ln = |q: f64| quantile::nearest_rank(&kept, q).map(|ns| (ns as f64).ln());
-        Some(Self { ln_median: ln(0.5)?, ln_tail: ln(tail_quantile)?, kept: kept.len(), same_stall: all - kept.len() })
+        let record = RoundRecord::of((0..).zip(lateness_ns.iter().copied()), period_ns, RoundUsage::default())?;
+        Some(record.value(tail_quantile, resolution_ns))
     }
 }
 
@@ -122,5 +184,17 @@ mod tests {
         let value = RoundValue::of(&[-40, 0, 3], 500_000, 0.9, 0).unwrap();
         assert_eq!((value.ln_median, value.ln_tail), (0.0, 3_f64.ln()));
         assert!(RoundValue::of(&[], 500_000, 0.9, 1).is_none());
+    }
+
+    #[test]
+    fn a_record_keeps_the_percentiles_that_a_value_is_made_of() {
+        let record =
+            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000, RoundUsage::default());
+        let record = record.unwrap();
+        assert_eq!((record.kept, record.same_stall), (4, 1));
+        assert_eq!((record.p50_ns, record.p99_ns, record.max_ns), (8_000, 700_000, 700_000));
+        assert_eq!(record.value(0.90, 1).ln_tail, 700_000_f64.ln());
+        assert_eq!(record.value(0.99, 9_999).ln_median, 9_999_f64.ln());
+        assert!(RoundRecord::of([], 500_000, RoundUsage::default()).is_none());
     }
 }

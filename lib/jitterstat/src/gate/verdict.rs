@@ -1,9 +1,11 @@
 //! The file `osjitter.verdict/1`: what a gate decided, from what, and how sure it is.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::look::{Judged, Look, Outcome, Reason, Rules};
-use super::round::{Pair, tail_name};
+use super::look::{Judged, Look, Outcome, Reason};
+use super::round::{Pair, RoundValue, tail_name};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Distribution, Host, Tool, Warning};
@@ -29,7 +31,7 @@ model! {
         /// Why, if inconclusive.
         pub reason: Option<Reason>,
         /// Sides that were measured in turn, or at once; they share alpha.
-        pub comparisons: Vec<Comparison>,
+        pub comparisons: Vec<PairVerdict>,
         /// A subject against stored sessions.
         pub baseline: Option<AgainstBaseline>,
         /// Limits.
@@ -43,7 +45,7 @@ model! {
     }
 
     /// Two sides, judged by pairs of rounds.
-    pub struct Comparison {
+    pub struct PairVerdict {
         /// The side compared against.
         pub a: String,
         /// The side that is judged.
@@ -57,7 +59,7 @@ model! {
         /// Why, if inconclusive.
         pub reason: Option<Reason>,
         /// How it was measured.
-        pub plan: GatePlan,
+        pub plan: GateDesign,
         /// Pairs measured.
         pub pairs: u64,
         /// How many looks were taken.
@@ -87,7 +89,7 @@ model! {
         /// Why, if inconclusive.
         pub reason: Option<Reason>,
         /// How the new session was measured.
-        pub plan: GatePlan,
+        pub plan: GateDesign,
         /// Pairs measured.
         pub pairs: u64,
         /// One entry for each percentile that was judged.
@@ -149,7 +151,7 @@ model! {
     }
 
     /// How a gate was measured.
-    pub struct GatePlan {
+    pub struct GateDesign {
         /// Nominal period.
         pub period_ns: u64,
         /// Recorded ticks of a round.
@@ -222,6 +224,24 @@ pub enum Mode {
     Duet,
 }
 
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interleaved => "in turn",
+            Self::Duet => "at once",
+        })
+    }
+}
+
+impl Verdict {
+    /// Outcome and reason of everything that was judged.
+    pub fn answers(&self) -> impl Iterator<Item = (Outcome, Option<Reason>)> {
+        let of_pairs = self.comparisons.iter().map(|c| (c.verdict, c.reason));
+        let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
+        of_pairs.chain(of_baseline).chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
+    }
+}
+
 impl File for Verdict {
     const SCHEMA: &'static str = SCHEMA;
     const PRETTY: bool = true;
@@ -230,22 +250,40 @@ impl File for Verdict {
 /// The metrics of a look.
 #[must_use]
 pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
-    vec![metric("p50", &look.median), metric(tail_name(tail_quantile), &look.tail)]
+    vec![Metric::of("p50", &look.median), Metric::of(tail_name(tail_quantile), &look.tail)]
 }
 
-fn metric(name: &str, judged: &Judged) -> Metric {
-    let finite = |[low, high]: [f64; 2]| (low.is_finite() && high.is_finite()).then(|| [low.exp(), high.exp()]);
-    Metric {
-        name: name.to_owned(),
-        verdict: judged.outcome,
-        reason: judged.reason,
-        ratio: judged.shift.map(|s| s.estimate.exp()),
-        ratio_interval: judged.shift.and_then(|s| finite([s.lower, s.upper])),
-        tolerated_ratio: if judged.tolerance.is_finite() { judged.tolerance.exp() } else { 1.0 },
-        a_ns: judged.a_ns.round() as i64,
-        b_ns: judged.b_ns.round() as i64,
-        pairs: judged.pairs as u64,
-        pairs_to_decide: judged.pairs_to_decide,
+impl Metric {
+    fn of(name: &str, judged: &Judged) -> Self {
+        Self {
+            name: name.to_owned(),
+            verdict: judged.outcome,
+            reason: judged.reason,
+            ratio: judged.ratio(),
+            ratio_interval: judged.ratio_interval(),
+            tolerated_ratio: judged.tolerated_ratio(),
+            a_ns: judged.a_ns.round() as i64,
+            b_ns: judged.b_ns.round() as i64,
+            pairs: judged.pairs as u64,
+            pairs_to_decide: judged.pairs_to_decide,
+        }
+    }
+}
+
+impl BaselineMetric {
+    pub(super) fn of(name: &str, judged: &Judged, control_ns: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            verdict: judged.outcome,
+            reason: judged.reason,
+            ratio: judged.ratio(),
+            ratio_interval: judged.ratio_interval(),
+            tolerated_ratio: judged.tolerated_ratio(),
+            stored_ns: judged.a_ns.is_finite().then(|| judged.a_ns.round() as i64),
+            now_ns: judged.b_ns.round() as i64,
+            control_ns: control_ns.round() as i64,
+            pairs: judged.pairs as u64,
+        }
     }
 }
 
@@ -253,12 +291,6 @@ fn metric(name: &str, judged: &Judged) -> Metric {
 #[must_use]
 pub fn records(pairs: &[Pair]) -> Vec<PairRecord> {
     let ns = |ln: f64| ln.exp().round() as i64;
-    let both = |v: &super::round::RoundValue| [ns(v.ln_median), ns(v.ln_tail)];
+    let both = |v: &RoundValue| [ns(v.ln_median), ns(v.ln_tail)];
     pairs.iter().map(|p| PairRecord { a_ns: both(&p.a), b_ns: both(&p.b) }).collect()
-}
-
-/// The part of the plan that the rules are.
-#[must_use]
-pub fn looks(rules: &Rules) -> Vec<u64> {
-    rules.looks.iter().map(|&n| n as u64).collect()
 }

@@ -98,6 +98,15 @@ fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
 
 fn calibration(pairs: &[Pair]) -> Calibration {
     let rules = Rules::new(PERIOD_NS);
+    let design = GateDesign {
+        period_ns: PERIOD_NS,
+        round_ticks: 250,
+        warmup_ticks: 20,
+        seed: 7,
+        cpu: Some(3),
+        alpha: rules.alpha,
+        looks: rules.looks.iter().map(|&n| n as u64).collect(),
+    };
     let environment: EnvironmentKey =
         serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#).unwrap();
     Calibration {
@@ -109,7 +118,7 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         failure: None,
         environment,
         subject: "os-interval@500us".into(),
-        plan: plan(PERIOD_NS, 250, 20, &rules, 7, Some(3)),
+        plan: CalibrationPlan::of(&design, &rules),
         pairs: pairs.len() as u64,
         pair_ns: 278_000_000,
         metrics: metrics(pairs, &rules, 0.99, 278_000_000),
@@ -144,16 +153,16 @@ fn a_calibration_survives_json_and_knows_where_it_holds() {
 fn a_tolerance_below_what_can_be_seen_is_named() {
     let of = calibration(&pairs(400, 0.4));
     let rules = Rules::new(PERIOD_NS);
-    assert!(of.below_floor(&rules).is_empty(), "{:?}", of.metrics);
+    assert!(of.below_noise(&rules).is_empty(), "{:?}", of.metrics);
     let tight = Rules { tolerance_median: 0.05, floor_ns: 0.0, ..rules.clone() };
-    let [below] = &of.below_floor(&tight)[..] else { panic!() };
+    let [below] = &of.below_noise(&tight)[..] else { panic!() };
     assert!(
         below.name == "p50" && below.pairs == 400 && below.smallest > 1.05 && (below.tolerated - 1.05).abs() < 1e-9
     );
     // An absolute floor is a tolerance, too.
-    assert!(of.below_floor(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
+    assert!(of.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
     let hasty = Rules { looks: vec![50], ..rules };
-    let names: Vec<String> = of.below_floor(&hasty).into_iter().map(|b| b.name).collect();
+    let names: Vec<String> = of.below_noise(&hasty).into_iter().map(|b| b.name).collect();
     assert_eq!(names, ["p50", "p99"], "at 50 pairs neither +20 % nor +50 % is seen");
     assert!(of.metrics[0].smallest_at(24).unwrap() > of.metrics[0].smallest_change[0].ratio);
 }

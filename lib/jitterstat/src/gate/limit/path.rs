@@ -96,7 +96,7 @@ pub(super) enum Kind {
 
 /// One number of a summary, by its path in the report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Path {
+pub struct SummaryPath {
     name: String,
     pub(super) kind: Kind,
 }
@@ -110,23 +110,23 @@ pub enum PathError {
     OfTheLength,
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for SummaryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Path {
+impl SummaryPath {
     /// Finds a number of a summary: `lateness_ns.p99`, `jitter_spread_ns.p99_9`, `missed`, `cpu_ns_per_tick`.
     ///
     /// Without a head a statistic is of lateness (`p99`); the `_ns` of a head may be left out (`jitter_spread.p99`), and
     /// a percentile may be written as people do (`p99.9`).
     ///
     /// ```
-    /// use jitterstat::gate::limit::Path;
-    /// assert_eq!(Path::find("p99.9").unwrap().to_string(), "lateness_ns.p99_9");
-    /// assert_eq!(Path::find("jitter_spread.max").unwrap().to_string(), "jitter_spread_ns.max");
-    /// assert!(Path::find("latenes.p99").is_err());
+    /// use jitterstat::gate::limit::SummaryPath;
+    /// assert_eq!(SummaryPath::find("p99.9").unwrap().to_string(), "lateness_ns.p99_9");
+    /// assert_eq!(SummaryPath::find("jitter_spread.max").unwrap().to_string(), "jitter_spread_ns.max");
+    /// assert!(SummaryPath::find("latenes.p99").is_err());
     /// ```
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! What a number is over the rounds of a run, and how far it would go with other rounds like them.
 
-use super::Measured;
-use super::path::{Count, Kind, Path, Series, Statistic};
+use std::fmt;
+
+use super::measured::Measured;
+use super::path::{Count, Kind, Series, Statistic, SummaryPath};
 use crate::report;
 use crate::sample::{Grid, RoundSamples};
 use crate::stats::{bootstrap, quantile, sign_test};
@@ -10,70 +12,85 @@ use crate::summary::stored_samples;
 /// Confidence of the interval that decides.
 const CONFIDENCE: f64 = 0.99;
 
-impl Path {
+impl SummaryPath {
     /// Its value over all rounds, and its interval.
     #[must_use]
-    pub fn measure(&self, rounds: &[Round]) -> Measured {
-        let known = |value: Option<f64>, interval: Option<[f64; 2]>| {
-            let extreme = matches!(self.kind, Kind::Of(_, Statistic::Min | Statistic::Max));
-            let ticks = rounds.iter().map(Round::asked).sum();
-            let unknown_cost = matches!(self.kind, Kind::Cpu | Kind::Wakeups) && value.is_none();
-            Measured { value, interval, extreme, unknown_cost, rounds: rounds.len(), ticks }
-        };
-        match self.kind {
-            Kind::Of(series, statistic) => {
-                let values = series_of(series, rounds);
-                let (value, interval) = statistic.of(&values);
-                known(value, interval)
-            }
-            Kind::MedianRound(q) => {
-                let (value, interval) = median_round(rounds, q);
-                known(value, interval)
-            }
+    pub fn measure(&self, rounds: &[RoundTicks]) -> Measured {
+        let (value, interval) = match self.kind {
+            Kind::Of(series, statistic) => statistic.of(&series_of(series, rounds)),
+            Kind::MedianRound(q) => median_round(rounds, q),
             // Where no park was seen there is nothing to count.
             Kind::Ticks(Count::NoPark) if series_of(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) => {
-                known(None, None)
+                (None, None)
             }
             Kind::Ticks(count) => {
-                let percent = |r: &Round| (100.0 * count.of(r) as f64, r.asked() as f64);
-                let (value, interval) = ratio(rounds.iter().map(percent).collect());
-                known(value, interval)
+                ratio(rounds.iter().map(|r| (100.0 * count.of(r) as f64, r.asked() as f64)).collect())
             }
             Kind::Drift => {
-                let (value, interval) = ratio(rounds.iter().map(Round::drift_sums).collect());
-                known(value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
+                let (value, interval) = ratio(rounds.iter().map(RoundTicks::drift_sums).collect());
+                (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
             }
-            Kind::Cpu => {
-                let (value, interval) = cost(rounds, |r| r.cpu_ns_per_tick);
-                known(value, interval)
-            }
-            Kind::Wakeups => {
-                let (value, interval) = cost(rounds, |r| r.wakeups_per_tick);
-                known(value, interval)
-            }
+            Kind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick),
+            Kind::Wakeups => cost(rounds, |r| r.wakeups_per_tick),
+        };
+        Measured {
+            value,
+            interval,
+            rounds: rounds.len(),
+            ticks: rounds.iter().map(RoundTicks::asked).sum(),
+            extreme: matches!(self.kind, Kind::Of(_, Statistic::Min | Statistic::Max)),
+            unknown_cost: matches!(self.kind, Kind::Cpu | Kind::Wakeups) && value.is_none(),
         }
     }
 }
 
 /// One round of one subject, all its instances together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Round {
+pub struct RoundTicks {
     pub(super) parts: Vec<RoundSamples>,
     pub(super) cpu_ns_per_tick: Option<f64>,
     pub(super) wakeups_per_tick: Option<f64>,
 }
 
-impl Round {
+/// Why a subject has no rounds that a limit could be held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmeasured {
+    /// It was not measured.
+    NoSummary {
+        /// Its id.
+        subject: String,
+    },
+    /// Its report was written without samples.
+    NoSamples {
+        /// Its id.
+        subject: String,
+    },
+}
+
+impl fmt::Display for Unmeasured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSummary { subject } => write!(f, "{subject} was not measured"),
+            Self::NoSamples { subject } => {
+                write!(f, "the samples of {subject} were left out of the report, and intervals need them")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unmeasured {}
+
+impl RoundTicks {
     /// The rounds of a measured subject.
     ///
     /// # Errors
-    /// A sentence: there is no round with ticks, or the samples were left out of the report.
-    pub fn all_of(subject: &report::Subject) -> Result<Vec<Self>, String> {
+    /// There is no round with ticks, or the samples were left out of the report.
+    pub fn all_of(subject: &report::Subject) -> Result<Vec<Self>, Unmeasured> {
         if subject.summary.is_none() {
-            return Err(format!("{} was not measured", subject.id));
+            return Err(Unmeasured::NoSummary { subject: subject.id.clone() });
         }
         if subject.rounds.iter().all(|r| r.lateness_ns.is_empty()) {
-            return Err(format!("the samples of {} were left out of the report, and intervals need them", subject.id));
+            return Err(Unmeasured::NoSamples { subject: subject.id.clone() });
         }
         let mut rounds: Vec<(u64, Self)> = Vec::new();
         for entry in &subject.rounds {
@@ -112,7 +129,7 @@ impl Round {
 }
 
 impl Count {
-    fn of(self, round: &Round) -> u64 {
+    fn of(self, round: &RoundTicks) -> u64 {
         let coalesced = if self == Self::Delivered { round.sum(|part| part.coalesced) } else { 0 };
         let all = round.sum(|part| match self {
             Self::Missed => part.missed(),
@@ -148,7 +165,7 @@ impl Statistic {
 }
 
 /// The values of a series, round by round.
-fn series_of(series: Series, rounds: &[Round]) -> Vec<Vec<i64>> {
+fn series_of(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
     let least = rounds.iter().flat_map(|r| &r.parts).flat_map(|p| p.lateness_ns.iter().copied()).min().unwrap_or(0);
     let of = |part: &RoundSamples| -> Vec<i64> {
         let stamped = || part.lateness_ns.iter().zip(&part.until_unpark_ns);
@@ -163,7 +180,7 @@ fn series_of(series: Series, rounds: &[Round]) -> Vec<Vec<i64>> {
     rounds.iter().map(|r| r.parts.iter().flat_map(of).collect()).collect()
 }
 
-fn median_round(rounds: &[Round], q: f64) -> (Option<f64>, Option<[f64; 2]>) {
+fn median_round(rounds: &[RoundTicks], q: f64) -> (Option<f64>, Option<[f64; 2]>) {
     let of = |round: Vec<i64>| {
         let mut sorted = round;
         sorted.sort_unstable();
@@ -178,8 +195,8 @@ fn median_round(rounds: &[Round], q: f64) -> (Option<f64>, Option<[f64; 2]>) {
 }
 
 /// A cost for each tick asked for; unknown if it is unknown of any round.
-fn cost(rounds: &[Round], per_tick: impl Fn(&Round) -> Option<f64>) -> (Option<f64>, Option<[f64; 2]>) {
-    let sums = |r: &Round| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
+fn cost(rounds: &[RoundTicks], per_tick: impl Fn(&RoundTicks) -> Option<f64>) -> (Option<f64>, Option<[f64; 2]>) {
+    let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
     rounds.iter().map(sums).collect::<Option<Vec<_>>>().map_or((None, None), ratio)
 }
 

@@ -1,0 +1,217 @@
+//! Rounds of two sides, collected into pairs until these suffice.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use jitterstat::gate::round::{Pair, RoundRecord, RoundUsage};
+use jitterstat::gate::verdict::{Mode, Side};
+use jitterstat::stats::random::SplitMix64;
+use jitterstat::summary;
+
+use crate::gate::design::{PairTest, Sides};
+use crate::machine::{host, os, tuning};
+use crate::measure::child::{self, NotMeasured, Program, ProgramRound};
+use crate::measure::duet;
+use crate::measure::order::{self, Observer};
+use crate::measure::round::{Cost, MeasuredRound};
+use crate::scenario::{Plan, Scenario};
+use crate::terminal::Progress;
+
+/// What was collected.
+pub struct Pairs {
+    /// What is judged of them.
+    pub values: Vec<Pair>,
+    /// Both rounds of each, and whether that of B ran first.
+    pub records: Vec<([RoundRecord; 2], bool)>,
+    /// Lateness of every tick of each side, where it was to be kept.
+    pub lateness_ns: [Vec<i64>; 2],
+    pub elapsed: Duration,
+    /// Why it could not go on, if it could not.
+    pub failure: Option<String>,
+}
+
+impl Pairs {
+    /// Of a test that is not begun.
+    pub fn none() -> Self {
+        Self {
+            values: Vec::new(),
+            records: Vec::new(),
+            lateness_ns: [Vec::new(), Vec::new()],
+            elapsed: Duration::ZERO,
+            failure: None,
+        }
+    }
+
+    /// What the hypervisor took during the rounds of a side, where the platform tells.
+    pub fn steal_ns(&self, side: usize) -> Option<u64> {
+        self.records.iter().map(|(rounds, _)| rounds[side].steal_ns).sum()
+    }
+
+    /// What each side met, on a machine of so many CPUs.
+    pub fn sides(&self, test: &PairTest, cpus: f64) -> Vec<Side> {
+        let ticks = test.design.round_ticks + test.design.warmup_ticks;
+        let round_ns = test.design.period_ns as f64 * ticks as f64;
+        let side = |(side, name): (usize, &str)| {
+            let sum = |of: fn(&RoundRecord) -> u64| self.records.iter().map(|(r, _)| of(&r[side])).sum::<u64>() as f64;
+            let stolen = self.steal_ns(side).filter(|_| !self.records.is_empty());
+            Side {
+                side: name.to_owned(),
+                same_stall_share: sum(|r| r.same_stall) / sum(|r| r.kept + r.same_stall).max(1.0),
+                lateness_ns: summary::distribution(&[self.lateness_ns[side].as_slice()]),
+                steal_share: stolen.map(|ns| ns as f64 / (round_ns * self.records.len() as f64 * cpus)),
+            }
+        };
+        ["a", "b"].into_iter().enumerate().map(side).collect()
+    }
+
+    pub fn duration_ns(&self) -> u64 {
+        u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// How a test is run: until `enough` is true of the pairs so far, or it is interrupted or fails.
+pub struct Collecting<'a, F> {
+    pub stop: &'a Arc<AtomicBool>,
+    pub quiet: bool,
+    /// Whether every lateness is kept.
+    pub keep_ticks: bool,
+    /// Asked after each pair.
+    pub enough: F,
+}
+
+impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
+    /// Runs the test.
+    pub fn run(self, test: &PairTest) -> Pairs {
+        let stop = self.stop;
+        let started = now();
+        let mut collector = PairCollector {
+            test,
+            progress: Progress::new(test.pairs, self.quiet),
+            resolution_ns: host::clock_resolution_ns(),
+            keep_ticks: self.keep_ticks,
+            enough: self.enough,
+            open: [None, None],
+            over: false,
+            pairs: Pairs::none(),
+        };
+        match (&test.sides, test.mode) {
+            (Sides::Programs(programs), _) => collector.run_programs(programs, stop),
+            (Sides::Subjects(both), Mode::Duet) => duet::run(both, u64::MAX, test.design.seed, stop, &mut collector),
+            (Sides::Subjects(both), Mode::Interleaved) => {
+                let tuning = tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() };
+                let plan = Plan { seed: test.design.seed, samples: false, tuning, scenarios: both.to_vec() };
+                order::run(&plan, stop, &mut collector, |_, _| ());
+            }
+        }
+        collector.progress.finish();
+        Pairs { elapsed: started.elapsed(), ..collector.pairs }
+    }
+}
+
+struct PairCollector<'a, F> {
+    test: &'a PairTest,
+    progress: Progress,
+    resolution_ns: i64,
+    keep_ticks: bool,
+    enough: F,
+    /// The round of a side whose partner is still to come, with its place in the order.
+    open: [Option<(u64, RoundRecord)>; 2],
+    over: bool,
+    pairs: Pairs,
+}
+
+impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
+    /// Takes the round of a side (0 is A) as pairs of tick and lateness.
+    fn add(&mut self, side: usize, slot: u64, ticks: impl IntoIterator<Item = (u64, i64)>, usage: RoundUsage) {
+        let all = &mut self.pairs.lateness_ns[side];
+        let ticks = ticks.into_iter().inspect(|(_, lateness)| {
+            if self.keep_ticks {
+                all.push(*lateness);
+            }
+        });
+        match RoundRecord::of(ticks, self.test.design.period_ns, usage) {
+            Some(record) => self.open[side] = Some((slot, record)),
+            None => self.fail(side, "a round delivered no tick"),
+        }
+        if let [Some(_), Some(_)] = self.open {
+            let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else { return };
+            let value = |record: &RoundRecord| record.value(self.test.tail(), self.resolution_ns);
+            self.pairs.values.push(Pair { a: value(&a), b: value(&b) });
+            self.pairs.records.push(([a, b], slot_b < slot_a));
+            self.progress.step();
+            self.over |= (self.enough)(&self.pairs.values);
+        }
+    }
+
+    fn fail(&mut self, side: usize, why: impl std::fmt::Display) {
+        self.pairs.failure = Some(format!("{}: {why}", self.test.names[side]));
+        self.over = true;
+    }
+
+    /// Starts each program anew for each of its rounds.
+    fn run_programs(&mut self, programs: &[Program; 2], stop: &AtomicBool) {
+        let test = self.test;
+        let mut random = SplitMix64::new(test.design.seed);
+        let round = ProgramRound {
+            period: Duration::from_nanos(test.design.period_ns),
+            ticks: test.design.round_ticks,
+            warmup: test.design.warmup_ticks,
+            limit: test.max_round_time,
+        };
+        for index in 0.. {
+            let order = if random.coin() { [0, 1] } else { [1, 0] };
+            for (slot, side) in (0..).zip(order) {
+                self.progress.show(programs[side].text(), index);
+                let before = os::steal_ns();
+                match child::measure(&programs[side], round, stop) {
+                    Ok(lateness_ns) => {
+                        let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
+                        let usage = RoundUsage { steal_ns, ..RoundUsage::default() };
+                        self.add(side, slot, (0..).zip(lateness_ns), usage);
+                    }
+                    Err(NotMeasured::Interrupted) => return,
+                    // It names the program itself.
+                    Err(NotMeasured::Failed(why)) => (self.pairs.failure, self.over) = (Some(why), true),
+                }
+                if self.over {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
+    fn before(&mut self, scenario: &Scenario, index: u64) {
+        self.progress.show(&scenario.id, index);
+    }
+
+    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+        let side = usize::from(scenario.id != self.test.names[0]);
+        match result {
+            Err(reason) => self.fail(side, reason),
+            // An interrupted round is no round.
+            Ok(round) if round.stopped => {}
+            Ok(round) => self.add(side, round.slot, round.instances[0].samples.pairs(), usage(&round.cost)),
+        }
+    }
+
+    fn knows_enough(&self) -> bool {
+        self.over
+    }
+}
+
+fn usage(cost: &Cost) -> RoundUsage {
+    RoundUsage {
+        steal_ns: cost.steal_ns,
+        run_queue_ns: cost.run_queue_ns,
+        switches_voluntary: cost.switches_voluntary,
+        switches_involuntary: cost.switches_involuntary,
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "wall time of what is measured")]
+pub fn now() -> Instant {
+    Instant::now()
+}
