@@ -153,7 +153,7 @@ fn section(of: &AgainstBaseline) -> Section {
             format!("{subject} over its control {control}, against {stored} of {file}"),
             format!("{} over its control {}, against {stored} of {}", code(subject), code(control), code(file)),
         ],
-        of: "Percentile",
+        of: ("Percentile", str::to_owned),
         headings: HEADINGS.to_vec(),
         rows: of.metrics.iter().map(|metric| row(metric, subject)).collect(),
         measured: format!("{pairs} pairs of rounds {}, {:.1}s", Mode::Interleaved, of.duration_ns as f64 / 1e9),

@@ -264,7 +264,7 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
     let ticks = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max();
     vec![Section {
         title: [title(&first.subject), title(&code(&first.subject))],
-        of: "Limited",
+        of: ("Limited", code),
         headings: vec!["limit", "value", "99 % interval"],
         rows: verdict.limits.iter().map(row).collect(),
         measured: String::new(),

@@ -11,8 +11,8 @@ use crate::text::align::align;
 pub struct Section {
     /// What was judged: for the terminal, and in Markdown.
     pub title: [String; 2],
-    /// What stands in the first column.
-    pub of: &'static str,
+    /// What stands in the first column, and how Markdown shows it.
+    pub of: (&'static str, fn(&str) -> String),
     /// Of the columns between the name and the verdict.
     pub headings: Vec<&'static str>,
     pub rows: Vec<Row>,
@@ -153,15 +153,16 @@ fn met(bullet: &str, side: &Side) -> String {
 pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = format!("### Jitter gate: {}\n\n", word(verdict.verdict));
     for section in sections {
+        let (of, name) = section.of;
         let line = |name: &str, cells: &[String], verdict: &str| {
             let cells: String = cells.iter().map(|cell| format!(" {cell} |")).collect();
             format!("| {name} |{cells} {verdict} |\n")
         };
         let headings: Vec<String> = section.headings.iter().map(|h| capital(h)).collect();
-        let _ = write!(text, "{}\n\n{}", section.title[1], line(section.of, &headings, "Verdict"));
+        let _ = write!(text, "{}\n\n{}", section.title[1], line(of, &headings, "Verdict"));
         let _ = writeln!(text, "|{}", "---|".repeat(headings.len() + 2));
         for row in &section.rows {
-            text.push_str(&line(&row.name, &row.cells, word(row.verdict)));
+            text.push_str(&line(&name(&row.name), &row.cells, word(row.verdict)));
         }
         text.push('\n');
         if !section.sides.is_empty() {
