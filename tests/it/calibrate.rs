@@ -1,33 +1,22 @@
 //! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way it can end.
 
-use std::process::{Command, Output};
-
 use jitterstat::file::File as _;
 use jitterstat::gate::calibration::Calibration;
+
+use crate::osjitter::Osjitter;
 
 /// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
 const SHORT: [&str; 6] = ["--period", "1ms", "--round-ticks", "20", "--warmup", "3"];
 
-fn calibrate(args: &[&str], directory: &std::path::Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .arg("calibrate")
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .expect("the binary runs")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+fn calibrate(args: &[&str]) -> Osjitter {
+    Osjitter::new(["calibrate"]).args(args)
 }
 
 #[test]
 fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
     let home = tempfile::tempdir().unwrap();
     let args = [&SHORT[..], &["--time", "4s", "--subject", "nanosleep", "--seed", "7", "--format", "json"]].concat();
-    let output = calibrate(&args, home.path());
-    assert!(output.status.success(), "{}", stderr(&output));
-    let json = String::from_utf8(output.stdout).unwrap();
+    let json = calibrate(&args).directory(home.path()).run().exits(0).stdout;
     let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).expect("the documented place");
     assert_eq!(json, file);
     let schema = Calibration::json_schema();
@@ -56,10 +45,10 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
 fn bad_usage_is_named_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     for (args, says) in [
-        (&["--time", "5"][..], "no unit"),
-        (&["--time", "1s"], "give --time 7s or more"),
+        (&["--time", "5"][..], "'--max-time <DURATION>': \"5\" has no unit"),
+        (&["--max-time", "1s"], "give --max-time 7s or more"),
         // Rounds of a second, as the gate takes them.
-        (&["--time", "10s", "--period", "100ms"], "give --time 63s or more"),
+        (&["--max-time", "10s", "--period", "100ms"], "give --max-time 63s or more"),
         (&["--period", "0us"], "no period"),
         (&["--subject", "no-such"], "no subject"),
         (&["--subject", "tokio-*"], "several subjects"),
@@ -68,9 +57,8 @@ fn bad_usage_is_named_before_anything_runs() {
         (&["--out", "."], "nothing was run"),
         (&["--format", "svg"], "svg"),
     ] {
-        let output = calibrate(args, home.path());
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+        let refused = calibrate(args).directory(home.path()).run().exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left behind");
 }
@@ -78,22 +66,10 @@ fn bad_usage_is_named_before_anything_runs() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_what_was_measured() {
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("partial.json");
-    let mut running = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["calibrate", "--subject", "nanosleep", "--time", "10m", "--out"])
-        .arg(&file)
-        .args(SHORT)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    assert_eq!(running.wait().unwrap().code(), Some(4));
-    let found = Calibration::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let args = [&["--subject", "nanosleep", "--max-time", "10m"], &SHORT[..]].concat();
+    let pause = std::time::Duration::from_secs(2);
+    let ran = calibrate(&args).out("partial.json").interrupt_after("calibrate: ", pause).exits(4);
+    let found = Calibration::from_json(&ran.file("partial.json")).unwrap();
     assert!(found.partial && found.failure.is_none() && found.pairs > 0, "{} pairs", found.pairs);
     assert_eq!(found.rounds.len() as u64, found.pairs);
 }
@@ -101,29 +77,25 @@ fn an_interrupt_leaves_what_was_measured() {
 #[test]
 fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     let home = tempfile::tempdir().unwrap();
-    let made = calibrate(&[&SHORT[..], &["--time", "3s", "--subject", "nanosleep", "--quiet"]].concat(), home.path());
-    assert!(made.status.success(), "{}", stderr(&made));
+    let quick = [&SHORT[..], &["--max-time", "3s", "--subject", "nanosleep", "--quiet"]].concat();
+    let made = calibrate(&quick).directory(home.path()).run().exits(0);
+    assert_eq!(made.stderr, "");
     let gate = |more: &[&str], period: &str| {
-        let rounds =
-            ["--period", period, "--round-ticks", "20", "--warmup", "3", "--max-rounds", "24", "--out", "gate"];
+        let rounds = ["--period", period, "--round-ticks", "20", "--warmup", "3", "--max-pairs", "24", "--out", "gate"];
         let sides = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--floor", "1ns"];
-        Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args([&sides[..], &rounds, &["--calibration", "osjitter-calibration.json"], more].concat())
-            .current_dir(home.path())
-            .output()
-            .expect("the binary runs")
+        let args = [&sides[..], &rounds, &["--calibration", "osjitter-calibration.json"], more].concat();
+        Osjitter::new(args).directory(home.path()).run()
     };
     let verdict = || {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
         jitterstat::gate::verdict::Verdict::from_json(&text).unwrap()
     };
     // No machine tells 24 rounds apart by a thousandth, and none needs a factor of a thousand.
-    let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms");
-    assert_eq!(tight.status.code(), Some(0), "{}", stderr(&tight));
+    let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);
     let codes: Vec<(String, bool)> =
         verdict().warnings.into_iter().map(|w| (w.code, w.message.starts_with("p50 is tolerated"))).collect();
     assert_eq!(codes, [("tolerance-below-noise".to_owned(), true)]);
-    assert!(stderr(&tight).contains("warning: p50"), "{}", stderr(&tight));
+    assert!(tight.stderr.contains("warning: p50"), "{}", tight.stderr);
 
     let _ = gate(&[], "2ms");
     let [warning] = &verdict().warnings[..] else { panic!() };
@@ -131,7 +103,6 @@ fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     assert!(warning.message.contains("period: 1000000 ns against 2000000 ns"), "{}", warning.message);
 
     std::fs::write(home.path().join("osjitter-calibration.json"), "{").unwrap();
-    let refused = gate(&[], "1ms");
-    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("osjitter.calibration/1"), "{}", stderr(&refused));
+    let refused = gate(&[], "1ms").exits(2);
+    assert!(refused.stderr.contains("osjitter.calibration/1"), "{}", refused.stderr);
 }

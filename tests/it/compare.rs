@@ -1,31 +1,15 @@
 //! `osjitter compare` from outside: what is paired, what is refused, and that every format says the same.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
 use jitterstat::compare::{Comparison, Method};
 use jitterstat::file::File as _;
 use serde_json::Value;
 
+use crate::osjitter::{Osjitter, Ran};
+
 const OS_INTERVAL: &str = "os-interval@500us/current-thread";
 const NANOSLEEP: &str = "nanosleep@500us";
-
-fn osjitter(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Twenty short rounds of two subjects: enough for an interval although some may be lost to a busy machine.
-fn a_run(directory: &Path) {
-    let out = directory.to_str().unwrap();
-    let subjects =
-        ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "500", "--round-ticks", "25"];
-    let run = osjitter(&[&subjects[..], &["--out", out]].concat());
-    assert!(run.status.success(), "{}", stderr(&run));
-}
 
 /// A directory with a run in `one`, and in `two` what looks like another run of the same machine.
 struct Home {
@@ -35,7 +19,14 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        a_run(&home.path("one"));
+        // Twenty short rounds of two subjects: enough for an interval although some may be lost to a busy machine.
+        let subjects = ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "500", "--round-ticks", "25"];
+        let _ = Osjitter::new(["run"])
+            .args(subjects)
+            .args(["--out", "one"])
+            .directory(home.directory.path())
+            .run()
+            .exits(0);
         home.changed("two", |report| report["started_utc"] = "2000-01-01T00:00:00Z".into());
         home
     }
@@ -53,19 +44,12 @@ impl Home {
     }
 
     /// Runs in the directory, so that sides are named as a person would.
-    fn compare(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .current_dir(self.directory.path())
-            .arg("compare")
-            .args(args)
-            .output()
-            .expect("the binary runs")
+    fn compare(&self, args: &[&str]) -> Ran {
+        Osjitter::new(["compare"]).args(args).directory(self.directory.path()).run()
     }
 
     fn made(&self, args: &[&str]) -> String {
-        let output = self.compare(args);
-        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
+        self.compare(args).exits(0).stdout
     }
 
     fn comparison(&self, a: &str, b: &str) -> Comparison {
@@ -149,30 +133,18 @@ fn what_cannot_be_compared_is_refused_or_forced_aloud() {
             subjects.as_array_mut().unwrap().iter_mut().for_each(|s| s["period_ns"] = 700_000.into());
         }
     });
-    let refused = home.compare(&["one", "elsewhere"]);
-    assert_eq!(refused.status.code(), Some(2));
-    let says = stderr(&refused);
-    for part in [
-        "CPU model:",
-        "against Abacus",
-        "kernel:",
-        "against 0.1",
-        "clock source:",
-        "CPUs online:",
-        "against 3",
-        "--force",
-    ] {
+    let says = home.compare(&["one", "elsewhere"]).exits(2).stderr;
+    for part in
+        ["CPU model:", "against Abacus", "kernel:", "against 0.1", "clock source:", "CPUs online:", "against 3", "--force"]
+    {
         assert!(says.contains(part), "{part}: {says}");
     }
-    let refused = home.compare(&["one", "slower"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("500000 ns against 700000 ns"), "{}", stderr(&refused));
+    let says = home.compare(&["one", "slower"]).exits(2).stderr;
+    assert!(says.contains("500000 ns against 700000 ns"), "{says}");
 
     for format in ["table", "markdown", "svg"] {
-        let output = home.compare(&["one", "elsewhere", "--force", "--format", format]);
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("FORCED"), "{format}");
-        assert!(stderr(&output).contains("FORCED"));
+        let ran = home.compare(&["one", "elsewhere", "--force", "--format", format]).exits(0);
+        assert!(ran.stdout.contains("FORCED") && ran.stderr.contains("FORCED"), "{format}");
     }
     let json = home.made(&["one", "elsewhere", "--force", "--format", "json"]);
     let fields: Vec<String> = Comparison::from_json(&json).unwrap().forced.into_iter().map(|d| d.field).collect();
@@ -211,8 +183,7 @@ fn bad_input_is_named() {
         (&["one", "two", "--format", "gif"], "gif"),
         (&["one", "two", "--out", "no/such/place"], "cannot write no/such/place"),
     ] {
-        let output = home.compare(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+        let refused = home.compare(args).exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
 }

@@ -1,16 +1,17 @@
 //! Stored sessions: adding them, judging a new one by them, and every way a file can be the wrong one.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
 use jitterstat::file::File as _;
-use jitterstat::gate::baseline::{Baseline, RoundRecord};
+use jitterstat::gate::baseline::Baseline;
 use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::round::RoundRecord;
 
 use super::Gate;
+use crate::osjitter::{Osjitter, Ran};
 
 /// 24 pairs of rounds of 12 ticks at 2 ms: less than two seconds.
-const QUICK: [&str; 2] = ["--max-rounds", "24"];
+const QUICK: [&str; 2] = ["--max-pairs", "24"];
 const SCENARIO: [&str; 8] = ["--subject", "tokio-sleep", "--period", "2ms", "--round-ticks", "12", "--warmup", "3"];
 /// Whatever a busy machine does to a timer is no regression.
 const WIDE: [&str; 2] = ["--floor", "100ms"];
@@ -27,8 +28,7 @@ impl Stored {
     /// With one measured session.
     fn measured() -> Self {
         let stored = Self::new();
-        let added = stored.add(&[&SCENARIO[..], &QUICK, &WIDE].concat());
-        assert_eq!(added.status.code(), Some(0), "{}", talk(&added));
+        let _ = stored.add(&[&SCENARIO[..], &QUICK, &WIDE].concat()).exits(0);
         stored
     }
 
@@ -36,8 +36,12 @@ impl Stored {
         self.dir.path().join("baseline.json")
     }
 
-    fn add(&self, args: &[&str]) -> Output {
-        add(&self.file(), args)
+    fn adding(&self, args: &[&str]) -> Osjitter {
+        Osjitter::new(["gate", "baseline", "add"]).args([self.file()]).args(args)
+    }
+
+    fn add(&self, args: &[&str]) -> Ran {
+        self.adding(args).run()
     }
 
     /// The last session, if the machine's stalls let it be stored at all.
@@ -54,15 +58,6 @@ impl Stored {
         let file = self.file();
         Gate::run(&[&["--baseline", file.to_str().unwrap()], args].concat())
     }
-}
-
-fn add(file: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-    command.args(["gate", "baseline", "add"]).arg(file).args(args).output().unwrap()
-}
-
-fn talk(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The baseline with its subject so many times as late.
@@ -93,10 +88,9 @@ fn a_session_makes_the_file_and_the_next_one_joins_it() {
     assert!(jsonschema::is_valid(&schema, &serde_json::from_str(&text).unwrap()));
 
     // What the file says need not be said again.
-    let added = stored.add(&[&QUICK[..], &WIDE].concat());
-    assert_eq!(added.status.code(), Some(0), "{}", talk(&added));
+    let added = stored.add(&[&QUICK[..], &WIDE].concat()).exits(0);
     let second = stored.read().unwrap();
-    if talk(&added).contains("NOT ADDED") {
+    if added.stderr.contains("NOT ADDED") {
         assert_eq!(second, first);
     } else {
         assert_eq!((second.sessions.len(), &second.sessions[0]), (2, &first.sessions[0]));
@@ -111,10 +105,10 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
         stored.write(&scaled(&first, then));
         let before = std::fs::read(stored.file()).unwrap();
         let gate = stored.gate(&[&SCENARIO[..], &QUICK].concat());
-        let found = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
+        let found = gate.verdict();
         let against = found.baseline.as_ref().expect("it was judged");
         if found.reason != Some(Reason::StallDominated) {
-            assert_eq!((gate.code(), found.verdict), (code, verdict), "{}", gate.stdout());
+            assert_eq!((gate.ran.code, found.verdict), (code, verdict), "{}", gate.ran.stdout);
         }
         assert_eq!((against.sessions, against.pairs, against.rounds.len()), (1, 24, 24));
         assert_eq!(std::fs::read(stored.file()).unwrap(), before, "a gate changes no baseline");
@@ -126,12 +120,11 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
     stored.write(&scaled(&first, 1e-6));
     let before = std::fs::read(stored.file()).unwrap();
     let worse = stored.add(&QUICK);
-    assert!(talk(&worse).contains("NOT ADDED"), "{}", talk(&worse));
-    assert!(worse.status.code() == Some(1) || talk(&worse).contains("stalls"), "{}", talk(&worse));
+    assert!(worse.stderr.contains("NOT ADDED"), "{}", worse.stderr);
+    assert!(worse.code == 1 || worse.stderr.contains("stalls"), "{}", worse.stderr);
     assert_eq!(std::fs::read(stored.file()).unwrap(), before);
-    let anew = stored.add(&[&SCENARIO[..], &QUICK, &["--replace"]].concat());
-    assert_eq!(anew.status.code(), Some(0), "{}", talk(&anew));
-    if !talk(&anew).contains("NOT ADDED") {
+    let anew = stored.add(&[&SCENARIO[..], &QUICK, &["--replace"]].concat()).exits(0);
+    if !anew.stderr.contains("NOT ADDED") {
         let now = stored.read().unwrap();
         assert_eq!(now.sessions.len(), 1);
         assert_ne!(now.sessions[0].seed, first.sessions[0].seed);
@@ -145,12 +138,11 @@ fn a_file_keeps_the_last_ten_sessions() {
     file.sessions = vec![file.sessions[0].clone(); 10];
     file.sessions[0].seed = 1;
     stored.write(&file);
-    let added = stored.add(&[&QUICK[..], &WIDE, &["--seed", "424242"]].concat());
-    assert_eq!(added.status.code(), Some(0), "{}", talk(&added));
-    if !talk(&added).contains("NOT ADDED") {
+    let added = stored.add(&[&QUICK[..], &WIDE, &["--seed", "424242"]].concat()).exits(0);
+    if !added.stderr.contains("NOT ADDED") {
         let seeds: Vec<u64> = stored.read().unwrap().sessions.iter().map(|s| s.seed).collect();
         assert_eq!((seeds.len(), seeds[9]), (10, 424_242));
-        assert!(!seeds.contains(&1) && talk(&added).contains("the oldest 1 dropped"), "{}", talk(&added));
+        assert!(!seeds.contains(&1) && added.stderr.contains("the oldest 1 dropped"), "{}", added.stderr);
     }
 }
 
@@ -176,20 +168,19 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
         std::fs::write(stored.file(), &text).unwrap();
         let gate = stored.gate(args);
         let added = stored.add(args);
-        for (code, told) in [(gate.output.status.code(), gate.stderr()), (added.status.code(), talk(&added))] {
-            assert_eq!(code, Some(2), "{told}");
-            assert!(says.iter().all(|s| told.contains(s)), "{told}");
-        }
         assert!(gate.verdict.is_none());
+        for ran in [gate.ran, added] {
+            let ran = ran.exits(2);
+            assert!(says.iter().all(|s| ran.stderr.contains(s)), "{}", ran.stderr);
+        }
         assert_eq!(std::fs::read_to_string(stored.file()).unwrap(), text, "a file that is refused is left alone");
     }
 
     stored.write(&foreign);
-    let forced = stored.gate(&[&QUICK[..], &WIDE, &["--force"]].concat());
-    let verdict = forced.verdict.as_ref().unwrap_or_else(|| panic!("{}", forced.stderr()));
-    assert_eq!(forced.code(), 0, "{}", forced.stderr());
+    let forced = stored.gate(&[&QUICK[..], &WIDE, &["--force"]].concat()).exits(0);
+    let verdict = forced.verdict();
     let warning = verdict.warnings.iter().find(|w| w.code == "environment-differs").expect("it says so");
-    assert!(warning.message.contains("2.4.0") && forced.stdout().contains("2.4.0"));
+    assert!(warning.message.contains("2.4.0") && forced.ran.stdout.contains("2.4.0"));
 }
 
 #[test]
@@ -204,9 +195,8 @@ fn bad_usage_is_named() {
         (&["baseline", "add", file, "--subject", "spin", "--max-rounds", "3"], "24"),
         (&["baseline", "add", file, "--subject", "spin", "--period", "1ms", "--period", "2ms"], "once"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_osjitter")).arg("gate").args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", talk(&output));
-        assert!(talk(&output).contains(says), "{args:?}: {}", talk(&output));
+        let refused = Osjitter::new(["gate"]).args(args).run().exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
     assert!(stored.read().is_none());
 }
@@ -215,16 +205,7 @@ fn bad_usage_is_named() {
 #[test]
 fn an_interrupt_adds_nothing() {
     let stored = Stored::new();
-    let mut adding = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["gate", "baseline", "add"])
-        .arg(stored.file())
-        .args(["--subject", "nanosleep", "--period", "1ms"])
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    assert!(Command::new("kill").args(["-INT", &adding.id().to_string()]).status().unwrap().success());
-    assert_eq!(adding.wait().unwrap().code(), Some(4));
+    let adding = stored.adding(&["--subject", "nanosleep", "--period", "1ms"]);
+    let _ = adding.interrupt_at("a session of nanosleep@1ms: ").exits(4);
     assert!(stored.read().is_none());
 }

@@ -1,12 +1,11 @@
 //! Limits on numbers of one run, measured for them or read from a report.
 
-use std::process::Command;
-
 use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::report::Report;
 
 use super::Gate;
+use crate::osjitter::Osjitter;
 
 /// Twenty rounds of twenty-five ticks at 1 ms: less than a second.
 const SHORT: [&str; 8] = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
@@ -19,21 +18,21 @@ fn limits(max: &[&str], rest: &[&str]) -> Gate {
 #[test]
 fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
     let gate = limits(&["p50=10s", "p99=1000s", "missed=100%", "early=0%", "jitter_spread.p90=1h"], &SHORT);
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!((gate.code(), verdict.verdict), (0, Outcome::Pass), "{}", gate.stdout());
+    let verdict = gate.verdict();
+    assert_eq!((gate.ran.code, verdict.verdict), (0, Outcome::Pass), "{}", gate.ran.stdout);
     let paths: Vec<&str> = verdict.limits.iter().map(|l| l.path.as_str()).collect();
     assert_eq!(paths, ["lateness_ns.p50", "lateness_ns.p99", "missed", "early", "jitter_spread_ns.p90"]);
     assert!(verdict.limits.iter().all(|l| l.rounds == 20 && l.ticks == 500 && l.interval.is_some()));
-    let report = Report::from_json(gate.file("report.json").as_deref().expect("the run is kept")).unwrap();
+    let report = Report::from_json(&gate.ran.file("report.json")).unwrap();
     let summary = report.subjects[0].summary.as_ref().unwrap();
     assert_eq!(verdict.limits[1].value, summary.lateness_ns.p99.map(|ns| ns as f64), "the pooled value");
 
     let gate = limits(&["p50=0ns", "missed=100%"], &[&SHORT[..], &["--format", "junit"]].concat());
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!((gate.code(), verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.stdout());
+    let verdict = gate.verdict();
+    assert_eq!((gate.ran.code, verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.ran.stdout);
     let verdicts: Vec<Outcome> = verdict.limits.iter().map(|l| l.verdict).collect();
     assert_eq!(verdicts, [Outcome::LimitBroken, Outcome::Pass]);
-    assert!(gate.stdout().contains("tests=\"2\" failures=\"1\""), "{}", gate.stdout());
+    assert!(gate.ran.stdout.contains("tests=\"2\" failures=\"1\""), "{}", gate.ran.stdout);
 }
 
 #[test]
@@ -41,60 +40,48 @@ fn below_ten_rounds_nothing_is_decided() {
     let few = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10"];
     for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3)] {
         let gate = limits(&["p50=0ns"], &[&few[..], extra].concat());
-        let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-        assert_eq!((gate.code(), verdict.verdict), (code, Outcome::Inconclusive));
+        let verdict = gate.verdict();
+        assert_eq!((gate.ran.code, verdict.verdict), (code, Outcome::Inconclusive));
         assert_eq!((verdict.reason, verdict.limits[0].interval), (Some(Reason::TooFewRounds), None));
     }
 }
 
 #[test]
 fn a_report_is_held_to_its_limits_without_measuring() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = |extra: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args(["run", "--subject", "nanosleep", "--subject", "tokio-sleep", "--period", "1ms", "--ticks", "200"])
-            .args(extra)
-            .arg("--out")
-            .arg(dir.path())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    };
-    let file = dir.path().join("report.json");
+    let subjects = ["--subject", "nanosleep", "--subject", "tokio-sleep", "--period", "1ms", "--ticks", "200"];
+    let run = |extra: &[&str]| Osjitter::new(["run"]).args(subjects).args(extra).out("").run().exits(0);
+    let ran = run(&[]);
+    let file = ran.path("report.json");
     let file = file.to_str().unwrap();
-    run(&[]);
     let gate = limits(&["p50=10s", "max=1h", "cpu_ns_per_tick=1s"], &["--report", file, "--subject", "nanosleep"]);
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!((gate.code(), verdict.verdict, verdict.limits.len()), (0, Outcome::Pass, 3), "{}", gate.stdout());
+    let verdict = gate.verdict();
+    assert_eq!((gate.ran.code, verdict.verdict, verdict.limits.len()), (0, Outcome::Pass, 3), "{}", gate.ran.stdout);
     assert_eq!(verdict.limits[1].interval, None, "the largest value has no interval");
-    assert!(gate.file("report.json").is_none(), "nothing was measured");
+    assert!(!gate.ran.path("report.json").exists(), "nothing was measured");
     let id = "tokio-sleep@1ms/current-thread";
     if cfg!(unix) {
-        assert_eq!(limits(&["wakeups_per_tick=0/tick"], &["--report", file, "--subject", id]).code(), 1);
+        assert_eq!(limits(&["wakeups_per_tick=0/tick"], &["--report", file, "--subject", id]).ran.code, 1);
     }
 
     for (max, rest, says) in [
         ("p50=1ms", &["--report", file][..], "choose with --subject one of"),
-        ("p99.9=1ms", &["--report", file, "--subject", "nanosleep"], "do not carry it"),
+        ("p99.9=1ms", &["--report", file, "--subject", "nanosleep"], "too few ticks to support it"),
         ("after_unpark.p50=1ms", &["--report", file, "--subject", "nanosleep"], "after_unpark_ns.p50"),
         ("p50=1ms", &["--report", file, "--subject", "nanosleep", "--ticks", "5"], "--ticks"),
         ("p50=1ms", &["--report", "no/such/file", "--subject", "nanosleep"], "cannot read no/such/file"),
     ] {
-        let gate = limits(&[max], rest);
-        assert_eq!(gate.code(), 2, "{max} {rest:?}: {}", gate.stderr());
-        assert!(gate.stderr().contains(says) && gate.verdict.is_none(), "{max} {rest:?}: {}", gate.stderr());
+        limits(&[max], rest).is_refused(says);
     }
 
-    run(&["--no-samples"]);
-    let gate = limits(&["p50=1ms"], &["--report", file, "--subject", "nanosleep"]);
-    assert_eq!(gate.code(), 2);
-    assert!(gate.stderr().contains("samples"), "{}", gate.stderr());
+    let ran = run(&["--no-samples"]);
+    let file = ran.path("report.json");
+    limits(&["p50=1ms"], &["--report", file.to_str().unwrap(), "--subject", "nanosleep"]).is_refused("samples");
 }
 
 #[test]
 fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
     for (max, says) in [
-        ("p99", "no limit"),
+        ("p99", "'--max <PATH=VALUE>': no limit"),
         ("p98=1ms", "the nearest are lateness_ns.p9"),
         ("jiter_spread.p99=1ms", "jitter_spread_ns.p99"),
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),
@@ -111,9 +98,7 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
         ("median_round.p99=1ms", "--round-ticks"),
         ("after_unpark.p50=1ms", "no runtime"),
     ] {
-        let gate = limits(&[max], &SHORT);
-        assert_eq!(gate.code(), 2, "{max}: {}", gate.stderr());
-        assert!(gate.stderr().contains(says) && gate.verdict.is_none(), "{max}: {}", gate.stderr());
+        limits(&[max], &SHORT).is_refused(says);
     }
     for (args, says) in [
         (&["--max", "p50=1ms"][..], "--subject or --report"),
@@ -122,33 +107,30 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
         (&["--max", "p50=1ms", "--subject", "spin", "--period", "1ms", "--period", "2ms"], "once"),
         (&["--ticks", "5", "--a", "spin", "--b", "spin"], "--max"),
     ] {
-        let gate = Gate::run(args);
-        assert_eq!(gate.code(), 2, "{args:?}: {}", gate.stderr());
-        assert!(gate.stderr().contains(says), "{args:?}: {}", gate.stderr());
+        Gate::run(args).is_refused(says);
     }
 }
 
 #[test]
 fn limits_and_a_comparison_come_to_one_verdict() {
-    let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-rounds", "24", "--warmup", "3"];
+    let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-pairs", "24", "--warmup", "3"];
     let wide = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
     let gate = limits(&["p50=0ns"], &[&SHORT[..], &pair, &wide].concat());
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
+    let verdict = gate.verdict();
     assert_eq!((verdict.comparisons.len(), verdict.limits.len(), verdict.partial), (1, 1, false));
-    assert_eq!((gate.code(), verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.stdout());
+    assert_eq!((gate.ran.code, verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.ran.stdout);
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupted_measurement_decides_nothing_and_is_kept() {
-    let gate =
-        Gate::interrupted(&["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"]);
-    assert_eq!(gate.code(), 4, "{}", gate.stderr());
-    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    let args = ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
+    let gate = Gate::of(super::gate(&args).interrupt_at("gate: ")).exits(4);
+    let verdict = gate.verdict();
     assert_eq!(
         (verdict.partial, verdict.verdict, verdict.reason),
         (true, Outcome::Inconclusive, Some(Reason::Interrupted))
     );
     assert_eq!(verdict.limits[0].reason, Some(Reason::Interrupted));
-    assert!(Report::from_json(&gate.file("report.json").expect("what was measured is kept")).unwrap().partial);
+    assert!(Report::from_json(&gate.ran.file("report.json")).unwrap().partial, "what was measured is kept");
 }

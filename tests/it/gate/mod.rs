@@ -7,15 +7,13 @@ mod duet;
 mod limits;
 mod pairs;
 
-use std::process::{Command, Output};
-
 use jitterstat::file::File as _;
 use jitterstat::gate::verdict::Verdict;
-use tempfile::TempDir;
+
+use crate::osjitter::{Osjitter, Ran};
 
 struct Gate {
-    output: Output,
-    out: TempDir,
+    ran: Ran,
     verdict: Option<Verdict>,
 }
 
@@ -27,56 +25,41 @@ fn read(text: &str) -> Verdict {
     Verdict::from_json(text).unwrap()
 }
 
+fn gate(args: &[&str]) -> Osjitter {
+    Osjitter::new(["gate"]).args(args).out("")
+}
+
 impl Gate {
+    fn of(ran: Ran) -> Self {
+        let file = std::fs::read_to_string(ran.path("verdict.json")).ok();
+        Self { verdict: file.map(|text| read(&text)), ran }
+    }
+
     fn run(args: &[&str]) -> Self {
-        let out = tempfile::tempdir().unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .arg("gate")
-            .args(args)
-            .arg("--out")
-            .arg(out.path())
-            .output()
-            .expect("the binary runs");
-        let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
-        Self { output, verdict: file.map(|text| read(&text)), out }
-    }
-
-    /// Starts it, lets it measure for a while, and interrupts it.
-    #[cfg(unix)]
-    fn interrupted(args: &[&str]) -> Self {
-        use std::process::Stdio;
-        let out = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-        command.arg("gate").args(args).arg("--out").arg(out.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let gate = command.spawn().unwrap();
-        #[allow(clippy::disallowed_methods, reason = "let it measure for a while")]
-        std::thread::sleep(std::time::Duration::from_secs(3));
-        assert!(Command::new("kill").args(["-INT", &gate.id().to_string()]).status().unwrap().success());
-        let output = gate.wait_with_output().unwrap();
-        let file = std::fs::read_to_string(out.path().join("verdict.json")).ok();
-        Self { output, verdict: file.map(|text| read(&text)), out }
-    }
-
-    /// A file that it wrote.
-    fn file(&self, name: &str) -> Option<String> {
-        std::fs::read_to_string(self.out.path().join(name)).ok()
+        Self::of(gate(args).run())
     }
 
     /// 24 pairs of rounds of 40 ticks at 1 ms: about two seconds.
     fn quick(args: &[&str]) -> Self {
-        let rounds = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-rounds", "24"];
+        let rounds = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-pairs", "24"];
         Self::run(&[args, &rounds].concat())
     }
 
-    fn code(&self) -> i32 {
-        self.output.status.code().expect("it was not killed")
+    #[track_caller]
+    fn exits(self, code: i32) -> Self {
+        Self { ran: self.ran.exits(code), ..self }
     }
 
-    fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    /// The verdict, where there must be one.
+    #[track_caller]
+    fn verdict(&self) -> &Verdict {
+        self.verdict.as_ref().unwrap_or_else(|| panic!("no verdict: {}", self.ran.stderr))
     }
 
-    fn stdout(&self) -> String {
-        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    /// Refused with these words, and nothing was written.
+    #[track_caller]
+    fn is_refused(self, says: &str) {
+        let refused = self.exits(2);
+        assert!(refused.ran.stderr.contains(says) && refused.verdict.is_none(), "{says}: {}", refused.ran.stderr);
     }
 }

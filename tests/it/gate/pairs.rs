@@ -21,93 +21,73 @@ fn gated_loop() -> PathBuf {
     example
 }
 
-fn with_loop(extra: &str) -> Gate {
+#[test]
+fn a_slowed_build_is_a_regression() {
     let program = gated_loop();
     let command = |extra: &str| format!("'{}' 1ms {extra}", program.display());
     // Far beyond what a busy machine does to a timer by itself.
     let tolerance = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
-    let (a, b) = (command(""), command(extra));
-    Gate::quick(&[&["--baseline-cmd", &a, "--candidate-cmd", &b, "--format", "json"][..], &tolerance].concat())
-}
-
-#[test]
-fn a_slowed_build_is_a_regression() {
-    let gate = with_loop("3ms");
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!((gate.code(), verdict.verdict), (1, Outcome::Regressed), "{}", gate.stdout());
-    let [comparison] = verdict.comparisons.as_slice() else { panic!("{}", gate.stdout()) };
-    assert_eq!(
-        (comparison.pairs, comparison.looks_taken, comparison.rounds.len(), verdict.partial),
-        (24, 1, 24, false)
-    );
-    assert_eq!(comparison.plan.cpu, None, "commands are bound only where a CPU is asked for");
-    assert_eq!(Verdict::from_json(&gate.stdout()).unwrap(), *verdict, "the file is what --format json prints");
-}
-
-#[test]
-fn the_same_build_is_none() {
-    let gate = with_loop("");
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!(gate.code(), 0, "{}", gate.stdout());
-    // A machine with nothing but stalls has no answer; it must then say so, and aloud.
-    let noisy = matches!(verdict.reason, Some(Reason::StallDominated | Reason::TooNoisy));
-    let passed = matches!(verdict.verdict, Outcome::Pass | Outcome::Improved);
-    assert!(passed || (noisy && gate.stderr().contains("NOT A PASS")), "{}", gate.stdout());
-}
-
-#[test]
-fn two_subjects_are_paired_and_every_format_says_the_same() {
-    let subjects = ["--a", "nanosleep", "--b", "nanosleep", "--tolerance", "p50=900%", "--tolerance", "p90=900%"];
-    let gate = Gate::quick(&[&subjects[..], &["--format", "junit", "--seed", "7"]].concat());
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    let [comparison] = verdict.comparisons.as_slice() else { panic!("{}", gate.stdout()) };
-    assert_eq!((comparison.pairs, comparison.plan.seed, comparison.plan.round_ticks), (24, 7, 40));
-    assert_eq!((comparison.a.as_str(), comparison.b.as_str()), ("nanosleep@1ms", "nanosleep@1ms#2"));
-    assert_eq!(metrics(&gate), ["p50", "p90"], "40 ticks carry no p99");
-    assert!(gate.stderr().contains("judged by p90 instead of p99"), "{}", gate.stderr());
-    if cfg!(target_os = "linux") {
-        assert!(comparison.plan.cpu.is_some(), "subjects are bound to one CPU");
-        assert_eq!(verdict.host.affinity.as_ref().map(Vec::len), Some(1));
-    }
-    let junit = gate.stdout();
-    assert!(junit.contains("<testsuite") && junit.contains("tests=\"2\""), "{junit}");
-}
-
-fn metrics(gate: &Gate) -> Vec<String> {
-    let comparisons = &gate.verdict.as_ref().expect("a verdict").comparisons;
-    comparisons.iter().flat_map(|c| c.metrics.iter().map(|m| m.name.clone())).collect()
-}
-
-#[test]
-fn several_comparisons_share_alpha() {
-    let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "500us"];
-    let short = ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
-    let gate = Gate::run(&[two, short].concat());
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    let plans: Vec<(u64, f64)> = verdict.comparisons.iter().map(|c| (c.plan.period_ns, c.plan.alpha)).collect();
-    assert_eq!(plans, [(1_000_000, 0.0025), (500_000, 0.0025)]);
-    assert_eq!(metrics(&gate), ["p50", "p95", "p50", "p95"], "110 ticks carry a p95");
+    let sides = ["--baseline-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
+    let gate = Gate::quick(&[&sides[..], &tolerance].concat()).exits(1);
+    let verdict = gate.verdict();
+    assert_eq!(verdict.verdict, Outcome::Regressed, "{}", gate.ran.stdout);
+    let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
+    assert_eq!((pair.pairs, pair.looks_taken, pair.rounds.len(), verdict.partial), (24, 1, 24, false));
+    assert_eq!(pair.plan.cpu, None, "commands are bound only where a CPU is asked for");
+    assert_eq!(Verdict::from_json(&gate.ran.stdout).unwrap(), *verdict, "the file is what --format json prints");
 }
 
 /// A program that writes so many lines of the same lateness without waiting for any of them.
 #[cfg(unix)]
 fn always_late_by(ns: u64) -> String {
-    let header = "osjitter.series/1 period_ns=1000000";
+    let header = "osjitter.series/1 period_ns=100000";
     format!("sh -c '{{ echo {header}; yes {ns} | head -n $OSJITTER_TICKS; }} > $OSJITTER_OUT'")
+}
+
+/// 24 pairs of rounds of 20 ticks at 100 us that are not waited for: a quarter of a second.
+#[cfg(unix)]
+fn exact(a: &str, b: &str, extra: &[&str]) -> Gate {
+    let rounds = ["--period", "100us", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24"];
+    Gate::run(&[&["--baseline-cmd", a, "--candidate-cmd", b], &rounds[..], extra].concat())
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_known_exactly_is_judged_exactly() {
+    use Outcome::{Improved, Inconclusive, Pass, Regressed};
+    for (a, b, code, outcome, reason, says) in [
+        (20_000, 21_000, 0, Pass, None, "verdict: pass"),
+        // Within both tolerances, 20 % and 50 %; beyond the first; beyond both.
+        (20_000, 23_999, 0, Pass, None, "+20.0 %"),
+        (20_000, 25_000, 1, Regressed, None, "verdict: regressed"),
+        (20_000, 31_000, 1, Regressed, None, "+55.0 %"),
+        (20_000, 10_000, 0, Improved, None, "verdict: pass (improved)"),
+        // Ten times as late, and by less than the floor.
+        (90, 900, 0, Pass, None, "+900.0 %"),
+        // Both sides lie inside what counts as a stall of the machine.
+        (60_000, 60_000, 0, Inconclusive, Some(Reason::StallDominated), "machine stalls"),
+    ] {
+        let gate = exact(&always_late_by(a), &always_late_by(b), &[]).exits(code);
+        let verdict = gate.verdict();
+        assert_eq!((verdict.verdict, verdict.reason), (outcome, reason), "{a} {b}: {}", gate.ran.stdout);
+        assert!(gate.ran.stdout.contains(says), "{a} {b}: {}", gate.ran.stdout);
+        assert_eq!(gate.ran.stderr.contains("NOT A PASS"), outcome == Inconclusive, "{}", gate.ran.stderr);
+        let pair = &verdict.comparisons[0];
+        assert!(pair.rounds.iter().all(|r| (r.a_ns, r.b_ns) == ([a, a].map(|n| n as i64), [b, b].map(|n| n as i64))));
+        assert_eq!((pair.pairs, pair.looks_taken, verdict.partial), (24, 1, false));
+    }
 }
 
 #[cfg(unix)]
 #[test]
 fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
-    // Both sides lie inside what counts as a stall of the machine.
-    let command = always_late_by(600_000);
-    for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3), (&["--on-inconclusive", "pass"], 0)] {
-        let gate = Gate::quick(&[&["--baseline-cmd", &command, "--candidate-cmd", &command], extra].concat());
-        assert_eq!(gate.code(), code, "{extra:?}: {}", gate.stderr());
-        let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    let command = always_late_by(60_000);
+    for (asked, code) in [("fail", 3), ("pass", 0)] {
+        let gate = exact(&command, &command, &["--on-inconclusive", asked]).exits(code);
+        let verdict = gate.verdict();
         assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::StallDominated)));
-        assert!(gate.stderr().contains("NOT A PASS") && !verdict.partial);
-        assert!(!gate.stdout().contains("verdict: pass"), "{}", gate.stdout());
+        assert!(gate.ran.stderr.contains("NOT A PASS") && !verdict.partial);
+        assert!(!gate.ran.stdout.contains("verdict: pass"), "{}", gate.ran.stdout);
     }
 }
 
@@ -121,68 +101,104 @@ fn an_open_gate_says_what_would_decide_it() {
         let count = scratch.path().join(turns.to_string());
         std::fs::write(&count, "0\n").unwrap();
         let count = count.display();
-        let level = format!("read n < {count}; echo $((n + 1)) > {count}; l=$((10000 + n / {turns} % 2 * 80000))");
-        let write = "{ echo osjitter.series/1 period_ns=1000000; yes $l | head -n $OSJITTER_TICKS; } > $OSJITTER_OUT";
+        let level = format!("read n < {count}; echo $((n + 1)) > {count}; l=$((5000 + n / {turns} % 2 * 40000))");
+        let write = "{ echo osjitter.series/1 period_ns=100000; yes $l | head -n $OSJITTER_TICKS; } > $OSJITTER_OUT";
         format!("sh -c '{level}; {write}'")
     };
-    let gate = Gate::quick(&["--baseline-cmd", &command(1), "--candidate-cmd", &command(2)]);
-    let verdict = gate.verdict.as_ref().unwrap_or_else(|| panic!("{}", gate.stderr()));
-    assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)), "{}", gate.stdout());
+    let gate = exact(&command(1), &command(2), &[]);
+    let verdict = gate.verdict();
+    assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let pairs = verdict.comparisons[0].metrics.iter().filter_map(|m| m.pairs_to_decide).max();
-    let says = format!("--max-rounds {}", pairs.expect("a number of pairs that would decide it"));
-    assert!(gate.stdout().contains(&says) && gate.stdout().contains("s) would probably decide"), "{}", gate.stdout());
+    let says = format!("--max-pairs {}", pairs.expect("a number of pairs that would decide it"));
+    let stdout = &gate.ran.stdout;
+    assert!(stdout.contains(&says) && stdout.contains("s) would probably decide"), "{stdout}");
+}
+
+#[test]
+fn two_subjects_are_paired_and_every_format_says_the_same() {
+    let subjects = ["--a", "nanosleep", "--b", "nanosleep", "--tolerance", "p50=900%", "--tolerance", "p90=900%"];
+    let gate = Gate::quick(&[&subjects[..], &["--format", "junit", "--seed", "7"]].concat());
+    let verdict = gate.verdict();
+    let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
+    assert_eq!((pair.pairs, pair.plan.seed, pair.plan.round_ticks), (24, 7, 40));
+    assert_eq!((pair.a.as_str(), pair.b.as_str()), ("nanosleep@1ms", "nanosleep@1ms#2"));
+    assert_eq!(metrics(verdict), ["p50", "p90"], "40 ticks carry no p99");
+    assert!(gate.ran.stderr.contains("judged by p90 instead of p99"), "{}", gate.ran.stderr);
+    if cfg!(target_os = "linux") {
+        assert!(pair.plan.cpu.is_some(), "subjects are bound to one CPU");
+        assert_eq!(verdict.host.affinity.as_ref().map(Vec::len), Some(1));
+    }
+    let junit = &gate.ran.stdout;
+    assert!(junit.contains("<testsuite") && junit.contains("tests=\"2\""), "{junit}");
+}
+
+fn metrics(verdict: &Verdict) -> Vec<&str> {
+    verdict.comparisons.iter().flat_map(|c| c.metrics.iter().map(|m| m.name.as_str())).collect()
+}
+
+#[test]
+fn several_comparisons_share_alpha() {
+    let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "500us"];
+    let short = ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
+    let gate = Gate::run(&[two, short].concat());
+    let verdict = gate.verdict();
+    let plans: Vec<(u64, f64)> = verdict.comparisons.iter().map(|c| (c.plan.period_ns, c.plan.alpha)).collect();
+    assert_eq!(plans, [(1_000_000, 0.0025), (500_000, 0.0025)]);
+    assert_eq!(verdict.comparisons[0].plan.seed, verdict.comparisons[1].plan.seed, "--seed repeats the whole gate");
+    assert_eq!(metrics(verdict), ["p50", "p95", "p50", "p95"], "110 ticks carry a p95");
 }
 
 #[test]
 fn bad_usage_is_named_before_anything_runs() {
+    let both = |extra: &[&'static str]| [&["--a", "nanosleep", "--b", "spin"], extra].concat();
     for (args, says) in [
-        (&["--a", "nanosleep"][..], "--b"),
-        (&["--a", "nanosleep", "--b", "no-such"], "no subject"),
-        (&["--a", "nanosleep", "--b", "spin", "--b", "nanosleep"], "as many of each"),
-        (&["--a", "nanosleep", "--b", "spin", "--tolerance", "p90=50%"], "not by p90"),
-        (&["--baseline-cmd", "true", "--candidate-cmd", "true", "--period", "1ms", "--period", "2ms"], "once"),
-        (&[], "--a and --b"),
-        (&["--duet"], "--a"),
-        (&["--duet", "--baseline-cmd", "true", "--candidate-cmd", "true"], "--a"),
-        (&["--a", "tokio-*", "--b", "nanosleep"], "several subjects"),
-        (&["--baseline-cmd", "true"], "--candidate-cmd"),
-        (&["--baseline-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
-        (&["--a", "nanosleep", "--b", "spin", "--tolerance", "p50=20"], "no tolerance"),
-        (&["--a", "nanosleep", "--b", "spin", "--max-time", "1s"], "first look"),
-        (&["--a", "nanosleep", "--b", "spin", "--max-rounds", "5"], "24"),
-        (&["--a", "nanosleep", "--b", "spin", "--period", "500"], "no unit"),
-        (&["--a", "nanosleep", "--b", "spin", "--cpu", "99999"], "CPU 99999"),
+        (vec!["--a", "nanosleep"], "--b"),
+        (vec!["--a", "nanosleep", "--b", "no-such"], "'--b <SUBJECT>': no subject"),
+        (both(&["--b", "nanosleep"]), "as many of each"),
+        (both(&["--tolerance", "p90=50%"]), "not by p90"),
+        (vec!["--baseline-cmd", "true", "--candidate-cmd", "true", "--period", "1ms", "--period", "2ms"], "once"),
+        (vec![], "--a and --b"),
+        (vec!["--duet"], "--a"),
+        (vec!["--duet", "--baseline-cmd", "true", "--candidate-cmd", "true"], "--a"),
+        (vec!["--a", "tokio-*", "--b", "nanosleep"], "several subjects"),
+        (vec!["--baseline-cmd", "true"], "--candidate-cmd"),
+        (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "'--baseline-cmd <COMMAND>': the command"),
+        (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
+        (both(&["--tolerance", "p50=20"]), "'--tolerance <PERCENTILE=PERCENT>': no tolerance"),
+        (both(&["--floor", "1"]), "'--floor <DURATION>'"),
+        (both(&["--max-time", "1s"]), "first look"),
+        (both(&["--max-time", "1"]), "'--max-time <DURATION>'"),
+        (both(&["--round-time-limit", "1"]), "'--max-round-time <DURATION>'"),
+        (both(&["--max-pairs", "5"]), "24"),
+        (both(&["--period", "500"]), "no unit"),
+        (both(&["--runtime", "async-std"]), "'--runtime <KIND>': no runtime"),
+        (both(&["--cpu", "99999"]), "CPU 99999"),
     ] {
-        let gate = Gate::run(args);
-        assert_eq!(gate.code(), 2, "{args:?}: {}", gate.stderr());
-        assert!(gate.stderr().contains(says), "{args:?}: {}", gate.stderr());
-        assert!(gate.verdict.is_none());
+        Gate::run(&args).is_refused(says);
     }
 }
 
 #[cfg(unix)]
 #[test]
 fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
-    let header = "osjitter.series/1 period_ns=1000000";
+    let header = "osjitter.series/1 period_ns=100000";
     for (script, says) in [
         ("exit 7".to_owned(), "exit status: 7"),
         ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
         ("true".to_owned(), "wrote nothing"),
         ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
         (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
-        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks where 40"),
+        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks where 20"),
         ("echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT".to_owned(), "7 ns"),
     ] {
         let command = format!("sh -c '{script}'");
-        let gate = Gate::quick(&["--baseline-cmd", &command, "--candidate-cmd", &command]);
-        assert_eq!(gate.code(), 4, "{script}: {}", gate.stderr());
-        let verdict = gate.verdict.expect("a verdict is written in every case");
+        let gate = exact(&command, &command, &[]).exits(4);
+        let verdict = gate.verdict();
         assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive);
         assert_eq!(verdict.reason, Some(Reason::NotMeasured));
         assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{script}: {:?}", verdict.failure);
     }
-    let gate = Gate::quick(&["--baseline-cmd", "no-such-program-here", "--candidate-cmd", "true"]);
-    assert_eq!(gate.code(), 4, "{}", gate.stderr());
+    let _ = exact("no-such-program-here", "true", &[]).exits(4);
 }
 
 #[cfg(unix)]
@@ -190,19 +206,18 @@ fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
 fn a_program_that_hangs_is_ended() {
     #[allow(clippy::disallowed_methods, reason = "a watchdog")]
     let started = std::time::Instant::now();
-    let command = ["--baseline-cmd", "sleep 600", "--candidate-cmd", "sleep 600", "--round-time-limit", "300ms"];
-    let gate = Gate::quick(&command);
-    assert_eq!(gate.code(), 4, "{}", gate.stderr());
-    assert!(gate.verdict.unwrap().failure.unwrap().contains("still running"));
+    let gate = exact("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
+    assert!(gate.verdict().failure.as_ref().unwrap().contains("still running"));
     assert!(started.elapsed().as_secs() < 120);
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_a_partial_verdict() {
-    let gate = Gate::interrupted(&["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "2ms"]);
-    assert_eq!(gate.code(), 4, "{}", gate.stderr());
-    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    let args = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "2ms"];
+    let pause = std::time::Duration::from_secs(2);
+    let gate = Gate::of(super::gate(&args).interrupt_after("gate: ", pause)).exits(4);
+    let verdict = gate.verdict();
     assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive && verdict.failure.is_none());
     assert_eq!((verdict.reason, verdict.comparisons[0].reason), (Some(Reason::Interrupted), Some(Reason::Interrupted)));
     assert_eq!(verdict.comparisons.len(), 1, "what was not begun is not there");
@@ -214,10 +229,10 @@ fn an_interrupt_leaves_a_partial_verdict() {
 fn an_interrupt_takes_the_program_along() {
     let scratch = tempfile::tempdir().unwrap();
     let id = scratch.path().join("id");
-    let command = format!("sh -c 'echo $$ > {}; exec sleep 600'", id.display());
-    let gate = Gate::interrupted(&["--baseline-cmd", &command, "--candidate-cmd", &command]);
-    assert_eq!(gate.code(), 4, "{}", gate.stderr());
-    let verdict = gate.verdict.as_ref().expect("a verdict is written in every case");
+    // It interrupts the gate itself, once it runs.
+    let command = format!("sh -c 'echo $$ > {}; kill -INT $PPID; exec sleep 600'", id.display());
+    let gate = exact(&command, &command, &[]).exits(4);
+    let verdict = gate.verdict();
     assert_eq!((verdict.partial, verdict.reason, verdict.failure.as_ref()), (true, Some(Reason::Interrupted), None));
     let id = std::fs::read_to_string(id).expect("the program was started");
     assert!(!Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(), "it is still there");

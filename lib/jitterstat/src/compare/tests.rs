@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::file::File as _;
 use crate::report::{self, Tool};
 use crate::stats::random::SplitMix64;
 
