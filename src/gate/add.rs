@@ -113,30 +113,18 @@ fn store(
         Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
     };
     let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
-    let fresh = |session| Baseline {
-        schema: SCHEMA.to_owned(),
-        scenario: plan.design.clone(),
-        environment: environment.clone(),
-        sessions: vec![session],
+    let same = |now: &Baseline, found: &Baseline| {
+        if replace { now == found } else { now.scenario == found.scenario && now.environment == found.environment }
     };
-    let (baseline, gone) = match (now, &found) {
-        (None, None) => (fresh(session), 0),
+    let kept = match (now, &found) {
         (Some(_), None) => return Err(meanwhile("appeared")),
         (None, Some(_)) => return Err(meanwhile("went away")),
-        (Some(now), Some(found)) if replace => {
-            if now != *found {
-                return Err(meanwhile("was changed"));
-            }
-            (fresh(session), 0)
-        }
-        (Some(mut now), Some(found)) => {
-            if now.scenario != found.scenario || now.environment != found.environment {
-                return Err(meanwhile("was changed"));
-            }
-            let gone = now.push(session).len();
-            (now, gone)
-        }
+        (Some(now), Some(found)) if !same(&now, found) => return Err(meanwhile("was changed")),
+        (now, _) => now.filter(|_| !replace),
     };
+    let (schema, scenario) = (SCHEMA.to_owned(), plan.design.clone());
+    let mut baseline = kept.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
+    let gone = baseline.push(session).len();
     files::write_atomically(file, baseline.to_json().as_bytes())
         .map_err(|e| Error::measure(format!("cannot write {name}: {e}")))?;
     Ok((baseline.sessions.len(), gone))

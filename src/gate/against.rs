@@ -11,7 +11,7 @@ use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, 
 use crate::exit::{self, Error, usage};
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::Pairs;
-use crate::gate::question::{Gate, Question, seconds};
+use crate::gate::question::{Gate, Question};
 use crate::gate::session::{SessionPlan, listed, read};
 use crate::gate::text::{Row, Section, changes, code, counted, micros, or_none, rows};
 use crate::machine::{host, tuning};
@@ -54,7 +54,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
 
 impl Question for Against {
     fn announce(&self) -> Vec<String> {
-        let takes = format!("{} for a session", seconds(self.session.seconds()));
+        let takes = format!("{:.0}s for a session", self.session.seconds());
         [takes].into_iter().chain(self.session.test.short_rounds()).collect()
     }
 
@@ -64,7 +64,7 @@ impl Question for Against {
             gate.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
         }
         let (pairs, reason) = match gate.over() {
-            Some(why) => (Pairs::none(), Some(why)),
+            Some(why) => (Pairs::default(), Some(why)),
             None => {
                 self.session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
                 self.session.measure(&gate.stop, gate.quiet)

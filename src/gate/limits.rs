@@ -11,7 +11,7 @@ use jitterstat::report::{Report, Status, Subject};
 use crate::exit::{self, Error, usage};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{one_cpu, periods, scenario};
-use crate::gate::question::{Gate, Question, seconds};
+use crate::gate::question::{Gate, Question};
 use crate::gate::text::{Row, Section, between, code, or_none};
 use crate::interop;
 use crate::machine::tuning;
@@ -91,7 +91,7 @@ impl Question for Limits {
         match &self.subject {
             LimitedSubject::Reported(..) => Vec::new(),
             LimitedSubject::Planned(plan) => {
-                vec![format!("{} for the limits", seconds(plan.expected().as_secs_f64()))]
+                vec![format!("{:.0}s for the limits", plan.expected().as_secs_f64())]
             }
         }
     }
@@ -110,7 +110,8 @@ impl Question for Limits {
             }
             LimitedSubject::Planned(plan) => {
                 if let Some(why) = gate.over() {
-                    gate.verdict.limits = self.open(&plan.scenarios[0].id, why);
+                    let id = &plan.scenarios[0].id;
+                    gate.verdict.limits = self.limits.iter().map(|limit| check(limit, id, Err(why))).collect();
                     gate.cut_short(None);
                     return Ok(());
                 }
@@ -154,47 +155,32 @@ impl Limits {
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
             _ => RoundTicks::all_of(subject).map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
         };
-        let rounds = match rounds {
-            Ok(rounds) => rounds,
-            Err((reason, failure)) => {
-                gate.verdict.limits = self.open(&subject.id, reason);
-                return gate.cut_short(failure);
-            }
-        };
-        let check = |(limit, open): (&Limit, LimitCheck)| {
-            let measured = limit.path.measure(&rounds);
-            let (verdict, reason) = measured.judge(limit.most);
-            LimitCheck {
-                value: measured.value,
-                interval: measured.interval,
-                verdict,
-                reason,
-                rounds: measured.rounds as u64,
-                ticks: measured.ticks,
-                ticks_to_decide: measured.ticks_to_decide(limit.most),
-                ..open
-            }
-        };
-        let open = self.open(&subject.id, Reason::NotMeasured);
-        gate.verdict.limits = self.limits.iter().zip(open).map(check).collect();
+        if let Err((_, failure)) = &rounds {
+            gate.cut_short(failure.clone());
+        }
+        let found = rounds.as_deref().map_err(|(why, _)| *why);
+        gate.verdict.limits = self.limits.iter().map(|limit| check(limit, &subject.id, found)).collect();
     }
+}
 
-    /// The limits, not held against anything.
-    fn open(&self, subject: &str, why: Reason) -> Vec<LimitCheck> {
-        let check = |limit: &Limit| LimitCheck {
-            subject: subject.to_owned(),
-            path: limit.path.to_string(),
-            unit: limit.path.quantity().unit().to_owned(),
-            limit: limit.most,
-            value: None,
-            interval: None,
-            verdict: Outcome::Inconclusive,
-            reason: Some(why),
-            rounds: 0,
-            ticks: 0,
-            ticks_to_decide: None,
-        };
-        self.limits.iter().map(check).collect()
+/// A limit, held against rounds, or why there are none.
+fn check(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) -> LimitCheck {
+    let measured = rounds.map(|rounds| limit.path.measure(rounds));
+    let (verdict, reason) =
+        measured.as_ref().map_or_else(|why| (Outcome::Inconclusive, Some(*why)), |m| m.judge(limit.most));
+    let measured = measured.ok();
+    LimitCheck {
+        subject: subject.to_owned(),
+        path: limit.path.to_string(),
+        unit: limit.path.quantity().unit().to_owned(),
+        limit: limit.most,
+        value: measured.and_then(|m| m.value),
+        interval: measured.and_then(|m| m.interval),
+        verdict,
+        reason,
+        rounds: measured.map_or(0, |m| m.rounds as u64),
+        ticks: measured.map_or(0, |m| m.ticks),
+        ticks_to_decide: measured.and_then(|m| m.ticks_to_decide(limit.most)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use jitterstat::gate::round::{Pair, RoundRecord, RoundUsage};
+use jitterstat::gate::round::{Pair, RoundRecord};
 use jitterstat::gate::verdict::{Mode, Side};
 use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary;
@@ -19,6 +19,7 @@ use crate::scenario::{Plan, Scenario};
 use crate::terminal::Progress;
 
 /// What was collected.
+#[derive(Default)]
 pub struct Pairs {
     /// What is judged of them.
     pub values: Vec<Pair>,
@@ -32,17 +33,6 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Of a test that is not begun.
-    pub fn none() -> Self {
-        Self {
-            values: Vec::new(),
-            records: Vec::new(),
-            lateness_ns: [Vec::new(), Vec::new()],
-            elapsed: Duration::ZERO,
-            failure: None,
-        }
-    }
-
     /// What the hypervisor took during the rounds of a side, where the platform tells.
     pub fn steal_ns(&self, side: usize) -> Option<u64> {
         self.records.iter().map(|(rounds, _)| rounds[side].steal_ns).sum()
@@ -93,7 +83,7 @@ impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
             enough: self.enough,
             open: [None, None],
             over: false,
-            pairs: Pairs::none(),
+            pairs: Pairs::default(),
         };
         match (&test.sides, test.mode) {
             (Sides::Programs(programs), _) => collector.run_programs(programs, stop),
@@ -123,17 +113,24 @@ struct PairCollector<'a, F> {
 
 impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     /// Takes the round of a side (0 is A) as pairs of tick and lateness.
-    fn add(&mut self, side: usize, slot: u64, ticks: impl IntoIterator<Item = (u64, i64)>, usage: RoundUsage) {
+    fn add(&mut self, side: usize, slot: u64, ticks: impl IntoIterator<Item = (u64, i64)>, cost: &Cost) {
         let all = &mut self.pairs.lateness_ns[side];
         let ticks = ticks.into_iter().inspect(|(_, lateness)| {
             if self.keep_ticks {
                 all.push(*lateness);
             }
         });
-        match RoundRecord::of(ticks, self.test.design.period_ns, usage) {
-            Some(record) => self.open[side] = Some((slot, record)),
-            None => self.fail(side, "a round delivered no tick"),
-        }
+        let Some(record) = RoundRecord::of(ticks, self.test.design.period_ns) else {
+            return self.fail(side, "a round delivered no tick");
+        };
+        let used = RoundRecord {
+            steal_ns: cost.steal_ns,
+            run_queue_ns: cost.run_queue_ns,
+            switches_voluntary: cost.switches_voluntary,
+            switches_involuntary: cost.switches_involuntary,
+            ..record
+        };
+        self.open[side] = Some((slot, used));
         if let [Some(_), Some(_)] = self.open {
             let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else { return };
             let value = |record: &RoundRecord| record.value(self.test.tail(), self.resolution_ns);
@@ -167,8 +164,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                 match child::measure(&programs[side], round, stop) {
                     Ok(lateness_ns) => {
                         let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
-                        let usage = RoundUsage { steal_ns, ..RoundUsage::default() };
-                        self.add(side, slot, (0..).zip(lateness_ns), usage);
+                        self.add(side, slot, (0..).zip(lateness_ns), &Cost { steal_ns, ..Cost::default() });
                     }
                     Err(NotMeasured::Interrupted) => return,
                     // It names the program itself.
@@ -193,21 +189,12 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
             Err(reason) => self.fail(side, reason),
             // An interrupted round is no round.
             Ok(round) if round.stopped => {}
-            Ok(round) => self.add(side, round.slot, round.instances[0].samples.pairs(), usage(&round.cost)),
+            Ok(round) => self.add(side, round.slot, round.instances[0].samples.pairs(), &round.cost),
         }
     }
 
     fn knows_enough(&self) -> bool {
         self.over
-    }
-}
-
-fn usage(cost: &Cost) -> RoundUsage {
-    RoundUsage {
-        steal_ns: cost.steal_ns,
-        run_queue_ns: cost.run_queue_ns,
-        switches_voluntary: cost.switches_voluntary,
-        switches_involuntary: cost.switches_involuntary,
     }
 }
 

@@ -12,7 +12,6 @@ use crate::exit;
 use crate::files::Directory;
 use crate::gate::pairs::now;
 use crate::machine::host;
-use crate::terminal;
 
 /// Something that a gate is asked to judge, planned.
 pub trait Question {
@@ -97,17 +96,5 @@ impl Gate {
         self.verdict.verdict = outcome;
         self.verdict.duration_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         (self.verdict, self.out)
-    }
-}
-
-/// Writes a number of seconds for an announcement.
-pub fn seconds(seconds: f64) -> String {
-    format!("{seconds:.0}s")
-}
-
-/// Shows warnings while there is still time to end the gate.
-pub fn show(warnings: &[Warning]) {
-    for warning in warnings {
-        terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
     }
 }

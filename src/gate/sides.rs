@@ -13,11 +13,12 @@ use crate::gate::args::{GateArgs, JudgedArgs};
 use crate::gate::calibration;
 use crate::gate::design::{ENDLESS, PairTest, Sides, periods, rules, scenario};
 use crate::gate::pairs::{Collecting, Pairs};
-use crate::gate::question::{Gate, Question, seconds, show};
+use crate::gate::question::{Gate, Question};
 use crate::gate::text::{Row, Section, changes, code, counted, micros};
 use crate::machine::tuning;
 use crate::measure::duet;
 use crate::scenario::{Scenario, draw_seed, one_subject};
+use crate::terminal;
 
 /// Pairs after which a test ends undecided, in turn and at once.
 const DEFAULT_PAIRS: [u64; 2] = [400, 200];
@@ -105,9 +106,9 @@ fn looks(mode: Mode, most_pairs: u64, pair_time: Duration, most_time: Option<Dur
 
 impl Question for PairTests {
     fn announce(&self) -> Vec<String> {
-        let all = |pairs: fn(&PairTest) -> u64| seconds(self.tests.iter().map(|t| t.seconds(pairs(t))).sum());
+        let all = |pairs: fn(&PairTest) -> u64| self.tests.iter().map(|t| t.seconds(pairs(t))).sum::<f64>();
         let (first, last) = (all(|t| t.design.looks[0]), all(|t| t.pairs));
-        let mut said = vec![format!("{first} to the first look, at most {last} to the last")];
+        let mut said = vec![format!("{first:.0}s to the first look, at most {last:.0}s to the last")];
         said.extend(self.tests.iter().filter_map(PairTest::short_rounds));
         said
     }
@@ -120,7 +121,10 @@ impl Question for PairTests {
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         if let Some(calibration) = &self.calibration {
             let warnings = calibration::warnings(calibration, &self.tests, &gate.verdict.host);
-            show(&warnings);
+            for warning in &warnings {
+                // Now, while there is time to end it.
+                terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+            }
             gate.verdict.warnings.extend(warnings);
         }
         for test in &self.tests {

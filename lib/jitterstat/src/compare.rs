@@ -64,35 +64,23 @@ pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
     differences
 }
 
-/// Why two subjects cannot be compared at all.
+/// Why two subjects cannot be compared at all: the id of the one that stands in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompareError {
-    /// Id of the subject that stands in the way.
-    pub subject: String,
-    /// Why.
-    pub why: WhyNotComparable,
-}
-
-/// What is wrong with a subject that cannot be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyNotComparable {
+pub enum CompareError {
     /// Both sides are this subject of one run.
-    WithItself,
+    WithItself(String),
     /// Its report has no rounds.
-    NoRounds,
+    NoRounds(String),
     /// None of its rounds has a tick.
-    NoTick,
+    NoTick(String),
 }
 
 impl fmt::Display for CompareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let subject = &self.subject;
-        match self.why {
-            WhyNotComparable::WithItself => write!(f, "{subject} of one run is compared with itself"),
-            WhyNotComparable::NoRounds => {
-                write!(f, "{subject} has no rounds: what differs from round to round is not known")
-            }
-            WhyNotComparable::NoTick => write!(f, "{subject} has no tick"),
+        match self {
+            Self::WithItself(id) => write!(f, "{id} of one run is compared with itself"),
+            Self::NoRounds(id) => write!(f, "{id} has no rounds: what differs from round to round is not known"),
+            Self::NoTick(id) => write!(f, "{id} has no tick"),
         }
     }
 }
@@ -105,15 +93,14 @@ impl std::error::Error for CompareError {}
 /// One of them has no tick, or they are one and the same.
 pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
     let same_run = is_same_run(a.report, b.report);
-    let fail = |of: Chosen<'_>, why| CompareError { subject: of.subject.id.clone(), why };
     if same_run && a.subject.id == b.subject.id {
-        return Err(fail(a, WhyNotComparable::WithItself));
+        return Err(CompareError::WithItself(a.subject.id.clone()));
     }
     let rounds = |of: Chosen<'_>, stalls_once: bool| {
         let rounds = Rounds::of(of.report, of.subject, stalls_once);
         match (of.subject.rounds.is_empty(), rounds.values.is_empty()) {
-            (true, _) => Err(fail(of, WhyNotComparable::NoRounds)),
-            (_, true) => Err(fail(of, WhyNotComparable::NoTick)),
+            (true, _) => Err(CompareError::NoRounds(of.subject.id.clone())),
+            (_, true) => Err(CompareError::NoTick(of.subject.id.clone())),
             _ => Ok(rounds),
         }
     };

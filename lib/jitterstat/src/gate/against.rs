@@ -129,7 +129,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::gate::baseline::{CONTROL, SessionPair};
-    use crate::gate::round::{RoundRecord, RoundUsage};
+    use crate::gate::round::RoundRecord;
     use crate::gate::verdict::Mode;
     use crate::report::Tool;
     use crate::stats::random::SplitMix64;
@@ -158,7 +158,7 @@ mod tests {
         let mut about = |ns: f64| (ns * (0.2 * (2.0 * random.unit() - 1.0)).exp()) as i64;
         let mut round = |level: f64| {
             let (p50_ns, p99_ns) = (about(10e3 * level), about(30e3 * level));
-            let of = RoundRecord::of([(0, 1)], PERIOD_NS, RoundUsage::default()).unwrap();
+            let of = RoundRecord::of([(0, 1)], PERIOD_NS).unwrap();
             RoundRecord { p50_ns, p99_ns, ..of }
         };
         let pair = |_| SessionPair { subject_first: true, subject: round(machine * subject), control: round(machine) };

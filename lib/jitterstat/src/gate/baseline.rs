@@ -175,13 +175,10 @@ impl SessionDesign {
 
 #[cfg(test)]
 mod tests {
-    use super::super::round::RoundUsage;
     use super::*;
 
     fn baseline(sessions: usize) -> Baseline {
-        let record =
-            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000, RoundUsage::default())
-                .unwrap();
+        let record = RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000).unwrap();
         let pair = SessionPair { subject_first: true, subject: record.clone(), control: record };
         let histogram = crate::histogram::pack([1, 2, 3]);
         let session = |i: usize| Session {

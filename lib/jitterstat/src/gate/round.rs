@@ -64,25 +64,13 @@ model! {
     }
 }
 
-/// What a round used, beside its ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RoundUsage {
-    /// Time stolen by the hypervisor, over all CPUs.
-    pub steal_ns: Option<u64>,
-    /// Time the threads were runnable and waited for a CPU.
-    pub run_queue_ns: Option<u64>,
-    /// Context switches by waiting.
-    pub switches_voluntary: Option<u64>,
-    /// Context switches by being preempted.
-    pub switches_involuntary: Option<u64>,
-}
-
 impl RoundRecord {
-    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick.
+    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick. What the
+    /// round used is not known yet.
     ///
     /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first tick.
     #[must_use]
-    pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64, usage: RoundUsage) -> Option<Self> {
+    pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
         let mut all = 0_u64;
         let ticks = ticks.into_iter().inspect(|_| all += 1);
         let mut kept: Vec<i64> = stall::counted_once(ticks, period_ns).collect();
@@ -96,10 +84,10 @@ impl RoundRecord {
             max_ns: at(1.0)?,
             kept: kept.len() as u64,
             same_stall: all - kept.len() as u64,
-            steal_ns: usage.steal_ns,
-            run_queue_ns: usage.run_queue_ns,
-            switches_voluntary: usage.switches_voluntary,
-            switches_involuntary: usage.switches_involuntary,
+            steal_ns: None,
+            run_queue_ns: None,
+            switches_voluntary: None,
+            switches_involuntary: None,
         })
     }
 
@@ -134,7 +122,7 @@ impl RoundValue {
     /// Takes the lateness of a round's ticks, from the first in order; see [`RoundRecord`].
     #[must_use]
     pub fn of(lateness_ns: &[i64], period_ns: u64, tail_quantile: f64, resolution_ns: i64) -> Option<Self> {
-        let record = RoundRecord::of((0..).zip(lateness_ns.iter().copied()), period_ns, RoundUsage::default())?;
+        let record = RoundRecord::of((0..).zip(lateness_ns.iter().copied()), period_ns)?;
         Some(record.value(tail_quantile, resolution_ns))
     }
 }
@@ -188,13 +176,12 @@ mod tests {
 
     #[test]
     fn a_record_keeps_the_percentiles_that_a_value_is_made_of() {
-        let record =
-            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000, RoundUsage::default());
+        let record = RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000);
         let record = record.unwrap();
         assert_eq!((record.kept, record.same_stall), (4, 1));
         assert_eq!((record.p50_ns, record.p99_ns, record.max_ns), (8_000, 700_000, 700_000));
         assert_eq!(record.value(0.90, 1).ln_tail, 700_000_f64.ln());
         assert_eq!(record.value(0.99, 9_999).ln_median, 9_999_f64.ln());
-        assert!(RoundRecord::of([], 500_000, RoundUsage::default()).is_none());
+        assert!(RoundRecord::of([], 500_000).is_none());
     }
 }

@@ -52,27 +52,21 @@ pub struct RoundTicks {
     pub(super) wakeups_per_tick: Option<f64>,
 }
 
-/// Why a subject has no rounds that a limit could be held against.
+/// Why a subject, whose id this holds, has no rounds that a limit could be held against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmeasured {
     /// It was not measured.
-    NoSummary {
-        /// Its id.
-        subject: String,
-    },
+    NoSummary(String),
     /// Its report was written without samples.
-    NoSamples {
-        /// Its id.
-        subject: String,
-    },
+    NoSamples(String),
 }
 
 impl fmt::Display for Unmeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSummary { subject } => write!(f, "{subject} was not measured"),
-            Self::NoSamples { subject } => {
-                write!(f, "the samples of {subject} were left out of the report, and intervals need them")
+            Self::NoSummary(id) => write!(f, "{id} was not measured"),
+            Self::NoSamples(id) => {
+                write!(f, "the samples of {id} were left out of the report, and intervals need them")
             }
         }
     }
@@ -87,10 +81,10 @@ impl RoundTicks {
     /// There is no round with ticks, or the samples were left out of the report.
     pub fn all_of(subject: &report::Subject) -> Result<Vec<Self>, Unmeasured> {
         if subject.summary.is_none() {
-            return Err(Unmeasured::NoSummary { subject: subject.id.clone() });
+            return Err(Unmeasured::NoSummary(subject.id.clone()));
         }
         if subject.rounds.iter().all(|r| r.lateness_ns.is_empty()) {
-            return Err(Unmeasured::NoSamples { subject: subject.id.clone() });
+            return Err(Unmeasured::NoSamples(subject.id.clone()));
         }
         let mut rounds: Vec<(u64, Self)> = Vec::new();
         for entry in &subject.rounds {
