@@ -7,6 +7,8 @@ use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::Verdict;
 
+use serde_json::{Value, json};
+
 use super::Gate;
 
 /// The example beside the binary; cargo builds examples with the tests unless one target alone is asked for.
@@ -37,21 +39,14 @@ fn a_slowed_build_is_a_regression() {
     assert_eq!(Verdict::from_json(&gate.ran.stdout).unwrap(), *verdict, "the file is what --format json prints");
 }
 
-/// A program that writes so many lines of the same lateness without waiting for any of them.
-#[cfg(unix)]
-fn always_late_by(ns: u64) -> String {
-    let header = "osjitter.series/1 period_ns=100000";
-    format!("sh -c '{{ echo {header}; yes {ns} | head -n $OSJITTER_TICKS; }} > $OSJITTER_OUT'")
+/// Two scripts, each late by so much in every tick of its rounds, by turns.
+fn late_by(a: &[i64], b: &[i64]) -> Value {
+    let rounds = |levels: &[i64]| levels.iter().map(|&level| vec![level]).collect::<Vec<_>>();
+    json!({"scripted": {"lateness_ns": rounds(a)}, "scripted-b": {"lateness_ns": rounds(b)}})
 }
 
-/// 24 pairs of rounds of 20 ticks at 100 us that are not waited for: a quarter of a second.
-#[cfg(unix)]
-fn exact(a: &str, b: &str, extra: &[&str]) -> Gate {
-    let rounds = ["--period", "100us", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24"];
-    Gate::run(&[&["--baseline-cmd", a, "--candidate-cmd", b], &rounds[..], extra].concat())
-}
+const SCRIPTS: [&str; 4] = ["--a", "scripted", "--b", "scripted-b"];
 
-#[cfg(unix)]
 #[test]
 fn what_is_known_exactly_is_judged_exactly() {
     use Outcome::{Improved, Inconclusive, Pass, Regressed};
@@ -65,25 +60,24 @@ fn what_is_known_exactly_is_judged_exactly() {
         // Ten times as late, and by less than the floor.
         (90, 900, 0, Pass, None, "+900.0 %"),
         // Both sides lie inside what counts as a stall of the machine.
-        (60_000, 60_000, 0, Inconclusive, Some(Reason::StallDominated), "machine stalls"),
+        (600_000, 600_000, 0, Inconclusive, Some(Reason::StallDominated), "machine stalls"),
     ] {
-        let gate = exact(&always_late_by(a), &always_late_by(b), &[]).exits(code);
+        let gate = Gate::scripted(&SCRIPTS, &late_by(&[a], &[b])).exits(code);
         let verdict = gate.verdict();
         assert_eq!((verdict.verdict, verdict.reason), (outcome, reason), "{a} {b}: {}", gate.ran.stdout);
         assert!(gate.ran.stdout.contains(says), "{a} {b}: {}", gate.ran.stdout);
         assert_eq!(gate.ran.stderr.contains("NOT A PASS"), outcome == Inconclusive, "{}", gate.ran.stderr);
-        let pair = &verdict.comparisons[0];
-        assert!(pair.rounds.iter().all(|r| (r.a_ns, r.b_ns) == ([a, a].map(|n| n as i64), [b, b].map(|n| n as i64))));
+        let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
+        assert!(pair.rounds.iter().all(|r| (r.a_ns, r.b_ns) == ([a; 2], [b; 2])));
         assert_eq!((pair.pairs, pair.looks_taken, verdict.partial), (24, 1, false));
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
-    let command = always_late_by(60_000);
     for (asked, code) in [("fail", 3), ("pass", 0)] {
-        let gate = exact(&command, &command, &["--on-inconclusive", asked]).exits(code);
+        let args = [&SCRIPTS[..], &["--on-inconclusive", asked]].concat();
+        let gate = Gate::scripted(&args, &late_by(&[600_000], &[600_000])).exits(code);
         let verdict = gate.verdict();
         assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::StallDominated)));
         assert!(gate.ran.stderr.contains("NOT A PASS") && !verdict.partial);
@@ -91,27 +85,47 @@ fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn an_open_gate_says_what_would_decide_it() {
-    // Each program counts its rounds in a file, and has one of two levels by turns of its own: a spread that 24 pairs
-    // say nothing about.
-    let scratch = tempfile::tempdir().unwrap();
-    let command = |turns: u32| {
-        let count = scratch.path().join(turns.to_string());
-        std::fs::write(&count, "0\n").unwrap();
-        let count = count.display();
-        let level = format!("read n < {count}; echo $((n + 1)) > {count}; l=$((5000 + n / {turns} % 2 * 40000))");
-        let write = "{ echo osjitter.series/1 period_ns=100000; yes $l | head -n $OSJITTER_TICKS; } > $OSJITTER_OUT";
-        format!("sh -c '{level}; {write}'")
-    };
-    let gate = exact(&command(1), &command(2), &[]);
+    // Two levels, each side by turns of its own: a spread that 24 pairs say nothing about.
+    let gate = Gate::scripted(&SCRIPTS, &late_by(&[10_000, 90_000], &[10_000, 10_000, 90_000, 90_000])).exits(0);
     let verdict = gate.verdict();
     assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let pairs = verdict.comparisons[0].metrics.iter().filter_map(|m| m.pairs_to_decide).max();
     let says = format!("--max-pairs {}", pairs.expect("a number of pairs that would decide it"));
     let stdout = &gate.ran.stdout;
     assert!(stdout.contains(&says) && stdout.contains("s) would probably decide"), "{stdout}");
+}
+
+#[test]
+fn what_is_cut_short_is_partial_and_never_passes() {
+    let mut interrupted = late_by(&[20_000], &[20_000]);
+    interrupted["scripted-b"]["interrupt_at_round"] = 5.into();
+    let mut failing = late_by(&[20_000], &[20_000]);
+    failing["scripted-b"]["fail"] = json!({"round": 5, "reason": "no timer left"});
+    for (scripts, reason, failure) in [
+        (interrupted, Reason::Interrupted, None),
+        (failing, Reason::NotMeasured, Some("scripted-b@1ms/current-thread: no timer left")),
+    ] {
+        let gate = Gate::scripted(&[&SCRIPTS[..], &["--period", "2ms"]].concat(), &scripts).exits(4);
+        let verdict = gate.verdict();
+        assert_eq!((verdict.partial, verdict.verdict), (true, Outcome::Inconclusive));
+        assert_eq!(
+            (verdict.reason, verdict.failure.as_deref().map(|f| f.replace("2ms", "1ms"))),
+            (Some(reason), failure.map(str::to_owned))
+        );
+        let [pair] = verdict.comparisons.as_slice() else { panic!("what was not begun is not there") };
+        assert_eq!((pair.pairs, pair.reason), (5, Some(reason)));
+        assert!(pair.metrics.iter().all(|m| (m.verdict, m.reason) == (Outcome::Inconclusive, Some(reason))));
+        assert_eq!(pair.metrics.len(), 2, "what there was is shown");
+    }
+}
+
+/// Two programs, in 24 pairs of rounds of 20 ticks at 100 us.
+#[cfg(unix)]
+fn programs(a: &str, b: &str, extra: &[&str]) -> Gate {
+    let rounds = ["--period", "100us", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24"];
+    Gate::run(&[&["--baseline-cmd", a, "--candidate-cmd", b], &rounds[..], extra].concat())
 }
 
 #[test]
@@ -192,13 +206,13 @@ fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
         ("echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT".to_owned(), "7 ns"),
     ] {
         let command = format!("sh -c '{script}'");
-        let gate = exact(&command, &command, &[]).exits(4);
+        let gate = programs(&command, &command, &[]).exits(4);
         let verdict = gate.verdict();
         assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive);
         assert_eq!(verdict.reason, Some(Reason::NotMeasured));
         assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{script}: {:?}", verdict.failure);
     }
-    let _ = exact("no-such-program-here", "true", &[]).exits(4);
+    let _ = programs("no-such-program-here", "true", &[]).exits(4);
 }
 
 #[cfg(unix)]
@@ -206,7 +220,7 @@ fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
 fn a_program_that_hangs_is_ended() {
     #[allow(clippy::disallowed_methods, reason = "a watchdog")]
     let started = std::time::Instant::now();
-    let gate = exact("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
+    let gate = programs("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
     assert!(gate.verdict().failure.as_ref().unwrap().contains("still running"));
     assert!(started.elapsed().as_secs() < 120);
 }
@@ -231,7 +245,7 @@ fn an_interrupt_takes_the_program_along() {
     let id = scratch.path().join("id");
     // It interrupts the gate itself, once it runs.
     let command = format!("sh -c 'echo $$ > {}; kill -INT $PPID; exec sleep 600'", id.display());
-    let gate = exact(&command, &command, &[]).exits(4);
+    let gate = programs(&command, &command, &[]).exits(4);
     let verdict = gate.verdict();
     assert_eq!((verdict.partial, verdict.reason, verdict.failure.as_ref()), (true, Some(Reason::Interrupted), None));
     let id = std::fs::read_to_string(id).expect("the program was started");
