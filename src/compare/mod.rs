@@ -96,10 +96,7 @@ impl Side {
     /// The subject of that id, or the only one of that name.
     fn find(&self, id: &str) -> exit::Result<&Subject> {
         let mut named = self.report.subjects.iter().filter(|s| s.name == id);
-        let by_name = match (named.next(), named.next()) {
-            (Some(one), None) => Some(one),
-            _ => None,
-        };
+        let by_name = named.next().filter(|_| named.next().is_none());
         let found = self.report.subjects.iter().find(|s| s.id == id).or(by_name);
         let file = self.file.display();
         let subject = found.ok_or_else(|| usage!("no subject {id:?} in {file}, which has {}", self.ids()))?;
@@ -138,14 +135,8 @@ fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>
 fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
     let (x, y) = match (&a.id, &b.id) {
         (Some(x), Some(y)) => (a.find(x)?, b.find(y)?),
-        (Some(x), None) => {
-            let subject = a.find(x)?;
-            (subject, b.partner(&subject.id)?)
-        }
-        (None, Some(y)) => {
-            let subject = b.find(y)?;
-            (a.partner(&subject.id)?, subject)
-        }
+        (Some(x), None) => a.find(x).and_then(|x| Ok((x, b.partner(&x.id)?)))?,
+        (None, Some(y)) => b.find(y).and_then(|y| Ok((a.partner(&y.id)?, y)))?,
         (None, None) => return in_both(a, b),
     };
     if x.id == y.id && compare::is_same_run(&a.report, &b.report) {

@@ -28,10 +28,9 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let found = read(file)?;
     let kept = found.clone().filter(|_| !args.replace);
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
-    let session = SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| &b.scenario), pairs)?;
+    let session = SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| (file, b)), pairs)?;
     let environment = EnvironmentKey::of(&host::capture());
     if let Some(kept) = &kept {
-        session.is_of(file, kept)?;
         let differences = kept.environment.differences(&environment);
         if !differences.is_empty() {
             return Err(usage!(

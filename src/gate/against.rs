@@ -34,8 +34,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let subject = args.subject.as_deref().map(one_subject).transpose();
     let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
-    let session = SessionPlan::of(&args.judged, subject, Some(&stored.scenario), pairs)?;
-    session.is_of(file, &stored)?;
+    let session = SessionPlan::of(&args.judged, subject, Some((file, &stored)), pairs)?;
     let forced = stored.environment.differences(&EnvironmentKey::of(&host::capture()));
     if !forced.is_empty() && !args.force {
         return Err(usage!(

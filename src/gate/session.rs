@@ -42,16 +42,15 @@ pub fn listed(differences: &[Difference]) -> String {
 }
 
 impl SessionPlan {
-    /// What the arguments ask for, and where they are silent, what the file holds.
+    /// What the arguments ask for, and where they are silent, what the file holds; refused where the two differ.
     pub fn of(
         judged: &JudgedArgs,
         subject: Option<&'static Entry>,
-        stored: Option<&SessionDesign>,
+        file: Option<(&Path, &Baseline)>,
         pairs: u64,
     ) -> exit::Result<Self> {
-        let mut judged = judged.clone();
-        let mut subject = subject;
-        if let Some(stored) = stored {
+        let (mut judged, mut subject) = (judged.clone(), subject);
+        if let Some(stored) = file.map(|(_, stored)| &stored.scenario) {
             if judged.period.is_empty() {
                 judged.period.push(Duration::from_nanos(stored.period_ns));
             }
@@ -75,16 +74,12 @@ impl SessionPlan {
         let rules = Rules { alpha: ALPHA, looks, ..rules(&judged, &tested)? };
         let runtime = tested.runtime.map(|runtime| runtime.to_string());
         let test = PairTest::of_subjects([control, tested], &judged.rounds, rules);
-        Ok(Self { design: SessionDesign::of(subject.name, runtime, &test.design), test })
-    }
-
-    /// Refuses a file of something else.
-    pub fn is_of(&self, file: &Path, stored: &Baseline) -> exit::Result<()> {
-        let differences = stored.scenario.differences(&self.design);
-        if differences.is_empty() {
-            return Ok(());
+        let design = SessionDesign::of(subject.name, runtime, &test.design);
+        if let Some((file, stored)) = file.filter(|(_, stored)| stored.scenario != design) {
+            let differences = listed(&stored.scenario.differences(&design));
+            return Err(usage!("{} holds something else: {differences}; nothing was measured", file.display()));
         }
-        Err(usage!("{} holds something else: {}; nothing was measured", file.display(), listed(&differences)))
+        Ok(Self { design, test })
     }
 
     /// How long it takes, in seconds.

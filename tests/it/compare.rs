@@ -134,9 +134,16 @@ fn what_cannot_be_compared_is_refused_or_forced_aloud() {
         }
     });
     let says = home.compare(&["one", "elsewhere"]).exits(2).stderr;
-    for part in
-        ["CPU model:", "against Abacus", "kernel:", "against 0.1", "clock source:", "CPUs online:", "against 3", "--force"]
-    {
+    for part in [
+        "CPU model:",
+        "against Abacus",
+        "kernel:",
+        "against 0.1",
+        "clock source:",
+        "CPUs online:",
+        "against 3",
+        "--force",
+    ] {
         assert!(says.contains(part), "{part}: {says}");
     }
     let says = home.compare(&["one", "slower"]).exits(2).stderr;

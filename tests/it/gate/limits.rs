@@ -70,12 +70,12 @@ fn a_report_is_held_to_its_limits_without_measuring() {
         ("p50=1ms", &["--report", file, "--subject", "nanosleep", "--ticks", "5"], "--ticks"),
         ("p50=1ms", &["--report", "no/such/file", "--subject", "nanosleep"], "cannot read no/such/file"),
     ] {
-        limits(&[max], rest).is_refused(says);
+        limits(&[max], rest).refuses(says);
     }
 
     let ran = run(&["--no-samples"]);
     let file = ran.path("report.json");
-    limits(&["p50=1ms"], &["--report", file.to_str().unwrap(), "--subject", "nanosleep"]).is_refused("samples");
+    limits(&["p50=1ms"], &["--report", file.to_str().unwrap(), "--subject", "nanosleep"]).refuses("samples");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
         ("median_round.p99=1ms", "--round-ticks"),
         ("after_unpark.p50=1ms", "no runtime"),
     ] {
-        limits(&[max], &SHORT).is_refused(says);
+        limits(&[max], &SHORT).refuses(says);
     }
     for (args, says) in [
         (&["--max", "p50=1ms"][..], "--subject or --report"),
@@ -107,7 +107,7 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
         (&["--max", "p50=1ms", "--subject", "spin", "--period", "1ms", "--period", "2ms"], "once"),
         (&["--ticks", "5", "--a", "spin", "--b", "spin"], "--max"),
     ] {
-        Gate::run(args).is_refused(says);
+        Gate::run(args).refuses(says);
     }
 }
 

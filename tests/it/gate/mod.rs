@@ -64,7 +64,7 @@ impl Gate {
 
     /// Refused with these words, and nothing was written.
     #[track_caller]
-    fn is_refused(self, says: &str) {
+    fn refuses(self, says: &str) {
         let refused = self.exits(2);
         assert!(refused.ran.stderr.contains(says) && refused.verdict.is_none(), "{says}: {}", refused.ran.stderr);
     }

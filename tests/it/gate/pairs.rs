@@ -188,7 +188,7 @@ fn bad_usage_is_named_before_anything_runs() {
         (both(&["--runtime", "async-std"]), "'--runtime <KIND>': no runtime"),
         (both(&["--cpu", "99999"]), "CPU 99999"),
     ] {
-        Gate::run(&args).is_refused(says);
+        Gate::run(&args).refuses(says);
     }
 }
 

@@ -50,19 +50,19 @@ const SERIES: [(&str, Series); 5] = [
     ("after_unpark_ns", Series::AfterUnpark),
 ];
 
-const COUNTS: [(&str, Count); 6] = [
-    ("missed", Count::Missed),
-    ("skipped", Count::Skipped),
-    ("coalesced", Count::Coalesced),
-    ("delivered", Count::Delivered),
-    ("early", Count::Early),
-    ("no_park", Count::NoPark),
+/// Numbers that stand alone.
+const SINGLE: [(&str, Kind); 9] = [
+    ("missed", Kind::Ticks(Count::Missed)),
+    ("skipped", Kind::Ticks(Count::Skipped)),
+    ("coalesced", Kind::Ticks(Count::Coalesced)),
+    ("delivered", Kind::Ticks(Count::Delivered)),
+    ("early", Kind::Ticks(Count::Early)),
+    ("no_park", Kind::Ticks(Count::NoPark)),
+    ("drift_ppb", Kind::Drift),
+    ("cpu_ns_per_tick", Kind::Cpu),
+    ("wakeups_per_tick", Kind::Wakeups),
 ];
 
-const MEDIAN_ROUND: &str = "median_round_ns";
-const DRIFT: &str = "drift_ppb";
-const CPU: &str = "cpu_ns_per_tick";
-const WAKEUPS: &str = "wakeups_per_tick";
 /// Numbers of a summary that say how long the run was, not how good.
 const OF_THE_LENGTH: [&str; 3] = ["ticks", "elapsed_ns", "ideal_ns"];
 
@@ -158,11 +158,8 @@ impl SummaryPath {
         for (head, series) in SERIES {
             all.extend(statistics.iter().map(|(last, s)| of(format!("{head}.{last}"), Kind::Of(series, *s))));
         }
-        all.extend(PERCENTILES.map(|p| of(format!("{MEDIAN_ROUND}.{}", p.key), Kind::MedianRound(p.quantile))));
-        all.extend(COUNTS.map(|(name, count)| of(name.to_owned(), Kind::Ticks(count))));
-        all.extend(
-            [(DRIFT, Kind::Drift), (CPU, Kind::Cpu), (WAKEUPS, Kind::Wakeups)].map(|(n, k)| of(n.to_owned(), k)),
-        );
+        all.extend(PERCENTILES.map(|p| of(format!("median_round_ns.{}", p.key), Kind::MedianRound(p.quantile))));
+        all.extend(SINGLE.map(|(name, kind)| of(name.to_owned(), kind)));
         all
     }
 
