@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::report::{Report, Round, Scenario, Subject};
 use crate::stall;
-use crate::stats::quantile::{is_supported, nearest_rank};
+use crate::stats::quantile::{is_supported_by_round, nearest_rank};
 
 /// The percentiles that are compared, as (name, quantile).
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
-/// The 99th percentile of so many ticks is that of a round, although fewer than five lie above it.
-const MIN_TICKS_FOR_P99: usize = 180;
 /// From this share on, ticks that fall due while the one before is late are the rule.
 pub(super) const MOST: f64 = 0.5;
 /// Lateness below this is the clock's grain, and has no meaningful logarithm.
@@ -107,8 +105,7 @@ fn values(
         kept = parts.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
     }
     kept.sort_unstable();
-    let carries = |q: f64| is_supported(kept.len(), q) || (q <= 0.99 && kept.len() >= MIN_TICKS_FOR_P99);
-    let ns = QUANTILES.map(|(_, q)| nearest_rank(&kept, q).filter(|_| carries(q)));
+    let ns = QUANTILES.map(|(_, q)| nearest_rank(&kept, q).filter(|_| is_supported_by_round(kept.len(), q)));
     RoundValues { ns, ticks, same_stall, ..common }
 }
 
