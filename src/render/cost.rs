@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn a_gate_resamples_the_same_rounds_in_the_same_order() {
         let subject = subject();
-        let path = limit::Path::find("cpu_ns_per_tick").expect("a number of a report");
-        let measured = path.measure(&limit::Round::all_of(&subject).expect("rounds with samples"));
+        let path = limit::SummaryPath::find("cpu_ns_per_tick").expect("a number of a report");
+        let measured = path.measure(&limit::RoundTicks::all_of(&subject).expect("rounds with samples"));
         // A limit is held against the 99 % interval.
         assert_eq!(measured.interval, interval(&subject, 0.99));
         assert!(measured.interval.is_some());
