@@ -1,17 +1,14 @@
-//! The exit codes, once.
+//! How a command ends: the exit codes, and the errors behind them.
 
 use std::fmt;
 use std::path::Path;
 use std::process::{ExitCode, Termination};
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Done, or a gate's pass.
     Done,
-    /// A gate found a regression.
     Regressed,
-    /// A gate could not decide, and was told that this is a failure.
+    /// A gate could not decide, and that counts as a failure.
     Inconclusive,
     /// Could not measure, or was interrupted; what was measured is written.
     NotMeasured,
@@ -28,7 +25,7 @@ impl Termination for ExitStatus {
     }
 }
 
-/// Why a command could not be carried out: one sentence that says what to do, and the kind that decides the exit code.
+/// Why a command failed: one sentence that names what to do, and the kind that decides the exit code.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -39,23 +36,19 @@ pub struct Error {
 enum Kind {
     /// Bad usage or bad input: nothing was measured, nothing was written.
     Usage,
-    /// Measuring or writing failed.
     Measure,
     /// The reader of our output went away: not an error.
     ClosedPipe,
 }
 
 /// What every step of a command returns.
-#[allow(dead_code, reason = "taken up room by room")]
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Bad usage or bad input.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, message: message.into() }
     }
 
-    /// Measuring or writing failed.
     pub fn measure(message: impl Into<String>) -> Self {
         Self { kind: Kind::Measure, message: message.into() }
     }
@@ -74,7 +67,6 @@ impl Error {
     }
 
     /// The same, with where it happened in front: a file, a flag.
-    #[allow(dead_code, reason = "taken up room by room")]
     pub fn context(self, context: impl fmt::Display) -> Self {
         Self { message: format!("{context}: {}", self.message), ..self }
     }
@@ -84,7 +76,6 @@ impl Error {
         self.kind == Kind::ClosedPipe
     }
 
-    /// The exit code.
     pub fn code(&self) -> u8 {
         match self.kind {
             Kind::Usage => 2,
@@ -101,9 +92,7 @@ impl fmt::Display for Error {
 }
 
 /// Bad usage, formatted: `return Err(usage!("no subject {name:?}"))`.
-#[allow(unused_macros, reason = "taken up room by room")]
 macro_rules! usage {
     ($($message:tt)*) => { $crate::exit::Error::usage(format!($($message)*)) };
 }
-#[allow(unused_imports, reason = "taken up room by room")]
 pub(crate) use usage;

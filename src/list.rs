@@ -6,13 +6,13 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit::{self, Error, ExitStatus};
-use crate::render::formats::Format;
+use crate::render::formats::{Format, parser};
 use crate::subject;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// What to print to stdout
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
 }
 
@@ -35,7 +35,7 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
         .collect();
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&lines).expect("plain data") + "\n",
-        Format::Table => {
+        _ => {
             let width = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
             let mut text = String::from("* measured by default\n");
             for l in &lines {

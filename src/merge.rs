@@ -1,4 +1,4 @@
-//! `osjitter merge`: several reports joined into one, without loss, and what stands out among them.
+//! `osjitter merge`: several reports joined into one, without loss; those that stand out are named.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use clap::Args;
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
 
-use crate::exit::{Error, ExitStatus, usage};
+use crate::exit::{ExitStatus, Result, usage};
 use crate::text::time::time;
 use crate::{files, interop, terminal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  osjitter merge monday/report.json tuesday/report.json --out both.json
+  osjitter merge monday tuesday --out both.json
   osjitter merge --force cpu*/report.json | osjitter report /dev/stdin")]
 pub struct MergeArgs {
-    /// Reports with samples
+    /// Reports with samples, or the directories of runs
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Join plans that differ, and say so in the result
+    /// Join plans that differ, and record a warning
     #[arg(long)]
     pub force: bool,
-    /// Write here instead of standard output
+    /// Write here instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -33,23 +33,19 @@ const OUTLIER: f64 = 1.5;
 const NAMED: usize = 10;
 
 /// Reads, joins, ranks, writes.
-pub fn run(args: &MergeArgs) -> Result<ExitStatus, Error> {
-    let read = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>, _>>();
-    let reports = read.map_err(|e| Error::usage(e.to_string()))?;
+pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
+    let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
     let merged = merge::merge(&reports, args.force).map_err(|e| match e {
-        MergeError::PlansDiffer(_) => usage!("{e}; --force merges them all the same, and says so in the result"),
+        MergeError::PlansDiffer(_) => usage!("{e}; --force merges them anyway, and records a warning"),
         e => usage!("{e}"),
     })?;
     for median in merge::ranking(&reports).iter().take(NAMED) {
         if median.ratio.max(1.0 / median.ratio) >= OUTLIER {
             let (file, id, p50) = (args.files[median.source].display(), &median.id, time(median.p50_ns));
-            terminal::note(
-                false,
-                &format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", median.ratio),
-            );
+            let note = format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", median.ratio);
+            terminal::note(false, &note);
         }
     }
-    let text = merged.to_json();
-    files::deliver(text.as_bytes(), args.out.as_deref())?;
+    files::deliver(merged.to_json(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }

@@ -1,4 +1,4 @@
-//! What is said on standard error: talk, never data.
+//! Standard error: diagnostics and progress, never data.
 #![allow(clippy::print_stderr, reason = "the home of standard error")]
 
 use std::io::IsTerminal;
@@ -7,21 +7,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
 
-/// Says why a command failed.
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
         eprintln!("error: {error}");
     }
 }
 
-/// Says something in passing.
 pub fn note(quiet: bool, message: &str) {
     if !quiet {
         eprintln!("{message}");
     }
 }
 
-/// Whether somebody sees what is drawn.
 pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
@@ -32,7 +29,7 @@ pub fn abort() {
     std::process::exit(4);
 }
 
-/// Columns of a table where nothing tells how wide the reader's terminal is.
+/// Columns of a table where the width of the reader's terminal is not known.
 const DEFAULT_COLUMNS: usize = 80;
 /// A terminal narrower than this is none: the figures of a table could not be told apart.
 const LEAST_COLUMNS: usize = 20;
@@ -53,7 +50,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar of `rounds` steps.
     pub fn new(rounds: u64, quiet: bool) -> Self {
         let shown = !quiet && on_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -62,17 +58,14 @@ impl Progress {
         Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
     }
 
-    /// Names the round that runs next.
     pub fn show(&self, id: &str, index: u64) {
         self.bar.set_message(format!("{id}, round {}", index + 1));
     }
 
-    /// One round less.
     pub fn step(&self) {
         self.bar.inc(1);
     }
 
-    /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use jitterstat::report::{Host, Warning};
 
-use crate::bench::file::{BenchFile, Rendered};
+use crate::bench::file::{BenchFile, FORMATS};
 use crate::exit::{self, Error, ExitStatus};
 use crate::files::{self, Directory};
 use crate::machine::host;
-use crate::render::formats::ReportFormat as Format;
+use crate::render::formats::{Format, Made, parser};
 use crate::scenario::{chosen, within};
 use crate::terminal;
 use crate::text::units;
@@ -22,17 +21,11 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What to write to standard output
-    #[arg(long, value_name = "FORMAT", value_parser = formats(), default_value = "table")]
+    #[arg(long, value_name = "FORMAT", value_parser = parser(FORMATS), default_value = "table")]
     pub format: Format,
     /// Nothing on standard error but errors
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-fn formats() -> impl TypedValueParser<Value = Format> {
-    let formats = [Format::Table, Format::Json, Format::Markdown, Format::Svg];
-    PossibleValuesParser::new(formats.map(|f| f.to_possible_value().expect("none is hidden")))
-        .map(|name| Format::from_str(&name, false).expect("it is one of those"))
 }
 
 /// What is known about a bench before it measures.
@@ -80,8 +73,7 @@ impl OutputArgs {
                 "the pictures are several files: give a directory with --out, or ask for one workload",
             ));
         }
-        let directory =
-            self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose().map_err(Error::usage)?;
+        let directory = self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose()?;
         let report = measure(Started::now())?;
         if let Some(directory) = &directory {
             let name = F::BENCH.unwrap_or_default();
@@ -95,10 +87,11 @@ impl OutputArgs {
             terminal::note(self.quiet, &format!("report: {}", file.display()));
         }
         match report.render(self.format, reference)? {
-            Rendered::Text(text) => files::deliver(text, None)?,
+            Made::Text(text) => files::deliver(text, None)?,
+            Made::Bytes(bytes) => files::deliver(bytes, None)?,
             // Several are in the directory.
-            Rendered::Pictures(several) if several.len() > 1 => {}
-            Rendered::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,
+            Made::Pictures(several) if several.len() > 1 => {}
+            Made::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,
         }
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
     }

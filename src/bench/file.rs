@@ -3,11 +3,11 @@
 use jitterstat::file::File;
 use jitterstat::report::Warning;
 
-use crate::exit::{self, Error};
+use crate::exit;
 use crate::picture::canvas::Picture;
-use crate::render::formats::ReportFormat as Format;
-use crate::render::markdown::cell;
-use crate::render::reading::wrap;
+use crate::render::formats::{Format, Made, refused};
+use crate::text::markdown::cell;
+use crate::text::wrap::wrap;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";
@@ -25,6 +25,9 @@ macro_rules! model {
 
 pub(crate) use model;
 
+/// The formats of the file of every bench.
+pub const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Markdown, Format::Svg];
+
 /// The file of a bench, in all its formats.
 pub trait BenchFile: File {
     /// Whether the Markdown is written beside the file.
@@ -41,21 +44,15 @@ pub trait BenchFile: File {
         false
     }
 
-    fn render(&self, format: Format, reference: bool) -> exit::Result<Rendered> {
+    fn render(&self, format: Format, reference: bool) -> exit::Result<Made> {
         Ok(match format {
-            Format::Table => Rendered::Text(self.table(reference)),
-            Format::Json => Rendered::Text(self.to_json()),
-            Format::Markdown => Rendered::Text(self.markdown()),
-            Format::Svg => Rendered::Pictures(self.pictures()),
-            _ => return Err(Error::usage("the file of a bench can be had as table, json, markdown and svg")),
+            Format::Table => Made::Text(self.table(reference)),
+            Format::Json => Made::Text(self.to_json()),
+            Format::Markdown => Made::Text(self.markdown()),
+            Format::Svg => Made::Pictures(self.pictures()),
+            other => return Err(refused("the file of a bench", FORMATS, other)),
         })
     }
-}
-
-/// The file of a bench in one format.
-pub enum Rendered {
-    Text(String),
-    Pictures(Vec<Picture>),
 }
 
 /// What stands below a table: what to know before trusting it.

@@ -12,12 +12,11 @@ use jitterstat::file::File as _;
 
 use crate::bench::clock::file::ClockReport;
 use crate::bench::dispatch::file::DispatchReport;
-use crate::bench::file::{BenchFile, SCHEMA};
+use crate::bench::file::BenchFile;
+pub use crate::bench::file::SCHEMA;
 use crate::bench::timeout::file::TimeoutReport;
 use crate::exit::{self, ExitStatus, usage};
-use crate::render::formats::ReportFormat as Format;
-
-pub use crate::bench::file::Rendered;
+use crate::render::formats::{Format, Made};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -37,14 +36,9 @@ pub fn run(command: &BenchCommand) -> exit::Result<ExitStatus> {
     }
 }
 
-/// Whether the file of a bench begins so.
-pub fn is_one(head: &[u8]) -> bool {
-    head.windows(SCHEMA.len()).any(|part| part == SCHEMA.as_bytes())
-}
-
 /// The file of a bench in another format; with `reference` beside what others published.
-pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rendered> {
-    fn of<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Rendered> {
+pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Made> {
+    fn of<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Made> {
         F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
     }
     #[derive(serde::Deserialize)]

@@ -2,19 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompareFormat {
-    /// For people
-    Table,
-    /// The comparison itself, osjitter.comparison/1
-    Json,
-    /// For a pull request or a step summary
-    Markdown,
-    /// A picture of the whole range of quantiles, B against A
-    Svg,
-}
+use crate::compare::formats::FORMATS;
+use crate::render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -41,8 +32,8 @@ pub struct CompareArgs {
     #[arg(long)]
     pub force: bool,
     /// What to make
-    #[arg(long, value_enum, default_value = "table")]
-    pub format: CompareFormat,
+    #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
+    pub format: Format,
     /// Write here instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

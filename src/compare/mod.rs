@@ -1,6 +1,7 @@
 //! `osjitter compare`: by how much B is later than A.
 
 pub mod args;
+pub mod formats;
 mod picture;
 mod text;
 
@@ -8,17 +9,15 @@ use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::environment::Difference;
-use jitterstat::file::File as _;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::machine::host;
+use crate::render::formats::make;
 use crate::{files, interop, terminal};
 
-use args::{CompareArgs, CompareFormat};
-
-/// The file of a run, in its directory.
-const REPORT: &str = "report.json";
+use args::CompareArgs;
+use formats::FORMATS;
 
 /// Reads both sides, chooses the subjects, refuses or compares, writes.
 pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
@@ -42,13 +41,8 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
         forced: differences,
         subjects,
     };
-    let text = match args.format {
-        CompareFormat::Table => text::table(&comparison),
-        CompareFormat::Json => comparison.to_json(),
-        CompareFormat::Markdown => text::markdown(&comparison),
-        CompareFormat::Svg => picture::picture(&comparison).map_err(Error::usage)?.svg,
-    };
-    files::deliver(text.as_bytes(), args.out.as_deref())?;
+    let made = make("a comparison", &FORMATS, args.format, &comparison)?;
+    files::deliver(made.into_bytes(), args.out.as_deref())?;
     if let Some(forced) = text::forced(&comparison) {
         terminal::note(false, &forced);
     }
@@ -66,8 +60,8 @@ struct Side {
 impl Side {
     fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split(text, |path| path.exists());
-        let file = if path.is_dir() { path.join(REPORT) } else { path };
-        let report = interop::read(&file).map_err(|e| Error::usage(e.to_string()))?;
+        let file = files::resolved(&path);
+        let report = interop::read(&file)?;
         Ok(Self { file, id, report })
     }
 

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use jitterstat::compare::{Compared, Comparison, Estimate, Finding, Method};
 use jitterstat::environment::Difference;
 
-use crate::render::markdown::cell;
-use crate::render::reading::wrap;
-use crate::render::table::{WIDEST_PARAGRAPH, printable};
 use crate::text::align::align;
+use crate::text::markdown::cell;
+use crate::text::printable::printable;
 use crate::text::time::{Unit, time};
+use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
 /// What the estimates other than those over all rounds are called, with what that means.
 const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");

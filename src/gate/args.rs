@@ -6,22 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
+use crate::gate::text::FORMATS;
 use crate::measure::child::Program;
+use crate::render::formats::{Format, parser};
 use crate::scenario::{Runtime, one_subject};
 use crate::subject::Entry;
 use crate::text::units;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum VerdictFormat {
-    /// For people
-    Table,
-    /// The verdict file itself
-    Json,
-    /// For a step summary or a comment
-    Markdown,
-    /// For a CI that collects test results
-    Junit,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnInconclusive {
@@ -116,8 +106,8 @@ pub struct GateArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What to write to stdout
-    #[arg(long, value_enum, default_value = "table")]
-    pub format: VerdictFormat,
+    #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
+    pub format: Format,
 }
 
 /// How rounds are run and judged.

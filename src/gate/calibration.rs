@@ -3,20 +3,18 @@
 use std::path::Path;
 
 use jitterstat::environment::EnvironmentKey;
-use jitterstat::file::File as _;
 use jitterstat::gate::calibration::{Calibration, ToleranceBelowNoise};
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
-use crate::exit::{self, usage};
+use crate::exit;
+use crate::files;
 use crate::gate::design::PairTest;
 use crate::gate::text::change;
-use crate::interop;
 
 /// Reads the file before anything is measured.
 pub fn read(file: &Path) -> exit::Result<Calibration> {
-    let text = interop::read_text(file).map_err(|e| usage!("the calibration: {e}"))?;
-    Calibration::from_json(&text).map_err(|e| usage!("the calibration {}: {e}", file.display()))
+    files::read(file).map_err(|e| e.context("the calibration"))
 }
 
 /// A tolerance below the noise level, or why the calibration does not tell.

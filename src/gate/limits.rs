@@ -54,7 +54,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
 
 fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
-    let report = interop::read(file).map_err(|e| Error::usage(e.to_string()))?;
+    let report = interop::read(file)?;
     if args.ticks.is_some() {
         return Err(Error::usage("--ticks is for what is measured; a report has the ticks it has"));
     }

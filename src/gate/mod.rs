@@ -15,9 +15,8 @@ mod pairs;
 mod question;
 mod session;
 mod sides;
-mod text;
+pub mod text;
 
-use std::io::Write;
 use std::sync::Arc;
 
 use jitterstat::file::File as _;
@@ -25,12 +24,13 @@ use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::Verdict;
 
 use crate::exit::{self, Error, ExitStatus};
-use crate::files::Directory;
+use crate::files::{self, Directory};
+use crate::render::formats::make;
 use crate::{interrupt, terminal};
 
-use args::{BaselineAction, GateAction, GateArgs, OnInconclusive, VerdictFormat};
+use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
 use question::{Gate, Question};
-use text::Section;
+use text::{Section, Worded};
 
 /// Plans a question where the arguments ask it, and words its answer.
 type Kind = (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdict) -> Vec<Section>);
@@ -63,25 +63,26 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
         question.ask(&mut gate)?;
     }
     let (verdict, out) = gate.conclude();
-    report(&verdict, args, &out)
+    report(verdict, args, &out)
+}
+
+/// A verdict, worded question by question.
+pub fn worded(verdict: Verdict) -> Worded {
+    let sections = QUESTIONS.iter().flat_map(|(_, sections)| sections(&verdict)).collect();
+    (verdict, sections)
 }
 
 /// Writes the verdict, prints it, and turns it into an exit code.
-fn report(verdict: &Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
-    let sections: Vec<Section> = QUESTIONS.iter().flat_map(|(_, sections)| sections(verdict)).collect();
-    let json = verdict.to_json();
-    let file = out.write("verdict.json", &json)?;
-    let text = match args.format {
-        VerdictFormat::Table => text::table(verdict, &sections),
-        VerdictFormat::Json => json,
-        VerdictFormat::Markdown => text::markdown(verdict, &sections),
-        VerdictFormat::Junit => text::junit(verdict, &sections),
-    };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
+fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
+    let file = out.write("verdict.json", &verdict.to_json())?;
+    let worded = worded(verdict);
+    let made = make("a verdict", &text::FORMATS, args.format, &worded)?;
+    let written = files::deliver(made.into_bytes(), None);
+    let (verdict, sections) = worded;
     terminal::note(args.judged.rounds.quiet, &format!("verdict: {}", file.display()));
     if verdict.verdict == Outcome::Inconclusive {
         // Said even when asked to be quiet: an exit code of 0 must not be taken for a pass.
-        terminal::note(false, &format!("NOT A PASS. {}", text::sentence(verdict, &sections)));
+        terminal::note(false, &format!("NOT A PASS. {}", text::sentence(&verdict, &sections)));
     }
     written?;
     Ok(match verdict.verdict {

@@ -41,7 +41,7 @@ impl Gate {
     /// One whose files go to a directory that is proved writable.
     pub fn open(out: Option<&std::path::Path>, stop: Arc<AtomicBool>, quiet: bool) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let out = Directory::open(out, &started_utc).map_err(exit::Error::usage)?;
+        let out = Directory::open(out, &started_utc)?;
         let verdict = Verdict {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jitterstat::environment::Difference;
-use jitterstat::file::File as _;
 use jitterstat::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use jitterstat::gate::look::{Reason, Rules};
 use jitterstat::histogram;
@@ -33,8 +32,7 @@ pub fn read(file: &Path) -> exit::Result<Option<Baseline>> {
     if file.try_exists().is_ok_and(|there| !there) {
         return Ok(None);
     }
-    let text = crate::interop::read_text(file).map_err(|e| usage!("the baseline: {e}"))?;
-    Baseline::from_json(&text).map(Some).map_err(|e| usage!("the baseline {}: {e}", file.display()))
+    crate::files::read(file).map(Some).map_err(|e| e.context("the baseline"))
 }
 
 pub fn listed(differences: &[Difference]) -> String {

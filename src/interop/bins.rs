@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jitterstat::histogram;
-use jitterstat::report::{self, Distribution, LONGEST_NS, MOST_COUNT, Summary, Warning};
+use jitterstat::report::{LONGEST_NS, MOST_COUNT, Status, Subject, Summary, Warning};
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use crate::interop::source::{self, warning};
+use crate::exit::{Result, usage};
+use crate::interop::imported::{self, Imported, warning};
 use crate::text::time::time;
 
 /// Most bins of one histogram: cyclictest takes at most 1,000,000.
@@ -19,7 +20,7 @@ const MOST_BINS: usize = 1 << 20;
 pub(super) struct RawBins(pub BTreeMap<u64, u64>);
 
 impl<'de> Deserialize<'de> for RawBins {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Bins;
         impl<'de> Visitor<'de> for Bins {
             type Value = RawBins;
@@ -28,7 +29,7 @@ impl<'de> Deserialize<'de> for RawBins {
                 f.write_str("bins and their counts")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawBins, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<RawBins, A::Error> {
                 let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
                 while let Some((bin, count)) = map.next_entry::<u64, u64>()? {
                     total = total.saturating_add(count);
@@ -68,35 +69,31 @@ pub(super) struct Stated {
 
 impl Binned {
     /// Takes bins in a unit of so many nanoseconds; what the count has more than the bins lies above them.
-    ///
-    /// # Errors
-    /// A sentence about what cannot be.
-    pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self, String> {
+    pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
         if in_bins > stated.count || stated.count > MOST_COUNT {
-            return Err(format!("the bins hold {in_bins} values, and {} is stated", stated.count));
+            return Err(usage!("the bins hold {in_bins} values, and {} is stated", stated.count));
         }
         let ns = |value: u64| {
             let ns = value.checked_mul(unit_ns).filter(|&ns| ns <= LONGEST_NS).and_then(|ns| i64::try_from(ns).ok());
-            ns.ok_or_else(|| format!("{value} is no time that a tick can be late"))
+            ns.ok_or_else(|| usage!("{value} is no time that a tick can be late"))
         };
-        let used = || raw.0.iter().filter(|(_, n)| **n > 0);
         let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
-        let bins = used().map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>, String>>()?;
-        let outside = bins.iter().find(|(v, _)| !(min_ns..=max_ns).contains(v));
-        if let Some((value, _)) = outside {
-            return Err(format!(
+        let used = raw.0.iter().filter(|(_, n)| **n > 0);
+        let bins = used.map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>>>()?;
+        if let Some((value, _)) = bins.iter().find(|(v, _)| !(min_ns..=max_ns).contains(v)) {
+            return Err(usage!(
                 "there are values in bin {value} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
             ));
         }
         let mean = stated.avg * unit_ns as f64;
         if !(mean >= 0.0 && mean <= LONGEST_NS as f64) {
-            return Err(format!("the mean {} is none", stated.avg));
+            return Err(usage!("the mean {} is none", stated.avg));
         }
         Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })
     }
 
-    /// Says that the last bin also took everything above it.
+    /// The same, where the last bin also took everything above it.
     pub fn with_open_last_bin(mut self) -> Self {
         if let Some((_, count)) = self.bins.pop_if(|(value, _)| *value < self.max_ns) {
             self.above += count;
@@ -109,20 +106,19 @@ impl Binned {
     }
 
     /// Counts and percentiles. A percentile that falls above the last bin is not known, and left out.
-    pub fn summary(&self, period_ns: Option<u64>) -> Summary {
+    fn summary(&self, period_ns: u64) -> Summary {
         let n = self.count();
         let at = |q: f64| {
-            let samples = usize::try_from(n).unwrap_or(usize::MAX);
-            let rank = quantile::rank(samples, q) as u64;
+            let rank = quantile::rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64;
             let mut seen = 0;
             let bin = self.bins.iter().find(|(_, count)| {
                 seen += count;
                 seen >= rank
             });
-            bin.map(|(value, _)| *value).filter(|_| quantile::is_supported(samples, q))
+            bin.map(|(value, _)| *value)
         };
-        let lateness_ns = Distribution::new([self.min_ns, self.max_ns], self.mean_ns, at);
-        source::summary(n, period_ns.map_or(0, |period| self.at_least(period)), lateness_ns)
+        let missed = if period_ns > 0 { self.at_least(period_ns) } else { 0 };
+        imported::summary(n, missed, [self.min_ns, self.mean_ns, self.max_ns], at)
     }
 
     /// How many are known to be as late as a period.
@@ -138,15 +134,8 @@ impl Binned {
         in_bins + above
     }
 
-    /// The histogram; what lies above the last bin counts at the largest value, the only one that is known. `None` where
-    /// the source has no bins.
-    pub fn histogram(&self) -> Option<report::Histogram> {
-        let above = (self.max_ns, self.above);
-        (!self.bins.is_empty()).then(|| histogram::pack_counts(self.bins.iter().copied().chain([above])))
-    }
-
     /// What the reader must know about this histogram.
-    pub fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
+    fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
         let (above, count, largest) = (self.above, self.count(), time(self.max_ns));
         let Some((last, _)) = self.bins.last() else {
             let message = format!("{id}: there are no bins, only least, mean and largest of {count} values.");
@@ -159,4 +148,19 @@ impl Binned {
         );
         (above > 0).then(|| warning("import-overflow", message, hint))
     }
+}
+
+/// Adds a thread or CPU with what it measured, if anything; the hint is for whoever has too few bins.
+///
+/// What lies above the last bin counts at the largest value in the histogram, the only one that is known.
+pub(super) fn add(to: &mut Imported, mut subject: Subject, values: Option<Binned>, hint: &str) {
+    if let Some(values) = values {
+        let above = (values.max_ns, values.above);
+        subject.histogram =
+            (!values.bins.is_empty()).then(|| histogram::pack_counts(values.bins.iter().copied().chain([above])));
+        subject.summary = Some(values.summary(subject.period_ns));
+        subject.status = Status::Measured;
+        to.warnings.extend(values.warning(&subject.id, hint));
+    }
+    to.subjects.push(subject);
 }

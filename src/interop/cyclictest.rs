@@ -1,14 +1,18 @@
-//! `cyclictest --json` of rt-tests: one thread a subject, bins of whole microseconds, or nanoseconds with `-N`.
+//! `cyclictest --json` of rt-tests. One thread a subject; bins of whole microseconds, or of nanoseconds with `-N` and in the
+//! files we write.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
 
-use jitterstat::report::{Report, Status};
-use serde::Deserialize;
+use jitterstat::report::Report;
+use serde::{Deserialize, Serialize};
 
-use crate::interop::bins::{Binned, RawBins, Stated};
-use crate::interop::json;
-use crate::interop::rt_tests::Frame;
-use crate::interop::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
+use crate::exit::Result;
+use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning};
+use crate::interop::rt_tests::{Frame, SysInfo, to_mail_date};
+use crate::render::entry::{Entry, entries};
+use crate::render::samples::Lateness;
 use crate::text::units;
 
 const TOOL: &str = "cyclictest";
@@ -17,7 +21,7 @@ const DEFAULT_PERIOD_US: u64 = 1_000;
 const HINT: &str = "Run cyclictest with a larger -h, so that every value has a bin.";
 
 #[derive(Deserialize)]
-struct File {
+struct Threads {
     thread: BTreeMap<u64, Thread>,
 }
 
@@ -33,54 +37,31 @@ struct Thread {
     avg: f64,
 }
 
-pub(super) fn read(text: &str, frame: &Frame) -> Result<Report, String> {
-    let file: File = json(text, "cyclictest result")?;
+pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
+    let file: Threads = json(text, "cyclictest result")?;
     not_too_many("thread", file.thread.len())?;
     let unit_ns = if frame.resolution_in_ns == 1 { 1 } else { 1_000 };
-    let mut warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
+    let mut imported = frame.imported(TOOL, clock("the kernel's clock, by cyclictest", unit_ns));
+    imported.warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
     if unit_ns > 1 {
-        warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
+        imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
-    warnings.push(warning(
+    imported.warnings.push(warning(
         "import-missed",
         "cyclictest leaves out the deadlines that passed while a thread was late: one long stall is one value, not as \
-         many as it had ticks. Missed ticks are those known to be a period late, at least."
-            .to_owned(),
+         many as it had ticks. Missed ticks are those known to be a period late, at least.",
         "Read the maximum beside the percentiles; osjitter run keeps every tick of the grid.",
     ));
-    let mut subjects = Vec::new();
     for (name, thread) in &file.thread {
         let period_ns = period_ns(&frame.cmdline, thread.histogram.0.is_empty() && *name != 0);
-        let id = match (&thread.subject, period_ns) {
-            (Some(id), _) => id.clone(),
-            (None, Some(ns)) => format!("{TOOL}@{}/thread-{name}", units::short(std::time::Duration::from_nanos(ns))),
-            (None, None) => format!("{TOOL}/thread-{name}"),
-        };
-        let mut subject = subject(id, TOOL, period_ns);
-        if thread.cycles > 0 {
-            let stated = Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
-            let binned = Binned::new(&thread.histogram, &stated, unit_ns).map_err(|e| format!("thread.{name}: {e}"))?;
-            subject.summary = Some(binned.summary(period_ns));
-            subject.histogram = binned.histogram();
-            subject.status = Status::Measured;
-            warnings.extend(binned.warning(&subject.id, HINT));
-        }
-        subjects.push(subject);
+        let at = period_ns.map_or(String::new(), |ns| format!("@{}", units::short(Duration::from_nanos(ns))));
+        let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
+        let stated = Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
+        let values = (thread.cycles > 0).then(|| Binned::new(&thread.histogram, &stated, unit_ns)).transpose();
+        let values = values.map_err(|e| e.context(format!("thread.{name}")))?;
+        bins::add(&mut imported, subject(id, TOOL, period_ns), values, HINT);
     }
-    let (started_utc, duration_ns) = frame.times();
-    let mut host = frame.sysinfo.host();
-    host.versions.insert("rt-tests".to_owned(), frame.version.clone());
-    Ok(Source {
-        tool: TOOL,
-        version: frame.version.clone(),
-        started_utc,
-        duration_ns,
-        host,
-        clock: clock("the kernel's clock, by cyclictest", unit_ns),
-        warnings,
-        subjects,
-    }
-    .report())
+    Ok(imported.report())
 }
 
 /// The period on the command line. Without a histogram each thread has one of its own, which is not worked out here.
@@ -104,6 +85,60 @@ fn period_ns(cmdline: &str, spread: bool) -> Option<u64> {
         period_us = value.and_then(|v| v.parse().ok()).filter(|&us| us > 0);
     }
     period_us?.checked_mul(1_000)
+}
+
+#[derive(Serialize)]
+struct Written {
+    #[serde(flatten)]
+    frame: Frame,
+    thread: BTreeMap<usize, WrittenThread>,
+}
+
+#[derive(Serialize)]
+struct WrittenThread {
+    /// In ascending order: readers draw the bins as they come.
+    histogram: BTreeMap<i64, u64>,
+    cycles: u64,
+    min: i64,
+    max: i64,
+    avg: f64,
+    cpu: usize,
+    node: u32,
+    /// Ours.
+    subject: String,
+}
+
+/// One report in that shape, its bins exact nanoseconds.
+pub fn write(report: &Report) -> String {
+    let thread = |entry: Entry<'_>| {
+        let values = Lateness::of(entry.subject);
+        let d = &entry.summary.lateness_ns;
+        WrittenThread {
+            histogram: values.counts().collect(),
+            cycles: values.count(),
+            min: d.min,
+            max: d.max,
+            avg: d.mean as f64,
+            cpu: report.plan.cpu.unwrap_or(0),
+            node: 0,
+            subject: entry.subject.id.clone(),
+        }
+    };
+    let thread: BTreeMap<_, _> = entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
+    let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
+    let end = start.checked_add(Duration::from_nanos(report.duration_ns)).unwrap_or(start);
+    let frame = Frame {
+        file_version: 1,
+        cmdline: format!("{} run", report.tool.name),
+        version: format!("{} {}", report.tool.name, report.tool.version),
+        start_time: to_mail_date(start),
+        end_time: to_mail_date(end),
+        return_code: 0,
+        sysinfo: SysInfo::of(&report.host),
+        num_threads: thread.len(),
+        resolution_in_ns: 1,
+    };
+    serde_json::to_string_pretty(&Written { frame, thread }).expect("plain data") + "\n"
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
-//! HdrHistogram's interval log (`.hlog`), as jHiccup and many load generators write it, and as we do.
+//! HdrHistogram's interval log (`.hlog`), in nanoseconds: as jHiccup and many load generators write it, and as we do.
 //!
 //! A tag is a subject; a line is a round with a summary of its own. Values are kept to three digits.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
-    IntervalLogHistogram, IntervalLogIterator, LogEntry, LogIteratorError,
+    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, LogIteratorError, Tag,
 };
 use jitterstat::histogram;
-use jitterstat::report::{Distribution, LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary};
-use jitterstat::stats::quantile;
+use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
 
-use crate::interop::source::{self, Source, clock, no_cost, subject, unknown_host, warning};
-use crate::text::units;
+use crate::exit::{Error, Result, usage};
+use crate::interop::imported::{self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
+use crate::render::entry::entries;
+use crate::text::{position, units};
 
 const TOOL: &str = "hdr-log";
 /// Name of a subject without a tag.
@@ -35,13 +37,17 @@ pub(super) fn is_one(text: &str) -> bool {
         || text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// What a tag has come to.
-struct Track {
+/// The values of one tag, and its lines as rounds.
+struct Tagged {
     all: Histogram<u64>,
     rounds: Vec<Round>,
 }
 
-pub(super) fn read(text: &str) -> Result<Report, String> {
+pub(super) fn read(text: &str) -> Result<Report> {
+    intervals(text).map_err(|e| e.context("not an HdrHistogram log"))
+}
+
+fn intervals(text: &str) -> Result<Report> {
     // The library asks for the end of the last line.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let ours =
@@ -49,75 +55,70 @@ pub(super) fn read(text: &str) -> Result<Report, String> {
     let (mut start, mut base) = (None, None);
     let mut first = None;
     let mut end = Duration::ZERO;
-    let mut tracks: BTreeMap<String, Track> = BTreeMap::new();
+    let mut tags: BTreeMap<String, Tagged> = BTreeMap::new();
     for (n, entry) in IntervalLogIterator::new(text.as_bytes()).enumerate() {
         match entry.map_err(|e| unreadable(&text, &e))? {
             LogEntry::StartTime(at) => start = Some(at),
             LogEntry::BaseTime(at) => base = Some(at),
             LogEntry::Interval(interval) => {
-                let tag = interval.tag().map_or(UNTAGGED, |tag| tag.as_str()).to_owned();
-                let at = |e: String| format!("not an HdrHistogram log: entry {} ({tag}): {e}", n + 1);
+                let tag = interval.tag().map_or(UNTAGGED, |tag| tag.as_str());
+                let at = |e: Error| e.context(format!("entry {} ({tag})", n + 1));
                 let histogram = decoded(&interval).map_err(at)?;
                 let begin = interval.start_timestamp();
                 let origin = *first.get_or_insert(begin);
                 end = end.max(begin.saturating_add(interval.duration()));
-                let tags = tracks.len();
-                let track = tracks.entry(tag.clone()).or_insert_with(|| Track {
-                    all: Histogram::new(DIGITS).expect("3 digits are within the bounds"),
-                    rounds: Vec::new(),
-                });
-                if track.rounds.is_empty() && tags >= MOST_TAGS {
-                    return Err(at(format!("more than {MOST_TAGS} tags")));
+                if !tags.contains_key(tag) && tags.len() >= MOST_TAGS {
+                    return Err(at(usage!("more than {MOST_TAGS} tags")));
                 }
+                let tagged = tags.entry(tag.to_owned()).or_insert_with(|| Tagged { all: empty(), rounds: Vec::new() });
                 let start_ns = ns(begin.saturating_sub(origin)).map_err(at)?;
-                let (_, period_ns) = named(&tag, ours);
-                let round = round(track.rounds.len() as u64, start_ns, &histogram, period_ns).map_err(at)?;
-                track.all.add(&histogram).map_err(|e| at(e.to_string()))?;
-                track.rounds.push(round);
+                let summary = summary(&histogram, named(tag, ours).1).map_err(at)?;
+                tagged.all.add(&histogram).map_err(|e| at(Error::usage(e.to_string())))?;
+                let index = tagged.rounds.len() as u64;
+                tagged.rounds.push(Round { index, start_ns, summary, ..Round::default() });
             }
         }
     }
-    let Some(first) = first else { return Err("not an HdrHistogram log: there is no interval in it".to_owned()) };
+    let Some(first) = first else { return Err(Error::usage("there is no interval in it")) };
     let mut subjects = Vec::new();
-    for (tag, track) in tracks {
+    for (tag, tagged) in tags {
         let (name, period_ns) = named(&tag, ours);
         let mut subject = subject(tag.clone(), name, period_ns);
         subject.runtime = tag.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
-        subject.rounds = track.rounds;
-        subject.summary = summary(&track.all, period_ns).map_err(|e| format!("not an HdrHistogram log: {tag}: {e}"))?;
+        subject.rounds = tagged.rounds;
+        subject.summary = summary(&tagged.all, period_ns).map_err(|e| e.context(&tag))?;
         if subject.summary.is_some() {
-            let values = track.all.iter_recorded().map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
+            let values = tagged.all.iter_recorded().map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
             subject.histogram = Some(histogram::pack_counts(values));
             subject.status = Status::Measured;
         }
         subjects.push(subject);
     }
     let origin = base.map_or(first, |base| first.saturating_add(base));
-    let started = SystemTime::UNIX_EPOCH.checked_add(start.unwrap_or(origin));
-    Ok(Source {
+    let started = UNIX_EPOCH.checked_add(start.unwrap_or(origin));
+    let imported = Imported {
         tool: TOOL,
         version: String::new(),
-        started_utc: started.and_then(rfc3339).unwrap_or_else(|| "at an unknown time".to_owned()),
+        started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
         duration_ns: ns(end.saturating_sub(first))?,
         host: unknown_host(),
         clock: clock("unknown", 0),
         warnings: warnings(ours),
         subjects,
-    }
-    .report())
+    };
+    Ok(imported.report())
 }
 
-fn warnings(ours: bool) -> Vec<source::Warning> {
+fn warnings(ours: bool) -> Vec<Warning> {
     let mut warnings = vec![
         warning(
             "import-rounded",
-            "An HdrHistogram log keeps two or three digits of a value, and no order of values within an interval."
-                .into(),
-            "Differences below a thousandth (two digits: a hundredth) say nothing.",
+            "An HdrHistogram log keeps two or three digits of a value, and no order of values within an interval.",
+            "Differences below a thousandth (two digits: a hundredth) mean nothing.",
         ),
         warning(
             "import-no-samples",
-            "An interval of the log is shown as a round, without samples: there are no confidence intervals.".into(),
+            "An interval of the log is shown as a round, without samples: there are no confidence intervals.",
             "report.json of osjitter run keeps every sample.",
         ),
         no_cost("an HdrHistogram log"),
@@ -125,12 +126,12 @@ fn warnings(ours: bool) -> Vec<source::Warning> {
     if !ours {
         warnings.push(warning(
             "import-unit",
-            "An HdrHistogram log tells no unit: values are taken as nanoseconds.".into(),
+            "An HdrHistogram log states no unit: values are taken as nanoseconds.",
             "If they are something else, read every time as so many of it.",
         ));
         warnings.push(warning(
             "import-no-period",
-            "An HdrHistogram log tells no period, and not what was measured: missed ticks are not known.".into(),
+            "An HdrHistogram log states neither a period nor what was measured: missed ticks are not known.",
             "Keep the command line beside the log.",
         ));
     }
@@ -144,69 +145,97 @@ fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
     (name.split('*').next().unwrap_or(name), period.and_then(|p| ns(p).ok()))
 }
 
-fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
-    let bytes = BASE64.decode(interval.encoded_histogram().trim()).map_err(|e| format!("not base64: {e}"))?;
-    histogram::decode(&bytes).map_err(|e| e.to_string())
+fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
+    let bytes = BASE64.decode(interval.encoded_histogram().trim()).map_err(|e| usage!("not base64: {e}"))?;
+    histogram::decode(&bytes).map_err(|e| Error::usage(e.to_string()))
 }
 
-fn unreadable(text: &str, error: &LogIteratorError) -> String {
+fn unreadable(text: &str, error: &LogIteratorError) -> Error {
     let LogIteratorError::ParseError { offset } = error;
     let before = text.as_bytes().get(..*offset).unwrap_or_default();
-    format!("not an HdrHistogram log: {} is no entry of one", super::place(before))
-}
-
-fn round(index: u64, start_ns: u64, histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Round, String> {
-    Ok(Round {
-        index,
-        slot: 0,
-        instance: 0,
-        start_ns,
-        phase_ns: 0,
-        cpu_ns: None,
-        steal_ns: None,
-        run_queue_ns: None,
-        switches_voluntary: None,
-        switches_involuntary: None,
-        summary: summary(histogram, period_ns)?,
-        first_tick: 0,
-        lateness_ns: Vec::new(),
-        tick: None,
-        until_unpark_ns: None,
-    })
+    usage!("{} is no entry of one", position::after(before))
 }
 
 /// Counts and percentiles of a histogram; `None` where it is empty.
-fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<Summary>, String> {
+fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<Summary>> {
     let n = histogram.len();
     if n == 0 {
         return Ok(None);
     }
     if n > MOST_COUNT || histogram.max() > LONGEST_NS {
-        return Err(format!("{n} values up to {} cannot be times in nanoseconds", histogram.max()));
+        return Err(usage!("{n} values up to {} cannot be times in nanoseconds", histogram.max()));
     }
-    let supported = |q: f64| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
-    // The most that a bin can stand for may lie above the largest value that was met.
-    let at = |q: f64| supported(q).then(|| signed(histogram.value_at_quantile(q).min(histogram.max())));
-    let (min, max) = (signed(histogram.min()), signed(histogram.max()));
-    let mean = (histogram.mean() as i64).clamp(min, max);
     let late = |period: u64| {
         histogram.iter_recorded().filter(|v| v.value_iterated_to() >= period).map(|v| v.count_at_value()).sum()
     };
-    let missed = period_ns.map_or(0, late);
-    Ok(Some(source::summary(n, missed, Distribution::new([min, max], mean, at))))
+    let (min, max) = (signed(histogram.min()), signed(histogram.max()));
+    let mean = (histogram.mean() as i64).clamp(min, max);
+    // The most that a bin can stand for may lie above the largest value that was met.
+    let at = |q: f64| Some(signed(histogram.value_at_quantile(q)).min(max));
+    Ok(Some(imported::summary(n, period_ns.map_or(0, late), [min, mean, max], at)))
 }
 
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-fn ns(duration: Duration) -> Result<u64, String> {
+fn ns(duration: Duration) -> Result<u64> {
     let ns = u64::try_from(duration.as_nanos()).ok().filter(|&ns| ns <= LONGEST_NS);
-    ns.ok_or_else(|| format!("a time stamp {}s after the first cannot be", duration.as_secs()))
+    ns.ok_or_else(|| usage!("a time stamp {}s after the first cannot be", duration.as_secs()))
 }
 
 /// `None` for a year that has more than four digits.
 fn rfc3339(at: SystemTime) -> Option<String> {
     const LAST: Duration = Duration::from_secs(253_402_300_799);
-    (at.duration_since(SystemTime::UNIX_EPOCH).ok()? <= LAST).then(|| humantime::format_rfc3339_seconds(at).to_string())
+    (at.duration_since(UNIX_EPOCH).ok()? <= LAST).then(|| humantime::format_rfc3339_seconds(at).to_string())
+}
+
+fn empty() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("3 digits are within the bounds")
+}
+
+/// The interval log of one report: a line for each round of each subject, tagged with the subject's id; a report without
+/// samples has one line a subject. Early ticks count at 0, as in the stored histogram.
+pub fn write(report: &Report) -> Result<String> {
+    let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
+    let mut bytes = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let failed = |e: &dyn std::fmt::Debug| usage!("cannot encode the interval log: {e:?}");
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment(histogram::LOG_COMMENT)
+        .with_start_time(start)
+        .with_base_time(start)
+        .begin_log_with(&mut bytes, &mut serializer)
+        .map_err(|e| failed(&e))?;
+    let mut lines = Vec::new();
+    for entry in entries(std::slice::from_ref(report)) {
+        // A tag ends at a comma or a blank.
+        let tag = entry.subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
+        for round in entry.subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
+            let ticks = round.tick_of(round.lateness_ns.len() - 1).saturating_add(1);
+            let length = Duration::from_nanos(ticks.saturating_mul(entry.subject.period_ns));
+            lines.push((Duration::from_nanos(round.start_ns), length, tag.clone(), of_values(&round.lateness_ns)));
+        }
+        if entry.subject.rounds.iter().all(|r| r.lateness_ns.is_empty())
+            && let Some(stored) = &entry.subject.histogram
+        {
+            let whole = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", entry.subject.id))?;
+            lines.push((Duration::ZERO, Duration::from_nanos(report.duration_ns), tag, whole));
+        }
+    }
+    // In the order in which the rounds ran: readers cut a log by time.
+    lines.sort_by_key(|line| line.0);
+    for (at, length, tag, histogram) in &lines {
+        let tag = Tag::new(tag).ok_or_else(|| usage!("{tag:?} cannot be a tag"))?;
+        log.write_histogram(histogram, *at, *length, Some(tag)).map_err(|e| failed(&e))?;
+    }
+    String::from_utf8(bytes).map_err(|e| failed(&e))
+}
+
+fn of_values(lateness_ns: &[i64]) -> Histogram<u64> {
+    let mut histogram = empty();
+    for &value in lateness_ns {
+        histogram.record(u64::try_from(value).unwrap_or(0)).expect("an auto-resizing histogram takes any i64");
+    }
+    histogram
 }

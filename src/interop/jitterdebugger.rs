@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use jitterstat::report::{Report, Status};
+use jitterstat::report::Report;
 use serde::Deserialize;
 
-use crate::interop::bins::{Binned, RawBins, Stated};
-use crate::interop::json;
+use crate::exit::{Error, Result, usage};
+use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::imported::{
+    Imported, UNKNOWN_TIME, clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning,
+};
 use crate::interop::rt_tests::SysInfo;
-use crate::interop::source::{Source, clock, no_cost, no_rounds, not_too_many, rounded, subject, warning};
 
 const TOOL: &str = "jitterdebugger";
 /// The layouts that are known: the CPUs' part has been the same in all of them.
@@ -32,51 +34,47 @@ struct Cpu {
     avg: Option<f64>,
 }
 
-pub(super) fn read(text: &str) -> Result<Report, String> {
+pub(super) fn read(text: &str) -> Result<Report> {
     let file: File = json(text, "jitterdebugger result")?;
     if !VERSIONS.contains(&file.version) {
-        return Err(format!(
+        return Err(usage!(
             "version {} of jitterdebugger's results is not known; this version reads 1 to 3",
             file.version
         ));
     }
     not_too_many("cpu", file.cpu.len())?;
     let unit_ns = if file.sysinfo.resolution_in_ns == 1 { 1 } else { 1_000 };
-    let mut warnings = vec![
-        no_rounds(TOOL),
-        no_cost(TOOL),
-        warning(
-            "import-no-period",
-            "jitterdebugger tells neither the period nor when it ran: missed ticks are not known.".to_owned(),
-            "Keep its command line beside its result.",
-        ),
-    ];
-    if unit_ns > 1 {
-        warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
-    }
-    let mut subjects = Vec::new();
-    for (number, cpu) in &file.cpu {
-        let mut subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
-        if cpu.count > 0 {
-            let avg = cpu.avg.ok_or_else(|| format!("cpu.{number}: the mean is missing"))?;
-            let stated = Stated { count: cpu.count, min: cpu.min, max: cpu.max, avg };
-            let binned = Binned::new(&cpu.histogram, &stated, unit_ns).map_err(|e| format!("cpu.{number}: {e}"))?;
-            subject.summary = Some(binned.summary(None));
-            subject.histogram = binned.histogram();
-            subject.status = Status::Measured;
-            warnings.extend(binned.warning(&subject.id, HINT));
-        }
-        subjects.push(subject);
-    }
-    Ok(Source {
+    let mut imported = Imported {
         tool: TOOL,
         version: format!("(results version {})", file.version),
-        started_utc: "at an unknown time".to_owned(),
+        started_utc: UNKNOWN_TIME.to_owned(),
         duration_ns: 0,
         host: file.sysinfo.host(),
         clock: clock("the kernel's clock, by jitterdebugger", unit_ns),
-        warnings,
-        subjects,
+        warnings: vec![
+            no_rounds(TOOL),
+            no_cost(TOOL),
+            warning(
+                "import-no-period",
+                "jitterdebugger reports neither the period nor when it ran: missed ticks are not known.",
+                "Keep its command line beside its result.",
+            ),
+        ],
+        subjects: Vec::new(),
+    };
+    if unit_ns > 1 {
+        imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
-    .report())
+    for (number, cpu) in &file.cpu {
+        let at = |e: Error| e.context(format!("cpu.{number}"));
+        let values = if cpu.count > 0 {
+            let avg = cpu.avg.ok_or_else(|| at(Error::usage("the mean is missing")))?;
+            let stated = Stated { count: cpu.count, min: cpu.min, max: cpu.max, avg };
+            Some(Binned::new(&cpu.histogram, &stated, unit_ns).map_err(at)?)
+        } else {
+            None
+        };
+        bins::add(&mut imported, subject(format!("{TOOL}/cpu-{number}"), TOOL, None), values, HINT);
+    }
+    Ok(imported.report())
 }

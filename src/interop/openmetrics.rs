@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use jitterstat::report::Report;
+use jitterstat::report::{Percentile, Report};
 
-use crate::render::entry::{Entry, entries, percentiles};
+use crate::render::entry::{Entry, entries};
+use crate::render::percentile;
 
 /// A name, its help, and how to get it.
 type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);
@@ -26,8 +27,9 @@ pub fn text(reports: &[Report]) -> String {
     );
     for entry in &all {
         let labels = labels(entry);
-        for (_, q, ns) in percentiles(&entry.summary.lateness_ns) {
-            let _ = writeln!(text, "osjitter_lateness_seconds{{{labels},quantile=\"{q}\"}} {}", seconds(ns as f64));
+        for (Percentile { quantile, .. }, ns) in percentile::supported(&entry.summary.lateness_ns) {
+            let _ =
+                writeln!(text, "osjitter_lateness_seconds{{{labels},quantile=\"{quantile}\"}} {}", seconds(ns as f64));
         }
         let count = entry.summary.ticks - entry.summary.skipped.min(entry.summary.ticks);
         let _ = writeln!(text, "osjitter_lateness_seconds_count{{{labels}}} {count}");

@@ -1,52 +1,72 @@
 //! The frame that all programs of rt-tests write around their numbers with `--json`.
 //!
-//! Two of its keys carry a colon of their own; versions without it are read too.
+//! Two of its keys end in a colon of their own; versions without it are read too.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jitterstat::report::{Host, Report};
-use serde::Deserialize;
+use jitterstat::report::{Clock, Host};
+use serde::{Deserialize, Serialize};
 
-use crate::interop::source::unknown_host;
-use crate::interop::{cyclictest, json, oslat};
+use crate::interop::imported::{Imported, UNKNOWN_TIME, unknown_host};
 
-#[derive(Debug, Deserialize)]
+/// What is only written is not read: whatever it is, nothing depends on it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(super) struct Frame {
-    #[serde(rename = "cmdline:", alias = "cmdline", default)]
+    #[serde(skip_deserializing)]
+    pub file_version: u64,
+    #[serde(rename = "cmdline:", alias = "cmdline")]
     pub cmdline: String,
-    #[serde(rename = "rt_test_version:", alias = "rt_test_version", default)]
+    #[serde(rename = "rt_test_version:", alias = "rt_test_version")]
     pub version: String,
-    #[serde(default)]
-    start_time: String,
-    #[serde(default)]
-    end_time: String,
-    #[serde(default)]
+    pub start_time: String,
+    pub end_time: String,
+    #[serde(skip_deserializing)]
+    pub return_code: i64,
     pub sysinfo: SysInfo,
-    #[serde(default)]
+    #[serde(skip_deserializing)]
+    pub num_threads: usize,
     pub resolution_in_ns: u64,
 }
 
 /// As rt-tests and jitterdebugger write it. The name of the machine is not taken over.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct SysInfo {
-    sysname: String,
-    release: String,
-    version: String,
-    machine: String,
-    cpus_online: Option<u64>,
+    pub sysname: String,
+    #[serde(skip_deserializing)]
+    pub nodename: String,
+    pub release: String,
+    pub version: String,
+    pub machine: String,
+    #[serde(skip_deserializing)]
+    pub realtime: u64,
+    #[serde(skip_serializing)]
+    pub cpus_online: Option<u64>,
+    #[serde(skip_serializing)]
     pub resolution_in_ns: u64,
 }
 
 impl SysInfo {
+    pub fn of(host: &Host) -> Self {
+        Self {
+            sysname: host.os.clone(),
+            release: host.kernel.clone().unwrap_or_default(),
+            version: host.preempt.clone().unwrap_or_default(),
+            machine: host.arch.clone(),
+            realtime: u64::from(host.preempt.as_deref().is_some_and(|p| p.contains("RT"))),
+            ..Self::default()
+        }
+    }
+
     pub fn host(&self) -> Host {
-        let told = |text: &String| Some(text.clone()).filter(|t| !t.is_empty());
+        let stated = |text: &String| Some(text.clone()).filter(|t| !t.is_empty());
         let unknown = unknown_host();
         let kinds = ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"];
         Host {
-            os: told(&self.sysname).map_or(unknown.os.clone(), |name| name.to_lowercase()),
-            arch: told(&self.machine).unwrap_or(unknown.arch.clone()),
-            kernel: told(&self.release),
+            os: stated(&self.sysname).map_or(unknown.os.clone(), |name| name.to_lowercase()),
+            arch: stated(&self.machine).unwrap_or(unknown.arch.clone()),
+            kernel: stated(&self.release),
             preempt: kinds.into_iter().find(|kind| self.version.contains(kind)).map(str::to_owned),
             cpus_online: self.cpus_online,
             ..unknown
@@ -56,42 +76,40 @@ impl SysInfo {
 
 impl Frame {
     /// The program, by the first word of its command line.
-    fn program(&self) -> &str {
+    pub fn program(&self) -> &str {
         let first = self.cmdline.split_whitespace().next().unwrap_or_default();
         first.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Start in RFC 3339, and length.
-    pub fn times(&self) -> (String, u64) {
+    /// What a program of rt-tests measured, still without its threads.
+    pub fn imported(&self, tool: &'static str, clock: Clock) -> Imported {
         let (start, end) = (mail_date(&self.start_time), mail_date(&self.end_time));
         let length = start.zip(end).and_then(|(s, e)| e.checked_sub(s)).unwrap_or_default();
-        let started = start.and_then(|s| std::time::SystemTime::UNIX_EPOCH.checked_add(s));
-        let text =
-            started.map_or("at an unknown time".to_owned(), |t| humantime::format_rfc3339_seconds(t).to_string());
-        (text, u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+        let started = start.and_then(|s| UNIX_EPOCH.checked_add(s));
+        let mut host = self.sysinfo.host();
+        host.versions.insert("rt-tests".to_owned(), self.version.clone());
+        Imported {
+            tool,
+            version: self.version.clone(),
+            started_utc: started.map_or(UNKNOWN_TIME.to_owned(), |t| humantime::format_rfc3339_seconds(t).to_string()),
+            duration_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            host,
+            clock,
+            warnings: Vec::new(),
+            subjects: Vec::new(),
+        }
     }
 }
 
-/// Reads what any program of rt-tests wrote that we know.
-pub(super) fn read(text: &str) -> Result<Report, String> {
-    let frame: Frame = json(text, "rt-tests result")?;
-    match frame.program() {
-        "cyclictest" => cyclictest::read(text, &frame),
-        "oslat" => oslat::read(text, &frame),
-        // What `osjitter report --format cyclictest-json` writes.
-        "osjitter" => cyclictest::read(text, &frame),
-        other => Err(format!("not a report: rt-tests' {other:?} is not known; cyclictest and oslat are")),
-    }
-}
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// `Sat, 21 Nov 2026 08:31:02 +0100` as time since the epoch.
 fn mail_date(text: &str) -> Option<Duration> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, day, month, year, clock, zone] = words.as_slice() else { return None };
     let month = MONTHS.iter().position(|m| m == month)? + 1;
     let local = humantime::parse_rfc3339(&format!("{year}-{month:02}-{:0>2}T{clock}Z", day)).ok()?;
-    let local = local.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
+    let local = local.duration_since(UNIX_EPOCH).ok()?;
     let (sign, digits) = (zone.get(..1)?, zone.get(1..).filter(|d| d.len() == 4)?);
     let (hours, minutes) = (digits.get(..2)?.parse::<u64>().ok()?, digits.get(2..)?.parse::<u64>().ok()?);
     let offset = Duration::from_secs(hours * 3_600 + minutes * 60);
@@ -102,9 +120,21 @@ fn mail_date(text: &str) -> Option<Duration> {
     }
 }
 
+/// A time as the date of a mail, in UTC.
+pub(super) fn to_mail_date(time: SystemTime) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let days = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
+    let month = part(5..7).parse::<usize>().ok().and_then(|m| MONTHS.get(m.wrapping_sub(1))).unwrap_or(&"Jan");
+    // The epoch was a Thursday.
+    let day = DAYS[(days % 7) as usize];
+    format!("{day}, {} {month} {} {} +0000", part(8..10), part(0..4), part(11..19))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::mail_date;
+    use super::*;
 
     #[test]
     fn dates_of_mails() {
@@ -115,5 +145,11 @@ mod tests {
         for text in ["", "Sat, 21 Nov 2026", "Sat, 21 Foo 2026 08:31:02 +0000", "Sat, 99 Nov 2026 08:31:02 +00é"] {
             assert_eq!(seconds(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_date_as_mail_writes_it() {
+        let at = humantime::parse_rfc3339("2026-11-21T07:05:09Z").unwrap();
+        assert_eq!(to_mail_date(at), "Sat, 21 Nov 2026 07:05:09 +0000");
     }
 }

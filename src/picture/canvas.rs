@@ -24,7 +24,6 @@ pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 pub struct Picture {
     /// File name, without a directory.
     pub name: String,
-    /// The SVG document.
     pub svg: String,
 }
 
@@ -90,6 +89,13 @@ pub fn with_legend<'a>(
         legend.draw_text(name, &(FONT, LABEL_PX).into_text_style(&legend), (36, y - 7))?;
     }
     Ok(chart)
+}
+
+/// A chart under a title, with room for the labels of its axes.
+pub fn chart<'a, 'b>(area: &'b Area<'a>, title: impl AsRef<str>) -> ChartBuilder<'b, 'b, SVGBackend<'a>> {
+    let mut chart = ChartBuilder::on(area);
+    chart.caption(title, (FONT, TITLE_PX)).margin(12).x_label_area_size(44).y_label_area_size(76);
+    chart
 }
 
 /// A title, and what all that is drawn has in common.

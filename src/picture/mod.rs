@@ -2,6 +2,6 @@
 
 pub mod canvas;
 pub mod envelope;
+pub mod label_layout;
 pub mod nines;
 pub mod palette;
-pub mod place;

@@ -15,12 +15,9 @@ const COLOURS: [Rgb; 8] = [
     (130, 130, 130),
 ];
 
-/// The shape of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A filled circle.
     Circle,
-    /// A filled triangle.
     Triangle,
     /// A filled square, standing on a corner.
     Diamond,
@@ -36,13 +33,10 @@ pub fn style(i: usize) -> (Rgb, Shape) {
 /// How a line is drawn, lengths in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// Without a gap.
     Solid,
     /// With gaps, so that a line below shows through.
     Dashed {
-        /// Drawn.
         on: i32,
-        /// Left out.
         off: i32,
     },
 }

@@ -4,9 +4,9 @@ use jitterstat::report::{Report, Subject};
 
 use crate::render::classes::{self, Class};
 use crate::render::label::labels;
-use crate::render::quantity;
 use crate::render::samples::Lateness;
-use crate::render::table::printable;
+use crate::render::{percentile, quantity};
+use crate::text::printable::printable;
 use crate::text::time::time;
 
 const CELL: &str = "\u{2588}";
@@ -27,17 +27,8 @@ pub fn text(report: &Report, columns: usize) -> String {
         let Some(summary) = &subject.summary else { continue };
         text += &format!("\n{name}: {} {what}\n", summary.ticks - summary.skipped.min(summary.ticks));
         let d = &summary.lateness_ns;
-        let rows = [
-            ("min", Some(d.min)),
-            ("p50", d.p50),
-            ("p90", d.p90),
-            ("p99", d.p99),
-            ("p99.9", d.p99_9),
-            ("p99.99", d.p99_99),
-            ("max", Some(d.max)),
-        ];
-        for (name, value) in rows {
-            let Some(ns) = value else { continue };
+        let known = percentile::supported(d).map(|(p, ns)| (p.label, ns));
+        for (name, ns) in [("min", d.min)].into_iter().chain(known).chain([("max", d.max)]) {
             let head = format!("{name:>8}  {:>9}  ", time(ns));
             // Where the least of all subjects lies there is no bar left: one cell is, so that nothing looks missing.
             let cells = classes::of_time(ns, low, high, room(&head, columns)).max(1);

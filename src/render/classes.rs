@@ -15,7 +15,6 @@ const SCALE: i64 = 100;
 pub struct Class {
     /// Where it begins; the least value of all for early ticks and those of no lateness.
     pub from: i64,
-    /// How many values it holds.
     pub count: u64,
 }
 

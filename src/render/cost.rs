@@ -1,7 +1,7 @@
-//! What a subject costs, as people speak of it.
+//! What a subject costs.
 
-use jitterstat::report::Subject;
-use jitterstat::stats::bootstrap;
+use jitterstat::report::{Subject, Summary};
+use jitterstat::stats::bootstrap::ratio_interval;
 
 /// Per cent of one core that the process took while the subject ran, all of its instances together.
 pub fn core_percent(subject: &Subject) -> Option<f64> {
@@ -9,25 +9,17 @@ pub fn core_percent(subject: &Subject) -> Option<f64> {
     Some(per_tick * subject.instances as f64 / subject.period_ns as f64 * 100.0)
 }
 
-/// 95 % confidence interval of the CPU time per tick in nanoseconds, from resampling rounds as a gate does; `None` below
-/// ten of them.
-///
-/// A round's cost stands once, with the first of its instances, and is already of all ticks of all of them: rounds are
-/// weighed by their ticks, so that a short last round counts for what it is.
-pub fn per_tick_interval(subject: &Subject) -> Option<[f64; 2]> {
+/// 95 % confidence interval of the CPU time per tick in nanoseconds, over rounds; `None` where there are few.
+pub fn per_tick_ci95(subject: &Subject) -> Option<[f64; 2]> {
     interval(subject, 0.95)
 }
 
+/// A round's cost stands once, with the first of its instances, and is already of all ticks of all of them: rounds are
+/// weighed by their ticks, so that a short last round counts for what it is.
 fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
-    let rounds: Vec<(f64, f64)> = subject
-        .rounds
-        .iter()
-        .filter_map(|r| {
-            let summary = r.summary.as_ref()?;
-            Some((summary.cpu_ns_per_tick? * summary.ticks as f64, summary.ticks as f64))
-        })
-        .collect();
-    bootstrap::ratio_interval(&rounds, confidence)
+    let summaries = subject.rounds.iter().filter_map(|r| r.summary.as_ref());
+    let of_round = |s: &Summary| Some((s.cpu_ns_per_tick? * s.ticks as f64, s.ticks as f64));
+    ratio_interval(&summaries.filter_map(of_round).collect::<Vec<_>>(), confidence)
 }
 
 #[cfg(test)]
@@ -35,6 +27,7 @@ mod tests {
     use jitterstat::file::File as _;
     use jitterstat::gate::limit;
     use jitterstat::report::Report;
+    use jitterstat::stats::bootstrap::MIN_ROUNDS;
 
     use super::*;
 
@@ -46,7 +39,7 @@ mod tests {
     #[test]
     fn the_interval_holds_the_cost_whatever_the_number_of_instances() {
         let one = subject();
-        let interval = per_tick_interval(&one).expect("it has ten rounds");
+        let interval = per_tick_ci95(&one).expect("it has ten rounds");
         let cost = one.summary.as_ref().and_then(|s| s.cpu_ns_per_tick).expect("a cost");
         assert!(interval[0] < cost && cost < interval[1], "{interval:?} {cost}");
         // Two instances: an entry each, the round's summary with the first of them alone.
@@ -57,7 +50,7 @@ mod tests {
             .iter()
             .flat_map(|r| [r.clone(), jitterstat::report::Round { instance: 1, summary: None, ..r.clone() }])
             .collect();
-        assert_eq!(per_tick_interval(&two), Some(interval));
+        assert_eq!(per_tick_ci95(&two), Some(interval));
         assert_eq!(core_percent(&two), core_percent(&one).map(|percent| percent * 2.0));
     }
 
@@ -74,8 +67,8 @@ mod tests {
     #[test]
     fn few_rounds_have_no_interval() {
         let mut few = subject();
-        few.rounds.truncate(bootstrap::MIN_ROUNDS - 1);
-        assert_eq!(per_tick_interval(&few), None);
+        few.rounds.truncate(MIN_ROUNDS - 1);
+        assert_eq!(per_tick_ci95(&few), None);
     }
 
     #[test]
@@ -84,8 +77,8 @@ mod tests {
         // One tick at a thousand times the cost, in a round of its own.
         let summary = uneven.rounds[0].summary.as_mut().expect("a summary");
         (summary.ticks, summary.cpu_ns_per_tick) = (1, summary.cpu_ns_per_tick.map(|ns| ns * 1e3));
-        let [_, high] = per_tick_interval(&uneven).expect("ten rounds");
-        let [_, usual] = per_tick_interval(&subject()).expect("ten rounds");
+        let [_, high] = per_tick_ci95(&uneven).expect("ten rounds");
+        let [_, usual] = per_tick_ci95(&subject()).expect("ten rounds");
         assert!(high < usual * 10.0, "{high} {usual}");
     }
 }

@@ -1,9 +1,9 @@
-//! Names for people: what all subjects of a report share is said once, not in every line.
+//! Names for people: what all subjects of a report share stands in the title, not in every line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jitterstat::report::{Report, Subject};
+use jitterstat::report::{Report, Status, Subject};
 
 use crate::text::units;
 
@@ -15,6 +15,14 @@ pub fn is_control(name: &str) -> bool {
     CONTROLS.contains(&name)
 }
 
+/// Why a subject has no summary.
+pub fn why_unmeasured(subject: &Subject) -> &str {
+    match &subject.status {
+        Status::Failed { reason } => reason,
+        _ => "no tick came",
+    }
+}
+
 /// How the subjects of one report are called, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
@@ -22,6 +30,12 @@ pub struct Labels {
     pub names: Vec<String>,
     /// What the names leave out, for a title: `period 500us, current-thread`; may be empty.
     pub shared: String,
+}
+
+/// When and where a report was made.
+pub fn origin(report: &Report) -> String {
+    let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
+    format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
 }
 
 /// Names the subjects of a report.
@@ -43,11 +57,11 @@ pub fn labels(report: &Report) -> Labels {
         let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
         format!("{}{many}{at}{on}", s.name)
     });
-    let said = [period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
-    Labels { names: names.collect(), shared: said.into_iter().flatten().collect::<Vec<_>>().join(", ") }
+    let shared = [period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
+    Labels { names: names.collect(), shared: shared.into_iter().flatten().collect::<Vec<_>>().join(", ") }
 }
 
-/// What a name can tell of a subject.
+/// What tells subjects apart in a name.
 type Key<'a> = (&'a str, u64, Option<&'a str>, u64);
 
 fn key(subject: &Subject) -> Key<'_> {

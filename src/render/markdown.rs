@@ -1,14 +1,14 @@
-//! A Markdown table for pull requests and job summaries: lateness with its intervals, cost, and what it says in words.
+//! A Markdown table for pull requests and job summaries: lateness with its intervals, cost, and a plain-English summary.
 
 use std::fmt::Write as _;
 
-use jitterstat::report::{Distribution, Report, Status};
+use jitterstat::report::{Distribution, Report};
 
-use crate::render::label::labels;
+use crate::render::label::{labels, origin, why_unmeasured};
 use crate::render::reading;
+use crate::text::markdown::cell;
 use crate::text::time::time;
 
-/// One section a report.
 pub fn text(reports: &[Report]) -> String {
     reports.iter().map(section).collect::<Vec<_>>().join("\n")
 }
@@ -21,26 +21,19 @@ fn section(report: &Report) -> String {
     text += "|---|---:|---:|---:|---:|---:|---:|---:|\n";
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
         let Some(summary) = &subject.summary else {
-            let why = match &subject.status {
-                Status::Failed { reason } => reason.as_str(),
-                _ => "no tick came",
-            };
-            let _ = writeln!(text, "| {} | not measured: {} | | | | | | |", cell(name), cell(why));
+            let why = cell(why_unmeasured(subject));
+            let _ = writeln!(text, "| {} | not measured: {why} | | | | | | |", cell(name));
             continue;
         };
         let d = &summary.lateness_ns;
-        let values = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9)];
-        let values = values.map(|(name, value)| with_interval(d, name, value)).join(" | ");
+        let values = d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
+        let values = values.collect::<Vec<_>>().join(" | ");
         let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| time(ns as i64));
         let (max, missed) = (time(d.max), summary.missed);
         let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", cell(name));
     }
-    let host = &report.host;
-    let machine = host.cpu_model.as_deref().unwrap_or("unknown CPU");
-    let kernel = host.kernel.as_deref().unwrap_or(&host.os);
-    let (tool, version, started) = (&report.tool.name, &report.tool.version, &report.started_utc);
-    let _ =
-        writeln!(text, "\n{} {}, {}, {}, {}.", cell(tool), cell(version), cell(started), cell(machine), cell(kernel));
+    let tool = format!("{} {}, {}.", report.tool.name, report.tool.version, origin(report));
+    let _ = writeln!(text, "\n{}", cell(&tool));
     if report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| !s.lateness_ns.ci95.is_empty()) {
         text += "In brackets: 95 % confidence intervals over rounds.\n";
     }
@@ -58,36 +51,5 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
         (None, _) => "-".to_owned(),
         (Some(v), None) => time(v),
         (Some(v), Some([low, high])) => format!("{} [{}, {}]", time(v), time(*low), time(*high)),
-    }
-}
-
-/// A table: the first row is the heading, the first `left` columns stand to the left.
-pub fn table(rows: &[Vec<String>], left: usize) -> String {
-    let line = |row: &Vec<String>| format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "));
-    let Some((heading, body)) = rows.split_first() else { return String::new() };
-    let rule: String = (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
-    format!("{}|{rule}\n{}", line(heading), body.iter().map(line).collect::<String>())
-}
-
-/// Text that cannot break out of its cell, nor become a tag.
-pub fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' => out.extend(['\\', c]),
-            '<' => out += "&lt;",
-            '&' => out += "&amp;",
-            '\n' | '\r' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_cell_stays_a_cell() {
-        assert_eq!(super::cell("a|b<img>\nc_d"), "a\\|b&lt;img> c\\_d");
     }
 }

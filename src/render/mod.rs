@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub mod classes;
+pub mod columns;
 pub mod cost;
 pub mod csv;
 pub mod entry;
@@ -11,6 +12,7 @@ pub mod label;
 pub mod markdown;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod percentile;
 pub mod quantity;
 pub mod reading;
 pub mod samples;

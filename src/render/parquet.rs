@@ -1,4 +1,4 @@
-//! Apache Parquet: a row a subject, or a row a tick, for what queries columns. Times are whole nanoseconds.
+//! Apache Parquet: a row a subject, or a row a tick, for what queries columns.
 
 use std::sync::Arc;
 
@@ -11,122 +11,44 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::render::entry::{Entry, entries};
+use crate::exit::{Error, Result};
+use crate::render::columns::{self, Column, Get};
+use crate::render::entry::entries;
 
-/// One column of one row group.
-struct Column {
-    name: String,
-    cells: Cells,
+/// One row for each measured subject. What is not known is null.
+pub fn summary(reports: &[Report]) -> Result<Vec<u8>> {
+    write("summary", &columns::summary(), std::iter::once(entries(reports))).map_err(failed)
 }
 
-enum Cells {
-    Text(Vec<String>),
-    Whole(Vec<Option<i64>>),
-    Real(Vec<Option<f64>>),
+/// One row for each tick that came, a row group a subject.
+pub fn samples(reports: &[Report]) -> Result<Vec<u8>> {
+    let mut columns = columns::samples();
+    // The id stands first in these files.
+    columns.sort_by_key(|(_, get)| !matches!(get, Get::Text(_)));
+    write("samples", &columns, entries(reports).map(columns::ticks)).map_err(failed)
 }
 
-/// One row for each measured subject; the columns are those of the CSV. What was not measured is null.
-pub fn summary(reports: &[Report]) -> Result<Vec<u8>, String> {
-    let all: Vec<Entry<'_>> = entries(reports).collect();
-    let text = |name: &str, get: for<'a> fn(&'a Entry<'_>) -> &'a str| {
-        column(name, Cells::Text(all.iter().map(|e| get(e).to_owned()).collect()))
-    };
-    let whole =
-        |name: &str, get: &dyn Fn(&Entry<'_>) -> Option<i64>| column(name, Cells::Whole(all.iter().map(get).collect()));
-    let count = |name: &str, get: fn(&Entry<'_>) -> Option<u64>| whole(name, &|e| get(e).map(signed));
-    let real =
-        |name: &str, get: fn(&Entry<'_>) -> Option<f64>| column(name, Cells::Real(all.iter().map(get).collect()));
-    let mut columns = vec![
-        count("report", |e| Some(e.source as u64)),
-        text("started_utc", |e| &e.report.started_utc),
-        text("id", |e| &e.subject.id),
-        text("subject", |e| &e.subject.name),
-        count("period_ns", |e| Some(e.subject.period_ns)),
-        text("runtime", |e| e.subject.runtime.as_deref().unwrap_or_default()),
-        count("instances", |e| Some(e.subject.instances)),
-        text("backend", |e| e.subject.backend.as_deref().unwrap_or_default()),
-        count("ticks", |e| Some(e.summary.ticks)),
-        count("delivered", |e| Some(e.summary.delivered)),
-        count("coalesced", |e| Some(e.summary.coalesced)),
-        count("skipped", |e| Some(e.summary.skipped)),
-        count("missed", |e| Some(e.summary.missed)),
-        count("early", |e| Some(e.summary.early)),
-        count("no_park", |e| e.summary.no_park),
-        real("drift_ppb", |e| e.summary.drift_ppb),
-        real("cpu_ns_per_tick", |e| e.summary.cpu_ns_per_tick),
-        real("wakeups_per_tick", |e| e.summary.wakeups_per_tick),
-        whole("min_ns", &|e| Some(e.summary.lateness_ns.min)),
-        whole("mean_ns", &|e| Some(e.summary.lateness_ns.mean)),
-    ];
-    for name in ["p50", "p90", "p99", "p99_9", "p99_99"] {
-        columns.push(whole(&format!("{name}_ns"), &|e| {
-            let d = &e.summary.lateness_ns;
-            let all = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99), ("p99_9", d.p99_9), ("p99_99", d.p99_99)];
-            all.into_iter().find(|(of, _)| *of == name)?.1
-        }));
-        let end = |i: usize| move |e: &Entry<'_>| e.summary.lateness_ns.ci95.get(name).map(|interval| interval[i]);
-        columns.push(whole(&format!("{name}_low_ns"), &end(0)));
-        columns.push(whole(&format!("{name}_high_ns"), &end(1)));
-    }
-    columns.push(whole("max_ns", &|e| Some(e.summary.lateness_ns.max)));
-    written("summary", vec![columns])
+fn failed(error: ParquetError) -> Error {
+    Error::measure(format!("cannot encode the table: {error}"))
 }
 
-/// One row for each tick that came, a row group a subject. `deadline_ns` counts from the start of the run.
-pub fn samples(reports: &[Report]) -> Result<Vec<u8>, String> {
-    let mut groups: Vec<Vec<Column>> = entries(reports).map(|entry| ticks(Some(&entry))).collect();
-    if groups.is_empty() {
-        groups.push(ticks(None));
-    }
-    written("samples", groups)
-}
-
-/// The ticks of one subject; without one, the columns alone.
-fn ticks(entry: Option<&Entry<'_>>) -> Vec<Column> {
-    const NAMES: [&str; 8] =
-        ["report", "round", "slot", "instance", "tick", "deadline_ns", "lateness_ns", "until_unpark_ns"];
-    let mut whole: [Vec<Option<i64>>; 8] = Default::default();
-    for (entry, round) in entry.iter().flat_map(|e| e.subject.rounds.iter().map(move |r| (e, r))) {
-        for (i, &late) in round.lateness_ns.iter().enumerate() {
-            let tick = round.tick_of(i);
-            let deadline = round.start_ns.saturating_add(tick.saturating_mul(entry.subject.period_ns));
-            let until = round.until_unpark_ns.as_ref().and_then(|u| u.get(i).copied().flatten());
-            let counts = [entry.source as u64, round.index, round.slot, round.instance, tick, deadline];
-            let cells = counts.map(|n| Some(signed(n))).into_iter().chain([Some(late), until]);
-            whole.iter_mut().zip(cells).for_each(|(column, cell)| column.push(cell));
-        }
-    }
-    let id = entry.map_or(String::new(), |e| e.subject.id.clone());
-    let ids = vec![id; whole[0].len()];
-    let numbers = NAMES.iter().zip(whole).map(|(name, cells)| column(name, Cells::Whole(cells)));
-    std::iter::once(column("id", Cells::Text(ids))).chain(numbers).collect()
-}
-
-fn column(name: &str, cells: Cells) -> Column {
-    Column { name: name.to_owned(), cells }
-}
-
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn written(name: &str, groups: Vec<Vec<Column>>) -> Result<Vec<u8>, String> {
-    write(name, groups).map_err(|e| format!("cannot encode the table: {e}"))
-}
-
-/// The file; every group has the columns of the first.
-fn write(name: &str, groups: Vec<Vec<Column>>) -> Result<Vec<u8>, ParquetError> {
+/// The file, its rows in groups.
+fn write<R, Rows: Iterator<Item = R> + Clone>(
+    name: &str,
+    columns: &[Column<R>],
+    groups: impl Iterator<Item = Rows>,
+) -> std::result::Result<Vec<u8>, ParquetError> {
     let mut schema = format!("message {name} {{\n");
     let mut properties = WriterProperties::builder();
-    for column in &groups[0] {
-        let path = ColumnPath::from(column.name.as_str());
-        let field = match column.cells {
-            Cells::Text(_) => "REQUIRED BYTE_ARRAY {} (UTF8);",
-            Cells::Whole(_) => "OPTIONAL INT64 {};",
-            Cells::Real(_) => "OPTIONAL DOUBLE {};",
+    for (name, get) in columns {
+        let path = ColumnPath::from(*name);
+        let field = match get {
+            Get::Text(_) => "REQUIRED BYTE_ARRAY {} (UTF8);",
+            Get::Count(_) | Get::Whole(_) => "OPTIONAL INT64 {};",
+            Get::Real(_) => "OPTIONAL DOUBLE {};",
         };
-        schema += &field.replace("{}", &column.name);
-        if let Cells::Whole(_) = column.cells {
+        schema += &field.replace("{}", name);
+        if let Get::Count(_) | Get::Whole(_) = get {
             // Neighbours are alike: ticks and deadlines rise evenly, the others hardly change.
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
@@ -136,34 +58,39 @@ fn write(name: &str, groups: Vec<Vec<Column>>) -> Result<Vec<u8>, ParquetError> 
     schema.push('}');
     let mut file =
         SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))?;
-    for group in groups {
-        let mut rows = file.next_row_group()?;
-        for column in group {
-            let Some(mut place) = rows.next_column()? else { break };
-            match column.cells {
-                Cells::Text(cells) => {
-                    let cells: Vec<ByteArray> = cells.iter().map(|cell| cell.as_str().into()).collect();
+    for rows in groups {
+        let mut group = file.next_row_group()?;
+        for (_, get) in columns {
+            let Some(mut place) = group.next_column()? else { break };
+            match get {
+                Get::Text(get) => {
+                    let cells: Vec<ByteArray> = rows.clone().map(|row| get(&row).into()).collect();
                     place.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
                 }
-                Cells::Whole(cells) => {
-                    let (values, there) = present(&cells);
+                Get::Count(get) => {
+                    let signed = |n| i64::try_from(n).unwrap_or(i64::MAX);
+                    let (values, there) = present(rows.clone().map(|row| get(&row).map(signed)));
                     place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
                 }
-                Cells::Real(cells) => {
-                    let (values, there) = present(&cells);
+                Get::Whole(get) => {
+                    let (values, there) = present(rows.clone().map(|row| get(&row)));
+                    place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+                }
+                Get::Real(get) => {
+                    let (values, there) = present(rows.clone().map(|row| get(&row)));
                     place.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
                 }
             }
             place.close()?;
         }
-        rows.close()?;
+        group.close()?;
     }
     file.into_inner()
 }
 
 /// The values that are there, and for each row whether it has one: as the format stores nulls.
-fn present<T: Copy>(cells: &[Option<T>]) -> (Vec<T>, Vec<i16>) {
-    (cells.iter().flatten().copied().collect(), cells.iter().map(|cell| i16::from(cell.is_some())).collect())
+fn present<T>(cells: impl Iterator<Item = Option<T>> + Clone) -> (Vec<T>, Vec<i16>) {
+    (cells.clone().flatten().collect(), cells.map(|cell| i16::from(cell.is_some())).collect())
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! What the values of a report are. Ours are always lateness; a busy loop of another tool tells gaps.
+//! What the values of a report are. Ours are always lateness; another tool's busy loop reports gaps.
 
 use jitterstat::report::Report;
 
 /// Code of the warning in a report whose values are gaps of a busy loop, not lateness of ticks.
 pub const GAPS: &str = "import-gaps";
 
-/// Whether the values are gaps.
 pub fn is_gaps(report: &Report) -> bool {
     report.warnings.iter().any(|w| w.code == GAPS)
 }

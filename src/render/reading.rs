@@ -1,11 +1,11 @@
-//! The reading of a report in plain words: only what its numbers say, no judgement and no advice.
+//! A report in plain English: only what its numbers show, no judgement and no advice.
 
 use std::cmp::Ordering;
 
-use jitterstat::report::{Report, Status, Subject, Summary};
+use jitterstat::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;
-use crate::render::label::{is_control, labels};
+use crate::render::label::{is_control, labels, why_unmeasured};
 use crate::render::quantity::is_gaps;
 use crate::render::tradeoff;
 use crate::text::time::time;
@@ -18,7 +18,7 @@ struct Line<'a> {
     p50: i64,
 }
 
-/// The paragraph, without line breaks; empty where no subject carries a median.
+/// The summary, without line breaks; empty where no subject has a median.
 pub fn reading(report: &Report) -> String {
     let names = labels(report).names;
     let lines: Vec<Line<'_>> = report
@@ -48,7 +48,7 @@ pub fn reading(report: &Report) -> String {
     sentences.join(" ")
 }
 
-/// What each subject of the report was like, one sentence a subject: the place in the report, and what follows its name.
+/// One sentence per subject: its place in the report, and what follows its name.
 /// The most punctual stands first, the controls come after all others, what could not be measured last. *Unbeaten* is
 /// what no other subject of its period beats in both lateness and cost.
 pub fn sentences(report: &Report) -> Vec<(usize, String)> {
@@ -63,10 +63,7 @@ pub fn sentences(report: &Report) -> Vec<(usize, String)> {
 
 fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
     let Some(summary) = &subject.summary else {
-        return match &subject.status {
-            Status::Failed { reason } => format!("was not measured: {reason}."),
-            _ => "was not measured: no tick came.".to_owned(),
-        };
+        return format!("was not measured: {}.", why_unmeasured(subject));
     };
     let d = &summary.lateness_ns;
     if gaps {
@@ -77,9 +74,9 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
         (Some(p50), None) => format!("was {} late at the median and at most {}", time(p50), time(d.max)),
         _ => format!("was at most {} late", time(d.max)),
     };
-    let cost = core_percent(subject).map_or(String::new(), |c| format!(", for {} % of one core", digits(c)));
+    let cost = cost(subject, ", for");
     let missed = match summary.missed {
-        // Who does not tell the period does not tell either what was missed.
+        // Without a period there is no next deadline to miss.
         _ if subject.period_ns == 0 => String::new(),
         0 => "; it missed no tick".to_owned(),
         n => format!("; it missed {}", share(n, summary.ticks)),
@@ -109,17 +106,16 @@ fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
     let by_median = |a: &&&Line<'_>, b: &&&Line<'_>| a.p50.cmp(&b.p50);
     if let Some(least) = subjects.iter().min_by(by_median) {
         let with_p99 = least.summary.lateness_ns.p99.map_or(String::new(), |v| format!(" and {} at p99", time(v)));
-        let cost = cpu(least).map_or(String::new(), |c| format!(", for {c}"));
-        let of = if subjects.len() > 1 { "was the least late" } else { "was late by" };
-        let lead = if subjects.len() > 1 { ": " } else { " " };
-        sentences.push(format!("{} {of}{lead}{} at the median{with_p99}{cost}.", least.name, time(least.p50)));
+        let cost = cost(least.subject, ", for");
+        let of = if subjects.len() > 1 { "was the least late:" } else { "was late by" };
+        sentences.push(format!("{} {of} {} at the median{with_p99}{cost}.", least.name, time(least.p50)));
         if let Some(most) = subjects.iter().max_by(by_median).filter(|m| m.name != least.name) {
             sentences.push(against(most, least));
         }
     }
-    let said: Vec<String> = controls.iter().map(|c| control(c)).collect();
-    if !said.is_empty() {
-        sentences.push(format!("In the same rounds {}.", said.join(", and ")));
+    let controls: Vec<String> = controls.iter().map(|c| control(c)).collect();
+    if !controls.is_empty() {
+        sentences.push(format!("In the same rounds {}.", controls.join(", and ")));
     }
     let missed: Vec<String> = group
         .iter()
@@ -141,7 +137,7 @@ fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
 /// The latest against the least late: a ratio where the intervals are apart, else that they are not.
 fn against(most: &Line<'_>, least: &Line<'_>) -> String {
     let interval = |l: &Line<'_>| l.summary.lateness_ns.ci95.get("p50").copied();
-    let cost = cpu(most).map_or(String::new(), |c| format!(", for {c}"));
+    let cost = cost(most.subject, ", for");
     let same = interval(most).zip(interval(least)).is_some_and(|(m, l)| m[0] <= l[1]);
     if same {
         format!("The latest was {}, at {}{cost}: the intervals of the two medians overlap.", most.name, time(most.p50))
@@ -153,23 +149,20 @@ fn against(most: &Line<'_>, least: &Line<'_>) -> String {
 
 fn control(line: &Line<'_>) -> String {
     let what = if line.subject.name == "spin" { "a spinning thread" } else { "a sleeping thread" };
-    let cost = cpu(line).map_or(String::new(), |c| format!(" for {c}"));
+    let cost = cost(line.subject, " for");
     format!("{what} ({}) was {} late{cost}", line.name, time(line.p50))
 }
 
-/// What must not go unsaid: ticks that came early, shared a wake-up, or never came.
+/// Ticks that came early, shared a wake-up, or never came.
 fn oddities(line: &Line<'_>) -> Vec<String> {
     let summary = line.summary;
-    let mut said = Vec::new();
-    let mut say = |n: u64, what: &str| {
-        if n > 0 {
-            said.push(format!("{}: {} {what}.", line.name, share(n, summary.ticks)));
-        }
-    };
-    say(summary.early, "of the ticks came before their deadline");
-    say(summary.coalesced, "of the ticks shared the wake-up of a later one");
-    say(summary.skipped, "of the ticks were skipped");
-    said
+    let odd = [
+        (summary.early, "came before their deadline"),
+        (summary.coalesced, "shared the wake-up of a later one"),
+        (summary.skipped, "were skipped"),
+    ];
+    let odd = odd.into_iter().filter(|(n, _)| *n > 0);
+    odd.map(|(n, what)| format!("{}: {} of the ticks {what}.", line.name, share(n, summary.ticks))).collect()
 }
 
 /// Least share of stolen time that is worth a sentence.
@@ -186,8 +179,8 @@ fn steal(report: &Report) -> Option<String> {
         .then(|| format!("While it measured, the hypervisor took {:.0} % of the CPU time away.", share * 100.0))
 }
 
-fn cpu(line: &Line<'_>) -> Option<String> {
-    Some(format!("{} % of one core", digits(core_percent(line.subject)?)))
+fn cost(subject: &Subject, lead: &str) -> String {
+    core_percent(subject).map_or(String::new(), |c| format!("{lead} {} % of one core", digits(c)))
 }
 
 fn share(part: u64, whole: u64) -> String {
@@ -206,48 +199,13 @@ fn fold(times: f64) -> String {
     }
 }
 
-/// Two or three digits: more would claim more than a run tells.
+/// Two or three digits: a run supports no more.
 fn digits(value: f64) -> String {
     match value {
         v if v >= 10.0 => format!("{v:.0}"),
         v if v >= 1.0 => format!("{v:.1}"),
         v => format!("{v:.2}"),
     }
-}
-
-/// Words that belong to the number before them.
-const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
-
-/// Breaks text at spaces into lines of at most `width` characters, but never between a number and its unit.
-pub fn wrap(text: &str, width: usize) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match words.last_mut() {
-            Some(number) if UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':'])) => {
-                number.push(' ');
-                number.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
-        }
-    }
-    let mut lines = String::new();
-    let mut used = 0;
-    for word in words {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            lines.push('\n');
-            used = 0;
-        } else if used > 0 {
-            lines.push(' ');
-            used += 1;
-        }
-        lines.push_str(&word);
-        used += length;
-    }
-    if used > 0 {
-        lines.push('\n');
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -269,13 +227,6 @@ mod tests {
         places.sort_unstable();
         assert!(places.iter().copied().eq(0..report.subjects.len()));
         assert!(said.iter().all(|(_, s)| s.starts_with("was ") && s.ends_with('.') && s.matches(". ").count() == 0));
-    }
-
-    #[test]
-    fn text_is_wrapped_at_spaces() {
-        assert_eq!(wrap("one two three four", 9), "one two\nthree\nfour\n");
-        assert_eq!(wrap("", 9), "");
-        assert_eq!(wrap("late by 5 us.", 9), "late by\n5 us.\n", "a number keeps its unit");
     }
 
     #[test]

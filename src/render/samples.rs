@@ -26,7 +26,6 @@ impl Lateness {
         Self::from_values(all)
     }
 
-    /// Values in any order.
     pub fn from_values(mut all: Vec<i64>) -> Self {
         all.sort_unstable();
         Self::from_counts(all.into_iter().map(|value| (value, 1)))
@@ -47,7 +46,6 @@ impl Lateness {
         Self { steps }
     }
 
-    /// How many values there are.
     pub fn count(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.1)
     }
@@ -58,7 +56,6 @@ impl Lateness {
         self.steps.get(step).map(|step| step.0)
     }
 
-    /// Each value with its count.
     pub fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let below = std::iter::once(0).chain(self.steps.iter().map(|step| step.1));
         self.steps.iter().zip(below).map(|(&(value, to), below)| (value, to - below))

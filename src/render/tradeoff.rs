@@ -1,16 +1,15 @@
 //! Lateness against its price: which subjects nothing beats in both.
 
-use jitterstat::report::{Distribution, Report};
+use jitterstat::report::Report;
 
-use crate::render::cost::per_tick_interval;
+use crate::render::cost::per_tick_ci95;
 use crate::render::label::{is_control, labels};
+use crate::render::percentile;
 
-/// One subject in the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Its place in the report.
     pub subject: usize,
-    /// Its name within the report.
     pub name: String,
     /// Nominal period: only subjects of one period compete.
     pub period_ns: u64,
@@ -18,46 +17,40 @@ pub struct Point {
     pub control: bool,
     /// Lateness at the percentile of the picture.
     pub late_ns: i64,
-    /// Its 95 % interval over rounds.
-    pub late_ci: Option<[i64; 2]>,
+    pub late_ci95: Option<[i64; 2]>,
     /// CPU time of the process per tick.
     pub cpu_ns: f64,
-    /// Its 95 % interval over rounds.
-    pub cpu_ci: Option<[f64; 2]>,
+    pub cpu_ci95: Option<[f64; 2]>,
     /// No other subject of its period is as punctual for less, or more punctual for as much.
     pub front: bool,
 }
 
-/// A percentile's name, and how to get it.
-type Percentile = (&'static str, fn(&Distribution) -> Option<i64>);
-
 /// The percentiles that the picture can show, the one people ask for first.
-const PERCENTILES: [Percentile; 3] = [("p99", |d| d.p99), ("p90", |d| d.p90), ("p50", |d| d.p50)];
+const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
-/// Name of the percentile that all measured subjects have (p99, else p90, else p50), and each one's value.
-pub fn percentile(report: &Report) -> Percentile {
-    let all = |get: fn(&Distribution) -> Option<i64>| {
-        report.subjects.iter().filter_map(|s| s.summary.as_ref()).all(|s| get(&s.lateness_ns).is_some())
-    };
-    PERCENTILES.into_iter().find(|(_, get)| all(*get)).unwrap_or(PERCENTILES[2])
+/// Name of the percentile that all measured subjects have: p99, else p90, else p50.
+pub fn percentile(report: &Report) -> &'static str {
+    let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
+    let all = |name: &&str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
+    PERCENTILES.into_iter().find(all).unwrap_or(PERCENTILES[2])
 }
 
 /// The subjects of a report that have both a percentile and a cost.
 pub fn points(report: &Report) -> Vec<Point> {
-    let (percentile, get) = percentile(report);
+    let of = percentile(report);
     let names = labels(report).names;
     let mut points: Vec<Point> = (report.subjects.iter().zip(names).enumerate())
-        .filter_map(|(subject, (of, name))| {
-            let summary = of.summary.as_ref()?;
+        .filter_map(|(subject, (measured, name))| {
+            let summary = measured.summary.as_ref()?;
             Some(Point {
                 subject,
                 name,
-                period_ns: of.period_ns,
-                control: is_control(&of.name),
-                late_ns: get(&summary.lateness_ns)?,
-                late_ci: summary.lateness_ns.ci95.get(percentile).copied(),
+                period_ns: measured.period_ns,
+                control: is_control(&measured.name),
+                late_ns: percentile::named(&summary.lateness_ns, of)?,
+                late_ci95: summary.lateness_ns.ci95.get(of).copied(),
                 cpu_ns: summary.cpu_ns_per_tick?,
-                cpu_ci: per_tick_interval(of),
+                cpu_ci95: per_tick_ci95(measured),
                 front: false,
             })
         })
@@ -80,7 +73,7 @@ mod tests {
     fn point(name: &str, period_ns: u64, late_ns: i64, cpu_ns: f64) -> Point {
         let control = is_control(name);
         let name = name.to_owned();
-        Point { subject: 0, name, period_ns, control, late_ns, late_ci: None, cpu_ns, cpu_ci: None, front: false }
+        Point { subject: 0, name, period_ns, control, late_ns, late_ci95: None, cpu_ns, cpu_ci95: None, front: false }
     }
 
     #[test]

@@ -4,41 +4,42 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::render::formats::ReportFormat;
+use crate::render::formats::{Format, parser};
+use crate::report::runs::{self, RunOptions};
+
+/// What some kind of file offers: a run's report everything but the formats of a gate.
+fn formats() -> impl IntoIterator<Item = Format> {
+    runs::FORMATS.map(|(format, _)| format).into_iter().chain([Format::Junit])
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  osjitter report results/mine/report.json
-  osjitter report results/mine/report.json --format svg --out pictures
-  osjitter report results/mine/report.json --format markdown >> \"$GITHUB_STEP_SUMMARY\"
-  osjitter report results/mine/report.json --format csv --samples --out ticks.csv
+  osjitter report results/mine
+  osjitter report results/mine --format svg --out pictures
+  osjitter report results/mine --format markdown >> \"$GITHUB_STEP_SUMMARY\"
+  osjitter report results/mine --format csv --samples --out ticks.csv
   osjitter report results/timeout/timeout.json --format markdown
-  osjitter report results/mine/report.json --format parquet --samples --out ticks.parquet
+  osjitter report results/mine --format parquet --samples --out ticks.parquet
   cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
 
-A FILE is told by what is in it: report.json, cyclictest --json, oslat --json, jitterdebugger's results.json, or an
-HdrHistogram interval log (.hlog). What such a file cannot tell is said below the table.")]
+The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
+calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, or an HdrHistogram interval log (.hlog). \
+A directory stands for the report in it. What another tool's file does not state is listed below the table. Files other \
+than reports offer some of the formats.")]
 pub struct ReportArgs {
-    /// Reports of osjitter run, or results of other tools
+    /// Files of osjitter, or results of other tools
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// What to make
-    #[arg(long, value_enum, default_value = "table")]
-    pub format: ReportFormat,
-    /// With --format csv or parquet: every tick
-    #[arg(long)]
-    pub samples: bool,
-    /// With the table: draw percentiles and a histogram of each subject
-    #[arg(long)]
-    pub histogram: bool,
-    /// With --format hgrm: the subject, where there are several
-    #[arg(long, value_name = "ID")]
-    pub subject: Option<String>,
-    /// With the file of bench timeout: beside the figures that bench-tokio-timeout published
+    /// What to show
+    #[arg(long, value_parser = parser(formats()), default_value = "table")]
+    pub format: Format,
+    #[command(flatten)]
+    pub runs: RunOptions,
+    /// With the file of bench timeout, add the figures that bench-tokio-timeout published
     #[arg(long)]
     pub reference: bool,
-    /// Write here instead of standard output
+    /// Write here instead of stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::machine::os::Sched;
 use crate::machine::tuning;
-use crate::render::formats::Format;
+use crate::render::formats::{Format, parser};
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects};
 use crate::text::units;
@@ -68,7 +68,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_samples: bool,
     /// What to print to stdout
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
     #[arg(long, value_name = "FILE")]

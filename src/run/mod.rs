@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use jitterstat::file::File as _;
 use jitterstat::report::Status;
 
-use crate::exit::{self, Error, ExitStatus, usage};
+use crate::exit::{self, Error, ExitStatus};
 use crate::files::Directory;
 use crate::machine::host;
 use crate::measure::order::Observer;
@@ -23,7 +23,7 @@ use crate::run::args::RunArgs;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Plan, Scenario};
-use crate::{interop, interrupt, render, terminal};
+use crate::{files, interrupt, render, terminal};
 
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let plan = plan(args)?;
@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let host = host::capture();
     let changes = record::changes(&plan)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Directory::open(args.out.as_deref(), &started_utc).map_err(Error::usage)?;
+    let out = Directory::open(args.out.as_deref(), &started_utc)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     announce(&plan, args.quiet);
@@ -57,7 +57,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
             format!("{}\n{}", render::table::with_reading(&report, columns), render::bars::text(&report, columns))
         }
         Format::Table => render::table::with_reading(&report, terminal::columns()),
-        Format::Json => json,
+        _ => json,
     };
     let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
     terminal::note(args.quiet, &format!("report: {}", file.display()));
@@ -71,7 +71,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
         None => PlanArgs::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text = interop::read_text(path).map_err(|e| usage!("cannot read the plan {name}: {}", e.reason()))?;
+            let text = files::read_text(path).map_err(|e| e.context("the plan"))?;
             plan_file::parse(&name, &text)?
         }
     };

@@ -1,19 +1,71 @@
 //! Text in columns.
 
+/// Between two columns, and before a figure below its name.
+const GAP: &str = "  ";
+
 /// The first `left` columns to the left, the others to the right.
-pub fn align(rows: &[Vec<String>], left: usize) -> String {
-    let widths: Vec<usize> =
-        (0..rows[0].len()).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
+pub fn align<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
+    align_by(rows, |column| column < left)
+}
+
+/// The columns that `is_left` names to the left, the others to the right.
+pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool) -> String {
+    let columns = rows.first().map_or(0, |row| row.as_ref().len());
+    let width = |c: usize| rows.iter().map(|r| r.as_ref()[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(c, (cell, w))| if c < left { format!("{cell:<w$}") } else { format!("{cell:>w$}") })
-            .collect();
-        text += cells.join("  ").trim_end();
+        let cells = row.as_ref().iter().zip(&widths).enumerate();
+        let cells = cells.map(|(c, (cell, w))| if is_left(c) { format!("{cell:<w$}") } else { format!("{cell:>w$}") });
+        text += cells.collect::<Vec<_>>().join(GAP).trim_end();
         text.push('\n');
     }
     text
+}
+
+/// Rows under a heading, each a name and its figures, in the first of three shapes that fits: a line a row; the name above
+/// its figures; the name above a line for each figure. No figure is ever left out for want of room.
+pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
+    let fits = |text: &str| text.lines().all(|line| line.chars().count() <= columns);
+    let wide = align(rows, 1);
+    if fits(&wide) {
+        return wide;
+    }
+    let figures: Vec<Vec<String>> = rows.iter().map(|row| [&[String::new()], &row[1..]].concat()).collect();
+    let below = align(&figures, 1);
+    if fits(&below) {
+        let names = rows.iter().map(|row| chunks(&row[0], columns));
+        return names.zip(below.lines()).map(|(name, line)| format!("{name}{line}\n")).collect();
+    }
+    let [heading, rows @ ..] = rows else { return String::new() };
+    let label = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        text += &chunks(&row[0], columns);
+        for (name, figure) in heading.iter().zip(row).skip(1) {
+            text += &format!("{GAP}{name:<label$}{GAP}{figure}\n");
+        }
+    }
+    text
+}
+
+/// A name in lines of at most `columns` characters.
+fn chunks(name: &str, columns: usize) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    characters.chunks(columns.max(1)).map(|line| line.iter().collect::<String>() + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_too_wide_is_stacked_and_loses_nothing() {
+        let rows = [["subject", "p50", "max"], ["os-interval", "14.2", "1254"]].map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(fit(&rows, 80), "subject       p50   max\nos-interval  14.2  1254\n");
+        assert_eq!(fit(&rows, 12), "subject\n   p50   max\nos-interval\n  14.2  1254\n");
+        assert_eq!(fit(&rows, 11), "os-interval\n  p50  14.2\n  max  1254\n");
+        assert_eq!(fit(&rows, 6), "os-int\nerval\n  p50  14.2\n  max  1254\n");
+        assert_eq!(align_by(&rows, |c| c != 1), "subject       p50  max\nos-interval  14.2  1254\n");
+    }
 }

@@ -1,5 +1,9 @@
 //! What several rooms print with.
 
 pub mod align;
+pub mod markdown;
+pub mod position;
+pub mod printable;
 pub mod time;
 pub mod units;
+pub mod wrap;

@@ -3,11 +3,8 @@
 /// A unit of time that a whole table is printed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds.
     Ns,
-    /// Microseconds.
     Us,
-    /// Milliseconds.
     Ms,
 }
 
@@ -22,7 +19,6 @@ impl Unit {
         }
     }
 
-    /// Its symbol.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Ns => "ns",

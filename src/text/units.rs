@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-/// Shortest period.
 pub const MIN_PERIOD: Duration = Duration::from_micros(1);
-/// Longest period.
 pub const MAX_PERIOD: Duration = Duration::from_secs(3600);
 
 const UNITS: [(&str, u128); 8] = [

@@ -1,32 +1,25 @@
 //! Every text format from outside, made of one real run and read with something that is not the exporter.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use serde_json::Value;
+
+use crate::osjitter::{Osjitter, Ran};
 
 const SUBJECTS: usize = 2;
 const TICKS: usize = 400;
 
-fn osjitter(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+fn a_run() -> Ran {
+    let run = Osjitter::new(["run", "--subject", "os-interval", "--subject", "nanosleep"]);
+    run.args(["--ticks", &TICKS.to_string()]).out("").run().exits(0)
 }
 
-fn a_run(home: &Path) -> PathBuf {
-    let directory = home.join("run");
-    let out = directory.to_str().unwrap();
-    let ticks = TICKS.to_string();
-    let run = osjitter(&["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", &ticks, "--out", out]);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    directory.join("report.json")
+fn made(run: &Ran, format: &[&str]) -> String {
+    report(run, format).exits(0).stdout
 }
 
-fn made(report: &Path, more: &[&str]) -> String {
-    let mut args = vec!["report", report.to_str().unwrap(), "--format"];
-    args.extend(more);
-    let output = osjitter(&args);
-    assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn report(run: &Ran, format: &[&str]) -> Ran {
+    Osjitter::new([Path::new("report"), run.directory()]).args(["--format"]).args(format).run()
 }
 
 fn all_lateness(report: &Value, subject: usize) -> Vec<i64> {
@@ -39,14 +32,13 @@ fn all_lateness(report: &Value, subject: usize) -> Vec<i64> {
 
 #[test]
 fn each_format_says_what_the_report_says() {
-    let home = tempfile::tempdir().unwrap();
-    let file = a_run(home.path());
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let run = a_run();
+    let report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     let first = &report["subjects"][0];
     let id = first["id"].as_str().unwrap();
     let p50 = &first["summary"]["lateness_ns"]["p50"];
 
-    let csv = made(&file, &["csv"]);
+    let csv = made(&run, &["csv"]);
     let rows: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
     assert_eq!(rows.len(), 1 + SUBJECTS);
     assert!(rows.iter().all(|r| r.len() == rows[0].len()), "{csv}");
@@ -54,7 +46,7 @@ fn each_format_says_what_the_report_says() {
     assert_eq!(rows[1][column("id")], id);
     assert_eq!(rows[1][column("p50_ns")], p50.to_string());
 
-    let samples = made(&file, &["csv", "--samples"]);
+    let samples = made(&run, &["csv", "--samples"]);
     let mut late: Vec<i64> = samples
         .lines()
         .filter(|l| l.split(',').nth(1) == Some(id))
@@ -63,35 +55,34 @@ fn each_format_says_what_the_report_says() {
     late.sort_unstable();
     assert_eq!(late, all_lateness(&report, 0));
 
-    let bmf: Value = serde_json::from_str(&made(&file, &["bmf"])).unwrap();
+    let bmf: Value = serde_json::from_str(&made(&run, &["bmf"])).unwrap();
     assert_eq!(&bmf[id]["lateness_p50_ns"]["value"], p50);
 
-    let gab: Value = serde_json::from_str(&made(&file, &["gab"])).unwrap();
+    let gab: Value = serde_json::from_str(&made(&run, &["gab"])).unwrap();
     let name = format!("{id} lateness p50");
     let found = gab.as_array().unwrap().iter().find(|e| e["name"] == name.as_str()).expect("the p50");
     assert_eq!((&found["value"], found["unit"].as_str()), (p50, Some("ns")));
 
-    let cyclictest: Value = serde_json::from_str(&made(&file, &["cyclictest-json"])).unwrap();
+    let cyclictest: Value = serde_json::from_str(&made(&run, &["cyclictest-json"])).unwrap();
     let thread = &cyclictest["thread"]["0"];
     let bins = thread["histogram"].as_object().unwrap();
     assert_eq!(bins.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), TICKS as u64);
     assert_eq!(thread["max"], first["summary"]["lateness_ns"]["max"]);
 
-    let metrics = made(&file, &["openmetrics"]);
+    let metrics = made(&run, &["openmetrics"]);
     assert!(metrics.ends_with("# EOF\n"));
     let line = metrics.lines().find(|l| l.starts_with("osjitter_ticks_total{") && l.contains(id)).unwrap();
     assert!(line.ends_with(&format!(" {TICKS}")), "{line}");
 
-    let markdown = made(&file, &["markdown"]);
+    let markdown = made(&run, &["markdown"]);
     assert_eq!(markdown.lines().filter(|l| l.starts_with("| ")).count(), 1 + SUBJECTS, "{markdown}");
 }
 
 #[test]
 fn the_page_is_one_file_and_holds_every_tick() {
-    let home = tempfile::tempdir().unwrap();
-    let file = a_run(home.path());
-    let page = made(&file, &["html"]);
-    assert_eq!(page, std::fs::read_to_string(file.with_file_name("report.html")).unwrap());
+    let run = a_run();
+    let page = made(&run, &["html"]);
+    assert_eq!(page, run.file("report.html"));
     for loads in ["http://", "https://", " src=", "@import", "url("] {
         // A name space is not loaded.
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "{loads}");
@@ -114,9 +105,8 @@ fn the_hdr_formats_hold_every_tick() {
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-    let home = tempfile::tempdir().unwrap();
-    let file = a_run(home.path());
-    let log = made(&file, &["hlog"]);
+    let run = a_run();
+    let log = made(&run, &["hlog"]);
     let mut count = 0;
     let mut tags = std::collections::BTreeSet::new();
     for entry in IntervalLogIterator::new(log.as_bytes()) {
@@ -130,11 +120,9 @@ fn the_hdr_formats_hold_every_tick() {
     }
     assert_eq!((count, tags.len()), ((SUBJECTS * TICKS) as u64, SUBJECTS));
 
-    let distribution = made(&file, &["hgrm", "--subject", "nanosleep"]);
+    let distribution = made(&run, &["hgrm", "--subject", "nanosleep"]);
     let last = distribution.lines().rfind(|l| !l.starts_with('#')).unwrap();
     let columns: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(columns[1..], ["1.000000000000", &TICKS.to_string()]);
-    let refused = osjitter(&["report", file.to_str().unwrap(), "--format", "hgrm"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--subject"));
+    assert!(report(&run, &["hgrm"]).exits(2).stderr.contains("--subject"));
 }

@@ -111,8 +111,10 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
         refused(&file, &says);
     }
     refused(home.path(), &["is a directory; give the file"]);
+    std::fs::write(home.path().join("report.json"), newer).unwrap();
+    refused(home.path(), &["report.json: ", "newer osjitter"]);
     std::fs::copy(&good, home.path().join("report.json")).unwrap();
-    refused(home.path(), &["is a directory; give ", "report.json"]);
+    assert_eq!(report(home.path(), &[]).stdout, report(&good, &[]).stdout, "a directory stands for the report in it");
     let marked = written(home.path(), "marked.json", format!("\u{feff}{whole}"));
     assert!(report(&marked, &[]).status.success(), "a byte order mark is no reason to refuse");
 }

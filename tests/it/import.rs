@@ -2,9 +2,10 @@
 //! expected is worked out here from their raw numbers.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use crate::osjitter::Osjitter;
 
 const FIXTURES: [&str; 6] = [
     "cyclictest.json",
@@ -15,20 +16,12 @@ const FIXTURES: [&str; 6] = [
     "python.hlog",
 ];
 
-fn osjitter(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
-}
-
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 fn made(file: &Path, more: &[&str]) -> String {
-    let mut args = vec!["report", file.to_str().unwrap()];
-    args.extend(more);
-    let output = osjitter(&args);
-    assert!(output.status.success(), "{file:?} {more:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    Osjitter::new([Path::new("report"), file]).args(more).run().exits(0).stdout
 }
 
 fn imported(name: &str) -> Value {
@@ -188,15 +181,11 @@ fn an_interval_log_is_a_round_a_line_and_a_subject_a_tag() {
 
 #[test]
 fn our_own_interval_log_comes_back_within_three_digits() {
-    let home = tempfile::tempdir().unwrap();
-    let run = home.path().join("run");
-    let args =
-        ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "400", "--out", run.to_str().unwrap()];
-    assert!(osjitter(&args).status.success());
-    let report = run.join("report.json");
-    let log = home.path().join("run.hlog");
-    made(&report, &["--format", "hlog", "--out", log.to_str().unwrap()]);
-    let before: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let args = ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "400"];
+    let run = Osjitter::new(args).out("").run().exits(0);
+    let log = run.path("run.hlog");
+    made(run.directory(), &["--format", "hlog", "--out", log.to_str().unwrap()]);
+    let before: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     let after: Value = serde_json::from_str(&made(&log, &["--format", "json"])).unwrap();
     for old in before["subjects"].as_array().unwrap() {
         let new = after["subjects"].as_array().unwrap().iter().find(|s| s["id"] == old["id"]).expect("the subject");
@@ -244,8 +233,6 @@ fn every_format_takes_every_import_and_the_report_is_valid() {
 #[test]
 fn an_import_cannot_be_merged_without_loss() {
     let file = fixture("cyclictest.json");
-    let file = file.to_str().unwrap();
-    let output = osjitter(&["merge", file, file]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no samples"));
+    let refused = Osjitter::new([Path::new("merge"), &file, &file]).run().exits(2);
+    assert!(refused.stderr.contains("no samples"), "{}", refused.stderr);
 }

@@ -1,37 +1,34 @@
-//! `osjitter report` from outside: everything comes again from the JSON alone.
+//! `osjitter report` from outside: everything comes again from the file alone.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
-fn osjitter(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+use crate::osjitter::{Osjitter, Ran};
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
+
+fn report(file: &Path) -> Osjitter {
+    Osjitter::new([Path::new("report"), file])
 }
 
-fn run_into(directory: &Path, more: &[&str]) -> Output {
-    let mut args = vec!["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "100", "--out"];
-    args.push(directory.to_str().unwrap());
-    args.extend(more);
-    osjitter(&args)
+fn run(more: &[&str]) -> Ran {
+    let run = Osjitter::new(["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "100"]);
+    run.args(more).out("").run().exits(0)
 }
 
 #[test]
 fn table_and_pictures_come_again_from_the_report() {
-    for more in [&[][..], &["--no-samples"][..]] {
-        let home = tempfile::tempdir().unwrap();
-        let directory = home.path().join("run");
-        let run = run_into(&directory, more);
-        let report = directory.join("report.json");
-        let table = osjitter(&["report", report.to_str().unwrap()]);
-        assert_eq!(run.stdout, table.stdout);
-        let again = home.path().join("again");
-        let made = osjitter(&["report", report.to_str().unwrap(), "--format", "svg", "--out", again.to_str().unwrap()]);
-        assert!(made.status.success());
-        let pictures: Vec<_> = std::fs::read_dir(&again).unwrap().map(|f| f.unwrap().file_name()).collect();
+    for more in [&[][..], &["--no-samples"]] {
+        let run = run(more);
+        assert_eq!(run.stdout, report(&run.path("report.json")).run().exits(0).stdout);
+        assert_eq!(run.stdout, report(run.directory()).run().exits(0).stdout, "a directory stands for its report");
+        let again = report(&run.path("report.json")).args(["--format", "svg"]).out("").run().exits(0);
+        let pictures: Vec<_> = std::fs::read_dir(again.directory()).unwrap().map(|f| f.unwrap().file_name()).collect();
         assert!(pictures.len() >= 4, "{pictures:?}");
         for name in pictures {
-            let [first, second] = [&directory, &again].map(|d| std::fs::read_to_string(d.join(&name)).unwrap());
-            assert_eq!(first, second, "{name:?}");
-            assert!(first.starts_with("<svg") && first.trim_end().ends_with("</svg>"));
+            let name = name.to_str().unwrap();
+            let picture = again.file(name);
+            assert_eq!(picture, run.file(name), "{name}");
+            assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
         }
     }
 }
@@ -48,34 +45,60 @@ fn what_is_no_report_is_refused_with_the_reason() {
     ] {
         let file = home.path().join("with space.json");
         std::fs::write(&file, text).unwrap();
-        let output = osjitter(&["report", file.to_str().unwrap()]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+        let refused = report(&file).run().exits(2);
+        let stderr = refused.stderr;
         assert!(stderr.contains(says) && stderr.contains("with space.json"), "{text}: {stderr}");
-        assert!(output.stdout.is_empty());
+        assert!(refused.stdout.is_empty());
     }
-    let output = osjitter(&["report", "no-such-file.json"]);
-    assert_eq!(output.status.code(), Some(2));
+    report(Path::new("no-such-file.json")).run().exits(2);
 }
 
 #[test]
 fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("bench.json");
-    for (text, more, says) in [
-        (r#"{"schema":"osjitter.bench/1","bench":"weight"}"#, "table", "the bench weight is not known"),
-        (r#"{"schema":"osjitter.bench/1"}"#, "table", "the bench without a name is not known"),
-        (r#"{"schema":"osjitter.bench/1","bench":"clock"}"#, "table", "not a valid osjitter.bench/1: missing field"),
-        (r#"{"schema":"osjitter.bench/1","bench":"timeout""#, "table", "EOF while parsing"),
+    for (text, says) in [
+        (r#"{"schema":"osjitter.bench/1","bench":"weight"}"#, "the bench weight is not known"),
+        (r#"{"schema":"osjitter.bench/1"}"#, "the bench without a name is not known"),
+        (r#"{"schema":"osjitter.bench/1","bench":"clock"}"#, "missing field"),
+        (r#"{"schema":"osjitter.bench/1","bench":"timeout""#, "EOF while parsing"),
     ] {
         std::fs::write(&file, text).unwrap();
-        let output = osjitter(&["report", file.to_str().unwrap(), "--format", more]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
-        assert!(stderr.contains(says) && stderr.contains("bench.json") && output.stdout.is_empty(), "{text}: {stderr}");
+        let refused = report(&file).args(["--format", "table"]).run().exits(2);
+        let stderr = refused.stderr;
+        assert!(
+            stderr.contains(says) && stderr.contains("bench.json") && refused.stdout.is_empty(),
+            "{text}: {stderr}"
+        );
     }
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
-    let output = osjitter(&["report", fixture, "--reference"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("bench timeout"));
+}
+
+#[test]
+fn what_goes_with_another_format_or_file_is_refused() {
+    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
+    for (file, args, says) in [
+        (Path::new(FIXTURE), &["--reference"][..], "bench timeout"),
+        (Path::new(FIXTURE), &["--samples"], "csv or parquet"),
+        (Path::new(FIXTURE), &["--subject", "nanosleep"], "hgrm"),
+        (Path::new(FIXTURE), &["--histogram", "--format", "csv"], "--format table"),
+        (Path::new(FIXTURE), &["--format", "junit"], "offers table, json, markdown, svg, html, csv"),
+        (Path::new(FIXTURE), &["--format", "svg"], "a directory with --out"),
+        (Path::new(FIXTURE), &[FIXTURE, "--format", "hlog"], "give one"),
+        (
+            Path::new("tests/fixtures/verdict.json"),
+            &["--format", "html"],
+            "a verdict has no format html; it offers table, json",
+        ),
+        (Path::new("tests/fixtures/calibration.json"), &["--samples"], "the report of a run"),
+        (&timeout, &["--samples"], "the report of a run"),
+        (
+            &timeout,
+            &["--format", "hlog"],
+            "the file of a bench has no format hlog; it offers table, json, markdown, svg",
+        ),
+    ] {
+        let refused = report(file).args(args).run().exits(2);
+        assert!(refused.stderr.contains(says) && refused.stdout.is_empty(), "{args:?}: {}", refused.stderr);
+    }
 }

@@ -210,7 +210,7 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--timer-slack", "-1us"], "'--timer-slack <DURATION>': \"-1us\" is negative"),
         (&["--instances", "0"], "at least 1"),
         (&["--instances", "100001"], "1 to 100000"),
-        (&["--plan", "no-such-file.toml"], "cannot read the plan"),
+        (&["--plan", "no-such-file.toml"], "the plan: cannot read"),
         (&["--cpu", "100000"], "CPU 100000"),
         (
             &["--sched", "fifo:100"],

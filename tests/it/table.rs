@@ -1,26 +1,25 @@
 //! The terminal table and histogram at every width, for every subject and the largest numbers there can be.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
+
+use crate::osjitter::Osjitter;
 
 /// An hour in nanoseconds: the longest period, and as late as a tick of it can be without being missed.
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-fn osjitter(args: &[&str], columns: Option<usize>) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-    command.args(args).env_remove("COLUMNS");
-    if let Some(columns) = columns {
-        command.env("COLUMNS", columns.to_string());
-    }
-    let output = command.output().expect("the binary runs");
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn report_at(file: &Path, columns: &str) -> String {
+    Osjitter::new([Path::new("report"), file]).env("COLUMNS", columns).run().exits(0).stdout
+}
+
+fn shown(file: &Path) -> String {
+    Osjitter::new([Path::new("report"), file]).run().exits(0).stdout
 }
 
 fn names() -> Vec<String> {
-    let listed: Vec<Value> = serde_json::from_str(&osjitter(&["list", "--format", "json"], None)).unwrap();
+    let listed: Vec<Value> =
+        serde_json::from_str(&Osjitter::new(["list", "--format", "json"]).run().exits(0).stdout).unwrap();
     listed.iter().map(|s| s["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -30,10 +29,8 @@ fn report(
     ids: impl Fn(&str) -> (String, u64, Option<&'static str>),
     numbers: &[(&str, Value)],
 ) -> PathBuf {
-    let out = home.join("run");
-    osjitter(&["run", "--quiet", "--subject", "spin", "--ticks", "30", "--out", out.to_str().unwrap()], None);
-    let file = out.join("report.json");
-    let mut report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let run = Osjitter::new(["run", "--quiet", "--subject", "spin", "--ticks", "30"]).out("").run().exits(0);
+    let mut report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     let mut template = report["subjects"][0].clone();
     template["rounds"] = json!([]);
     template["histogram"] = Value::Null;
@@ -54,6 +51,7 @@ fn report(
         subject
     });
     report["subjects"] = subjects.collect();
+    let file = home.join("report.json");
     std::fs::write(&file, report.to_string()).unwrap();
     file
 }
@@ -62,7 +60,7 @@ fn widest(text: &str) -> usize {
     text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
 }
 
-/// The part before the first empty line: without what it says in words.
+/// The part before the first empty line: without the summary in words.
 fn figures(text: &str) -> &str {
     text.split("\n\n").next().unwrap()
 }
@@ -84,7 +82,7 @@ fn usual_numbers_stand_in_one_line_of_eighty_columns() {
     ];
     let file =
         report(home.path(), |name| (format!("{name}@500us/current-thread"), 1, Some("current-thread")), &numbers);
-    let text = osjitter(&["report", file.to_str().unwrap()], None);
+    let text = shown(&file);
     assert!(widest(&text) <= 80, "{text}");
     for name in names() {
         let line =
@@ -119,14 +117,15 @@ fn no_figure_is_lost_at_any_width() {
         (format!("{name}*1000@500us/{runtime}"), 1_000, Some(runtime))
     };
     let file = report(home.path(), runtime, &numbers);
-    let shown = ["1", "3599999999998", "3599999999999", "3600000000000", "3600000000001", "999999", "3600000000.0"];
+    let figures_shown =
+        ["1", "3599999999998", "3599999999999", "3600000000000", "3600000000001", "999999", "3600000000.0"];
     for columns in [200, 80, 60, 40, 24] {
-        let text = osjitter(&["report", file.to_str().unwrap()], Some(columns));
+        let text = report_at(&file, &columns.to_string());
         let table = figures(&text);
         let body = table.split_once("in ns").expect("the title").1;
         assert!(widest(table) <= columns, "{columns}:\n{table}");
         let words: Vec<&str> = body.split_whitespace().collect();
-        for figure in shown {
+        for figure in figures_shown {
             assert_eq!(
                 words.iter().filter(|w| **w == figure).count(),
                 names().len(),
@@ -141,42 +140,23 @@ fn no_figure_is_lost_at_any_width() {
             assert!(widest(&text) <= columns, "{columns}:\n{text}");
         }
     }
-    let default = osjitter(&["report", file.to_str().unwrap()], None);
-    assert_eq!(default, osjitter(&["report", file.to_str().unwrap()], Some(80)), "without a terminal, 80 columns");
+    let default = shown(&file);
+    assert_eq!(default, report_at(&file, "80"), "without a terminal, 80 columns");
     for no_width in ["0", "wide", ""] {
-        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args(["report", file.to_str().unwrap()])
-            .env("COLUMNS", no_width)
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), default, "{no_width:?}");
+        assert_eq!(report_at(&file, no_width), default, "{no_width:?}");
     }
 }
 
 #[test]
 fn the_histogram_counts_every_tick_and_fits() {
-    let home = tempfile::tempdir().unwrap();
-    let out = home.path().join("run");
-    let directory = out.to_str().unwrap();
-    let args = [
-        "run",
-        "--quiet",
-        "--histogram",
-        "--subject",
-        "os-interval",
-        "--subject",
-        "nanosleep",
-        "--ticks",
-        "300",
-        "--out",
-        directory,
-    ];
-    let at_once = osjitter(&args, Some(72));
-    let file = out.join("report.json");
-    let again = osjitter(&["report", file.to_str().unwrap(), "--histogram"], Some(72));
-    assert_eq!(at_once, again, "the report holds all of it");
+    let args =
+        ["run", "--quiet", "--histogram", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "300"];
+    let run = Osjitter::new(args).env("COLUMNS", "72").out("").run().exits(0);
+    let again = Osjitter::new([Path::new("report"), run.directory()]).args(["--histogram"]).env("COLUMNS", "72");
+    let again = again.run().exits(0).stdout;
+    assert_eq!(run.stdout, again, "the report holds all of it");
     assert!(widest(&again) <= 72, "{again}");
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     for subject in report["subjects"].as_array().unwrap() {
         let heading = format!("{}: 300 ticks", subject["name"].as_str().unwrap());
         let part = again.split(&heading).nth(1).expect("its part").split("\n\n").next().unwrap();
@@ -196,9 +176,4 @@ fn the_histogram_counts_every_tick_and_fits() {
         assert_eq!(counts.iter().map(|c| c.0).sum::<u64>(), 300, "{part}");
         assert!(counts.iter().all(|&(n, cells)| (n == 0) == (cells == 0)), "a single tick is seen: {part}");
     }
-    let refused = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["report", file.to_str().unwrap(), "--histogram", "--format", "csv"])
-        .output()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(2));
 }

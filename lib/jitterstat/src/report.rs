@@ -59,6 +59,7 @@ model! {
     }
 
     /// The effective plan.
+    #[derive(Default)]
     pub struct Plan {
         /// Seed of the order of subjects, of the phases and of the resampling.
         pub seed: u64,
@@ -98,6 +99,7 @@ model! {
     }
 
     /// Facts about the machine; null where the platform does not report them.
+    #[derive(Default)]
     pub struct Host {
         /// Operating system.
         pub os: String,
@@ -201,6 +203,7 @@ model! {
     }
 
     /// Counts and distributions; of a subject over all rounds, or of one round.
+    #[derive(Default)]
     pub struct Summary {
         /// Planned ticks: delivered + coalesced + skipped.
         pub ticks: u64,
@@ -243,6 +246,7 @@ model! {
     }
 
     /// A distribution in nanoseconds. Nearest rank on the exact samples.
+    #[derive(Default)]
     pub struct Distribution {
         /// Smallest.
         pub min: i64,
@@ -274,6 +278,7 @@ model! {
     }
 
     /// One round of one subject.
+    #[derive(Default)]
     pub struct Round {
         /// Which round.
         pub index: u64,

@@ -4,8 +4,8 @@ use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
 use crate::picture::canvas::Picture;
-use crate::render::markdown;
 use crate::text::align::align;
+use crate::text::markdown;
 
 const COSTS: &str = "ns per read, median, by threads that read at once";
 const ORDER: &str = "out of order across threads, and steps between neighbouring reads in ns";

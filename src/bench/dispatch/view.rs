@@ -6,8 +6,8 @@ use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRu
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::picture::canvas::Picture;
-use crate::render::markdown;
 use crate::text::align::align;
+use crate::text::markdown;
 use crate::text::time::cost;
 
 impl BenchFile for DispatchReport {

@@ -3,9 +3,9 @@
 use jitterstat::cost::Costs;
 
 use crate::bench::timeout::file::TimeoutReport;
-use crate::render::reading::wrap;
 use crate::text::align::align;
 use crate::text::time::cost as ns;
+use crate::text::wrap::wrap;
 
 /// The workload of ours that is bench-tokio-timeout's.
 pub const LIKE_REFERENCE: &str = "channel-multi-thread";

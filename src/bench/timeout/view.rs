@@ -9,11 +9,11 @@ use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutRepo
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::beside_reference;
 use crate::picture::canvas::Picture;
-use crate::render::markdown::{cell, table};
-use crate::render::reading::wrap;
 use crate::text::align::align;
+use crate::text::markdown::{cell, table};
 use crate::text::time::{cost as ns, time};
 use crate::text::units;
+use crate::text::wrap::wrap;
 
 /// Width that every line keeps to.
 const WIDTH: usize = 80;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::gate::args::RoundArgs;
-use crate::render::formats::Format;
+use crate::gate::calibrate::text::FORMATS;
+use crate::render::formats::{Format, parser};
 use crate::scenario::one_subject;
 use crate::subject::Entry;
 use crate::text::units;
@@ -41,6 +42,6 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "FILE", default_value = "osjitter-calibration.json")]
     pub out: PathBuf,
     /// What to write to stdout
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
 }

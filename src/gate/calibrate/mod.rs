@@ -1,9 +1,8 @@
 //! `osjitter calibrate`: what a gate can detect on this machine.
 
 pub mod args;
-mod text;
+pub mod text;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,7 +18,7 @@ use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::design::{ENDLESS, PairTest, scenario};
 use crate::gate::pairs::{Collecting, Pairs, now};
 use crate::machine::{host, tuning};
-use crate::render::formats::Format;
+use crate::render::formats::make;
 use crate::text::units;
 use crate::{files, interrupt, terminal};
 
@@ -47,14 +46,10 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let pairs = Collecting { stop: &stop, quiet, keep_ticks: false, enough }.run(&test);
     let calibration = calibration(&test, &pairs, host, started_utc, !ended);
 
-    let json = calibration.to_json();
-    files::write_atomically(&args.out, json.as_bytes())
+    files::write_atomically(&args.out, calibration.to_json().as_bytes())
         .map_err(|e| Error::measure(format!("cannot write {}: {e}", args.out.display())))?;
-    let text = match args.format {
-        Format::Table => text::table(&calibration),
-        Format::Json => json,
-    };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
+    let made = make("a calibration", &text::FORMATS, args.format, &calibration)?;
+    let written = files::deliver(made.into_bytes(), None);
     terminal::note(quiet, &format!("calibration: {}", args.out.display()));
     written?;
     if let Some(failure) = calibration.failure {

@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 
+use jitterstat::file::File as _;
 use jitterstat::gate::calibration::{Calibration, InconclusiveChance, RealGates};
 
-use crate::render::reading::wrap;
-use crate::render::table::WIDEST_PARAGRAPH;
+use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
 use crate::text::time::time;
+use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+
+/// The formats of a calibration.
+pub const FORMATS: [Offer<Calibration>; 2] = [
+    (Format::Table, |calibration| Ok(Made::Text(table(calibration)))),
+    (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
+];
 
 fn percent(share: f64) -> String {
     let value = share * 100.0;
@@ -20,7 +27,7 @@ fn apart(ln: f64) -> String {
 }
 
 /// What a gate can see, look by look.
-pub fn table(calibration: &Calibration) -> String {
+fn table(calibration: &Calibration) -> String {
     let plan = &calibration.plan;
     let seconds = calibration.duration_ns as f64 / 1e9;
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));

@@ -6,10 +6,10 @@ use jitterstat::report::{Report, Round, Subject};
 use serde_json::{Value, json};
 
 use crate::picture::{nines, palette};
-use crate::render::cost::{core_percent, per_tick_interval};
+use crate::render::cost::{core_percent, per_tick_ci95};
 use crate::render::label::is_control;
 use crate::render::samples::Lateness;
-use crate::render::{quantity, tradeoff};
+use crate::render::{percentile, quantity, tradeoff};
 
 /// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
 const KEPT: u32 = 11;
@@ -18,7 +18,7 @@ const TAIL: u64 = 100;
 
 /// The measured subjects of a report, as the page's script reads them.
 pub fn json(report: &Report, names: &[String]) -> String {
-    let (percentile, get) = tradeoff::percentile(report);
+    let percentile = tradeoff::percentile(report);
     let subjects: Vec<Value> = report
         .subjects
         .iter()
@@ -27,7 +27,7 @@ pub fn json(report: &Report, names: &[String]) -> String {
         .filter_map(|(i, (subject, name))| {
             let d = &subject.summary.as_ref()?.lateness_ns;
             let mut packed = of_subject(i, subject, name);
-            packed["late_at"] = get(d).into();
+            packed["late_at"] = percentile::named(d, percentile).into();
             packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
             Some(packed)
         })
@@ -65,7 +65,7 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
         "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
         "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3, "shape": shape as u8,
         "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
-        "cpu_ci": per_tick_interval(subject),
+        "cpu_ci": per_tick_ci95(subject),
         "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
         "bins": bins(&values),
         "split": split(subject),

@@ -3,7 +3,7 @@
 
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, logarithmic, time_label};
+use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, chart, colour, decades, logarithmic, time_label};
 use crate::render::samples::Lateness;
 use crate::render::svg::Drawable;
 
@@ -21,17 +21,13 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
         counts[((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize] += n;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("Histogram of lateness: {}", subject.id), (FONT, TITLE_PX))
-        .margin(12)
+    let mut chart = chart(area, format!("Histogram of lateness: {}", subject.id))
         .margin_right(36)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
         .build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;
     chart
         .configure_mesh()
         .x_desc("lateness")
-        .y_desc("ticks in the class")
+        .y_desc("ticks per bin")
         .x_label_formatter(&time_label)
         .y_label_formatter(&|n| if *n >= 1.0 { format!("{n:.0}") } else { String::new() })
         .label_style((FONT, LABEL_PX))

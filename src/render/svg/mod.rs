@@ -9,17 +9,16 @@ use jitterstat::report::{Report, Subject};
 
 use crate::picture::canvas::{Picture, draw, file_name};
 use crate::render::label::labels;
+use crate::render::tradeoff::{percentile, points};
 
 /// A subject with what a picture needs beside it.
 struct Drawable<'a> {
     /// Its place in the report: its colour, shape and dash.
     i: usize,
-    /// Its name within the report.
     name: String,
     subject: &'a Subject,
 }
 
-/// Every picture of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let labels = labels(report);
     let measured: Vec<Drawable<'_>> = report
@@ -34,9 +33,9 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
         return Vec::new();
     }
     let mut pictures = vec![draw("percentiles", |area| percentiles::draw(area, &measured, &labels.shared))];
-    let points = crate::render::tradeoff::points(report);
+    let points = points(report);
     if !points.is_empty() {
-        let (percentile, _) = crate::render::tradeoff::percentile(report);
+        let percentile = percentile(report);
         pictures.push(draw("tradeoff", |area| tradeoff::draw(area, percentile, &points, &labels.shared)));
     }
     for drawable in &measured {

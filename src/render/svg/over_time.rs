@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, SIZE, TITLE_PX, colour, decades, logarithmic, time_label};
+use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, SIZE, chart, colour, decades, logarithmic, time_label};
 use crate::picture::envelope::envelope;
 use crate::render::svg::Drawable;
 
@@ -27,11 +27,7 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let to = points.last().map_or(1.0, |p| p.0).max(from + 1e-6);
     let tail = subject.summary.as_ref().and_then(|s| s.lateness_ns.p99).unwrap_or(i64::MAX);
     let picture = envelope(&points, from, to, COLUMNS, tail);
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("Lateness over time: {}", subject.id), (FONT, TITLE_PX))
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
+    let mut chart = chart(area, format!("Lateness over time: {}", subject.id))
         .build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
     chart
         .configure_mesh()

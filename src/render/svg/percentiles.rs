@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, decades, line, logarithmic, time_label, title, with_legend,
+    Area, Drawn, FONT, LABEL_PX, chart, colour, decades, line, logarithmic, time_label, title, with_legend,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{self, Dash};
@@ -29,11 +29,7 @@ pub(super) fn draw(area: &Area<'_>, subjects: &[Drawable<'_>], shared: &str) -> 
     let area = with_legend(area, &entries, |legend, i, (x, y)| legend.draw(&line(i, vec![(x, y), (x + 24, y)])))?;
     let values = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
     let end = curves.iter().filter_map(|c| c.points.last()).map(|p| p.0).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title("Lateness by percentile", shared), (FONT, TITLE_PX))
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
+    let mut chart = chart(&area, title("Lateness by percentile", shared))
         .build_cartesian_2d(Nines { end }, decades(values).log_scale())?;
     chart
         .configure_mesh()

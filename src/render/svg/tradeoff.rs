@@ -4,10 +4,8 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, TITLE_PX, colour, logarithmic, mark, marks, time_label, title,
-};
-use crate::picture::place;
+use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, chart, colour, logarithmic, mark, marks, time_label, title};
+use crate::picture::label_layout::{self, Marker};
 use crate::render::tradeoff::Point;
 
 /// Width of a character of a name, as wide as common fonts have it.
@@ -20,21 +18,16 @@ const FARTHEST: i32 = 40;
 const ROOM: f64 = 1.35;
 
 pub(super) fn draw(area: &Area<'_>, percentile: &str, points: &[Point], shared: &str) -> Drawn {
-    let x = around(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci]).flatten());
+    let x = around(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci95]).flatten());
     let late = |v: [i64; 2]| v.map(logarithmic);
-    let y = around(points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci.map(late)]).flatten());
-    let mut chart = ChartBuilder::on(area)
-        .caption(title("Lateness against its price", shared), (FONT, TITLE_PX))
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
-        .build_cartesian_2d(
-            x.clone().log_scale().with_key_points(marks(&x)),
-            y.clone().log_scale().with_key_points(marks(&y)),
-        )?;
+    let y = around(points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci95.map(late)]).flatten());
+    let mut chart = chart(area, title("Lateness against its price", shared)).build_cartesian_2d(
+        x.clone().log_scale().with_key_points(marks(&x)),
+        y.clone().log_scale().with_key_points(marks(&y)),
+    )?;
     chart
         .configure_mesh()
-        .x_desc("CPU time of the process per tick; bars: 95 % intervals; ringed: unbeaten in both; hollow: controls")
+        .x_desc("CPU time per tick; bars: 95 % confidence intervals; ringed: unbeaten in both; hollow: controls")
         .y_desc(format!("lateness, {percentile}"))
         .max_light_lines(0)
         .x_label_formatter(&time_label)
@@ -52,10 +45,10 @@ pub(super) fn draw(area: &Area<'_>, percentile: &str, points: &[Point], shared: 
     for p in points {
         let style = colour(p.subject).stroke_width(2);
         let pixel = |x: f64, y: f64| chart.backend_coord(&(x, y));
-        if let Some([low, high]) = p.late_ci.map(late) {
+        if let Some([low, high]) = p.late_ci95.map(late) {
             area.draw(&PathElement::new(vec![pixel(p.cpu_ns, low), pixel(p.cpu_ns, high)], style))?;
         }
-        if let Some([low, high]) = p.cpu_ci {
+        if let Some([low, high]) = p.cpu_ci95 {
             let y = logarithmic(p.late_ns);
             area.draw(&PathElement::new(vec![pixel(low, y), pixel(high, y)], style))?;
         }
@@ -67,21 +60,21 @@ pub(super) fn draw(area: &Area<'_>, percentile: &str, points: &[Point], shared: 
         }
     }
     let (across, down) = area.get_pixel_range();
-    let named: Vec<place::Mark> = points
+    let named: Vec<Marker> = points
         .iter()
         .map(|p| {
             let at = at(p);
-            let bar = p.cpu_ci.map_or(0, |ci| {
+            let bar = p.cpu_ci95.map_or(0, |ci| {
                 ci.map(|x| chart.backend_coord(&(x, 1.0)).0.abs_diff(at.0)).into_iter().max().unwrap_or(0)
             });
             let width = p.name.chars().count() * CHARACTER_PX;
             let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-            place::Mark { at, reach: pixels(bar as usize).clamp(RING, FARTHEST), width: pixels(width) }
+            Marker { at, reach: pixels(bar as usize).clamp(RING, FARTHEST), name_width: pixels(width) }
         })
         .collect();
     // Below the title, and above the labels of the axis.
     let bounds = [across.start + 90, down.start + 44, across.end - 8, down.end - 60];
-    for (p, place) in points.iter().zip(place::names(&named, bounds)) {
+    for (p, place) in points.iter().zip(label_layout::beside(&named, bounds)) {
         let to = (place.x, place.y);
         if place.far {
             area.draw(&PathElement::new(vec![at(p), to], BLACK.mix(0.4).stroke_width(1)))?;

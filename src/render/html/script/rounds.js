@@ -47,6 +47,6 @@ const split = (place, subjects) => {
       { s, name: `${s.name}, until`, points: s.split.until, dash: "" },
       { s, name: `${s.name}, after`, points: s.split.after, dash: "3 4" },
     ];
-    curves(body, series, { height: 190, label: [`Until and after unpark of ${s.name}`], y, end });
+    curves(body, series, { height: 190, label: [`Wake-up of the thread and time to reach the task: ${s.name}`], y, end });
   });
 };

@@ -1,15 +1,19 @@
-//! What every foreign source has in common: a frame to fill in, and the warnings about what it cannot tell.
+//! What all foreign files have in common: the report they become, and warnings about what they do not state.
 
-use std::collections::BTreeMap;
+use jitterstat::file::read_json;
+use jitterstat::report::{
+    Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool, Warning,
+};
+use jitterstat::stats::quantile;
+use serde::Deserialize;
 
-pub(super) use jitterstat::report::Warning;
-use jitterstat::report::{Clock, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool};
+use crate::exit::{Result, usage};
 
-/// What a foreign file tells, apart from its numbers.
-pub(super) struct Source {
+/// A foreign file, as far as it is understood.
+pub(super) struct Imported {
     pub tool: &'static str,
     pub version: String,
-    /// RFC 3339, or a word where the source does not tell.
+    /// RFC 3339, or words where the source does not state it.
     pub started_utc: String,
     pub duration_ns: u64,
     pub host: Host,
@@ -18,12 +22,20 @@ pub(super) struct Source {
     pub subjects: Vec<Subject>,
 }
 
+/// The start of a run that its file does not state.
+pub(super) const UNKNOWN_TIME: &str = "at an unknown time";
+
 /// Refuses more threads, CPUs or subjects than there can be.
-pub(super) fn not_too_many(at: &str, n: usize) -> Result<(), String> {
-    if n > MOST_SUBJECTS { Err(format!("{at}: {n} of them; at most {MOST_SUBJECTS} are read")) } else { Ok(()) }
+pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {
+    if n > MOST_SUBJECTS { Err(usage!("{at}: {n} of them; at most {MOST_SUBJECTS} are read")) } else { Ok(()) }
 }
 
-impl Source {
+/// Reads JSON into a type; an error names line, column and the path of keys.
+pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T> {
+    read_json(text).map_err(|e| usage!("not a valid {what}: {e}"))
+}
+
+impl Imported {
     pub fn report(self) -> Report {
         let scenarios = self.subjects.iter().map(|s| {
             let ticks = s.summary.as_ref().map_or(0, |m| m.ticks);
@@ -38,15 +50,7 @@ impl Source {
                 instances: 1,
             }
         });
-        let plan = Plan {
-            seed: 0,
-            samples: false,
-            cpu: None,
-            sched: None,
-            mlock: false,
-            timer_slack_ns: None,
-            scenarios: scenarios.collect(),
-        };
+        let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
         Report {
             schema: SCHEMA.to_owned(),
             tool: Tool { name: self.tool.to_owned(), version: self.version, commit: None },
@@ -79,49 +83,21 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
-/// Counts of a source that delivers every tick it counts, and tells nothing else.
-pub(super) fn summary(ticks: u64, missed: u64, lateness_ns: jitterstat::report::Distribution) -> Summary {
+/// `n` values of which every one was delivered, their least, mean and largest, and the percentiles that are known.
+pub(super) fn summary(n: u64, missed: u64, [min, mean, max]: [i64; 3], at: impl Fn(f64) -> Option<i64>) -> Summary {
+    let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
     Summary {
-        ticks,
-        delivered: ticks,
-        coalesced: 0,
-        skipped: 0,
+        ticks: n,
+        delivered: n,
         missed,
-        early: 0,
-        no_park: None,
-        drift_ppb: None,
-        elapsed_ns: 0,
-        ideal_ns: 0,
-        cpu_ns_per_tick: None,
-        wakeups_per_tick: None,
-        lateness_ns,
-        median_round_ns: BTreeMap::new(),
-        jitter_consecutive_ns: None,
-        jitter_spread_ns: None,
-        until_unpark_ns: None,
-        after_unpark_ns: None,
+        lateness_ns: Distribution::new([min, max], mean, |q| at(q).filter(|_| supported(q))),
+        ..Summary::default()
     }
 }
 
 /// A machine of which nothing is known.
 pub(super) fn unknown_host() -> Host {
-    Host {
-        os: "unknown system".to_owned(),
-        arch: "unknown".to_owned(),
-        kernel: None,
-        preempt: None,
-        cpu_model: None,
-        cpus_online: None,
-        affinity: None,
-        clock_source: None,
-        timer_slack_ns: None,
-        governor: None,
-        idle_driver: None,
-        hypervisor: None,
-        quota_cpus: None,
-        sched: None,
-        versions: BTreeMap::new(),
-    }
+    Host { os: "unknown system".to_owned(), arch: "unknown".to_owned(), ..Host::default() }
 }
 
 /// A clock that counts nanoseconds, read by a tool that cuts them to a step.
@@ -138,11 +114,10 @@ pub(super) fn clock(source: &str, step_ns: u64) -> Clock {
     }
 }
 
-pub(super) fn warning(code: &str, message: String, hint: &str) -> Warning {
-    Warning { code: code.to_owned(), message, hint: hint.to_owned() }
+pub(super) fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
+    Warning { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
 }
 
-/// No rounds, no samples: what follows from that.
 pub(super) fn no_rounds(tool: &str) -> Warning {
     warning(
         "import-no-rounds",
@@ -151,7 +126,6 @@ pub(super) fn no_rounds(tool: &str) -> Warning {
     )
 }
 
-/// Nothing about what the ticks cost.
 pub(super) fn no_cost(tool: &str) -> Warning {
     warning(
         "import-no-cost",
@@ -160,11 +134,10 @@ pub(super) fn no_cost(tool: &str) -> Warning {
     )
 }
 
-/// Whole steps of a unit.
 pub(super) fn rounded(tool: &str, step: &str, direction: &str) -> Warning {
     warning(
         "import-rounded",
         format!("{tool} counts in whole {step}, {direction}: percentiles are made from those bins."),
-        "Differences below one step say nothing; cyclictest and jitterdebugger count in ns with -N.",
+        "Differences below one step mean nothing; cyclictest and jitterdebugger count in ns with -N.",
     )
 }

@@ -3,12 +3,11 @@
 /// Left, top, right, bottom, in pixels.
 type Box = [i32; 4];
 
-/// Where a name goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Of the edge of the text that is next to the mark.
+pub struct LabelPosition {
+    /// Edge of the text next to the marker.
     pub x: i32,
-    /// Of its middle.
+    /// Middle of the text.
     pub y: i32,
     /// The text is to the left of `x`.
     pub to_the_left: bool,
@@ -18,13 +17,12 @@ pub struct Place {
 
 /// A mark that wants a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct Marker {
     /// Its middle.
     pub at: (i32, i32),
     /// From the middle to the ends of what is drawn to both sides of it.
     pub reach: i32,
-    /// Width of its name.
-    pub width: i32,
+    pub name_width: i32,
 }
 
 /// Half the height of a mark with the room around it.
@@ -39,8 +37,8 @@ const STEPS: i32 = 14;
 
 /// Places a name beside each mark, from the top down: to the right or left of it, then further and
 /// further up or down, at the first place that covers neither a mark nor another name and lies within `bounds`.
-pub fn names(marks: &[Mark], bounds: Box) -> Vec<Place> {
-    let covers = |m: &Mark| [m.at.0 - m.reach, m.at.1 - MARK, m.at.0 + m.reach, m.at.1 + MARK];
+pub fn beside(marks: &[Marker], bounds: Box) -> Vec<LabelPosition> {
+    let covers = |m: &Marker| [m.at.0 - m.reach, m.at.1 - MARK, m.at.0 + m.reach, m.at.1 + MARK];
     let mut taken: Vec<Box> = marks.iter().map(covers).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
     order.sort_by_key(|&i| marks[i].at.1);
@@ -49,29 +47,29 @@ pub fn names(marks: &[Mark], bounds: Box) -> Vec<Place> {
         let mark = marks[i];
         let mut all = candidates(mark);
         let nearest = all.next().expect("there is one beside the mark");
-        let free = |place: &Place| {
-            let covers = extent(*place, mark.width);
+        let free = |place: &LabelPosition| {
+            let covers = extent(*place, mark.name_width);
             within(covers, bounds) && !taken.iter().any(|other| overlap(covers, *other))
         };
         let best = std::iter::once(nearest).chain(all).find(free).unwrap_or(nearest);
-        taken.push(extent(best, mark.width));
+        taken.push(extent(best, mark.name_width));
         places[i] = Some(best);
     }
     places.into_iter().flatten().collect()
 }
 
-fn candidates(mark: Mark) -> impl Iterator<Item = Place> {
+fn candidates(mark: Marker) -> impl Iterator<Item = LabelPosition> {
     let (x, y) = mark.at;
     (0..STEPS).flat_map(move |step| {
         let reach = mark.reach + GAP + 2 * step;
         [step * STEP, -step * STEP].into_iter().flat_map(move |dy| {
-            let at = |x, to_the_left| Place { x, y: y + dy, to_the_left, far: step > 0 };
+            let at = |x, to_the_left| LabelPosition { x, y: y + dy, to_the_left, far: step > 0 };
             [at(x + reach, false), at(x - reach, true)]
         })
     })
 }
 
-fn extent(place: Place, width: i32) -> Box {
+fn extent(place: LabelPosition, width: i32) -> Box {
     let left = if place.to_the_left { place.x - width } else { place.x };
     [left, place.y - HALF_LINE, left + width, place.y + HALF_LINE]
 }
@@ -93,16 +91,16 @@ mod tests {
 
     #[test]
     fn a_lone_name_is_to_the_right_of_its_mark_where_there_is_room() {
-        let mark = |x| Mark { at: (x, 100), reach: 9, width: 80 };
-        assert_eq!(names(&[mark(100)], BOUNDS), [Place { x: 113, y: 100, to_the_left: false, far: false }]);
-        assert!(names(&[mark(880)], BOUNDS)[0].to_the_left);
+        let mark = |x| Marker { at: (x, 100), reach: 9, name_width: 80 };
+        assert_eq!(beside(&[mark(100)], BOUNDS), [LabelPosition { x: 113, y: 100, to_the_left: false, far: false }]);
+        assert!(beside(&[mark(880)], BOUNDS)[0].to_the_left);
     }
 
     proptest! {
         #[test]
         fn names_of_a_crowd_keep_off_each_other(marks in proptest::collection::vec((300_i32..340, 200_i32..240), 1..9)) {
-            let marks: Vec<_> = marks.into_iter().map(|at| Mark { at, reach: 9, width: 120 }).collect();
-            let boxes: Vec<Box> = names(&marks, BOUNDS).into_iter().map(|place| extent(place, 120)).collect();
+            let marks: Vec<_> = marks.into_iter().map(|at| Marker { at, reach: 9, name_width: 120 }).collect();
+            let boxes: Vec<Box> = beside(&marks, BOUNDS).into_iter().map(|place| extent(place, 120)).collect();
             for (i, a) in boxes.iter().enumerate() {
                 prop_assert!(within(*a, BOUNDS));
                 prop_assert!(boxes[..i].iter().all(|b| !overlap(*a, *b)));

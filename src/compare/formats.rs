@@ -1,0 +1,18 @@
+//! The formats of a comparison.
+
+use jitterstat::compare::Comparison;
+use jitterstat::file::File as _;
+
+use crate::compare::{picture, text};
+use crate::exit::Error;
+use crate::render::formats::{Format, Made, Offer};
+
+pub const FORMATS: [Offer<Comparison>; 4] = [
+    (Format::Table, |comparison| Ok(Made::Text(text::table(comparison)))),
+    (Format::Json, |comparison| Ok(Made::Text(comparison.to_json()))),
+    (Format::Markdown, |comparison| Ok(Made::Text(text::markdown(comparison)))),
+    (Format::Svg, |comparison| {
+        let picture = picture::picture(comparison).map_err(Error::usage)?;
+        Ok(Made::Pictures(vec![picture]))
+    }),
+];

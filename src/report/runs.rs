@@ -1,0 +1,97 @@
+//! Everything that can be shown of reports of runs, ours or imported.
+
+use clap::Args;
+use jitterstat::file::File as _;
+use jitterstat::report::Report;
+
+use crate::exit::{Error, Result, usage};
+use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
+use crate::render::formats::{Format, Made, Offer, only};
+use crate::render::{bars, csv, entry, html, markdown, svg, table};
+use crate::terminal;
+
+/// What goes with some of the formats.
+#[derive(Clone, Debug, Args)]
+pub struct RunOptions {
+    /// With --format csv or parquet, show every tick
+    #[arg(long)]
+    pub samples: bool,
+    /// With the table, draw percentiles and a histogram of each subject
+    #[arg(long)]
+    pub histogram: bool,
+    /// With --format hgrm: the subject, where there are several
+    #[arg(long, value_name = "ID")]
+    pub subject: Option<String>,
+}
+
+/// Reports, and what was asked for beside the format.
+pub struct Runs {
+    reports: Vec<Report>,
+    options: RunOptions,
+}
+
+/// The formats of a run's report, and what makes them.
+pub const FORMATS: [Offer<Runs>; 13] = [
+    (Format::Table, |runs| Ok(Made::Text(runs.table()))),
+    (Format::Json, |runs| Ok(Made::Text(runs.reports.iter().map(Report::to_json).collect()))),
+    (Format::Markdown, |runs| Ok(Made::Text(markdown::text(&runs.reports)))),
+    (Format::Svg, |runs| Ok(Made::Pictures(svg::pictures(only(&runs.reports)?)))),
+    (Format::Html, |runs| Ok(Made::Text(html::page(&runs.reports)))),
+    (Format::Csv, |runs| Ok(Made::Text(if runs.options.samples { csv::samples } else { csv::summary }(&runs.reports)))),
+    (Format::Hgrm, |runs| runs.distribution().map(Made::Text)),
+    (Format::Hlog, |runs| hlog::write(only(&runs.reports)?).map(Made::Text)),
+    (Format::CyclictestJson, |runs| Ok(Made::Text(cyclictest::write(only(&runs.reports)?)))),
+    (Format::Bmf, |runs| Ok(Made::Text(trackers::bmf(&runs.reports)))),
+    (Format::Gab, |runs| Ok(Made::Text(trackers::gab(&runs.reports)))),
+    (Format::Openmetrics, |runs| Ok(Made::Text(openmetrics::text(&runs.reports)))),
+    (Format::Parquet, |runs| runs.parquet().map(Made::Bytes)),
+];
+
+impl Runs {
+    /// Refuses what does not go with the format.
+    pub fn new(reports: Vec<Report>, format: Format, options: &RunOptions) -> Result<Self> {
+        let csv_or_parquet = matches!(format, Format::Csv | Format::Parquet);
+        let refusal = match options {
+            RunOptions { samples: true, .. } if !csv_or_parquet => "--samples goes with --format csv or parquet",
+            RunOptions { subject: Some(_), .. } if format != Format::Hgrm => "--subject goes with --format hgrm",
+            RunOptions { histogram: true, .. } if format != Format::Table => "--histogram goes with --format table",
+            _ => return Ok(Self { reports, options: options.clone() }),
+        };
+        Err(Error::usage(refusal))
+    }
+
+    fn table(&self) -> String {
+        let columns = terminal::columns();
+        let mut text = table::of_several(&self.reports, columns);
+        if self.options.histogram {
+            text.extend(self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))));
+        }
+        text
+    }
+
+    /// The format holds one distribution: of the subject asked for, or of the only one.
+    fn distribution(&self) -> Result<String> {
+        let all: Vec<_> = entry::entries(&self.reports).collect();
+        let is_asked = |e: &&entry::Entry<'_>| {
+            self.options.subject.as_ref().is_none_or(|id| *id == e.name() || *id == e.subject.name)
+        };
+        match all.iter().filter(is_asked).collect::<Vec<_>>().as_slice() {
+            [one] => hgrm::write(one.subject),
+            _ => {
+                let names: Vec<String> = all.iter().map(entry::Entry::name).collect();
+                Err(usage!("hgrm holds one distribution: choose with --subject one of {}", names.join(", ")))
+            }
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn parquet(&self) -> Result<Vec<u8>> {
+        use crate::render::parquet;
+        if self.options.samples { parquet::samples(&self.reports) } else { parquet::summary(&self.reports) }
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn parquet(&self) -> Result<Vec<u8>> {
+        Err(Error::usage("this build has no parquet: build it with `cargo build --features parquet`"))
+    }
+}

@@ -1,0 +1,32 @@
+//! Markdown that text from a file cannot break.
+
+/// A table: the first row is the heading, the first `left` columns stand to the left.
+pub fn table(rows: &[Vec<String>], left: usize) -> String {
+    let line = |row: &Vec<String>| format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "));
+    let Some((heading, body)) = rows.split_first() else { return String::new() };
+    let rule: String = (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
+    format!("{}|{rule}\n{}", line(heading), body.iter().map(line).collect::<String>())
+}
+
+/// Text that cannot break out of its cell, nor become a tag.
+pub fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' => out.extend(['\\', c]),
+            '<' => out += "&lt;",
+            '&' => out += "&amp;",
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cell_stays_a_cell() {
+        assert_eq!(super::cell("a|b<img>\nc_d"), "a\\|b&lt;img> c\\_d");
+    }
+}
