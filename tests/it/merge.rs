@@ -1,26 +1,25 @@
 //! `osjitter merge` from outside: nothing is lost, and what cannot be joined is refused.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn osjitter(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_osjitter")).args(args).output().expect("the binary runs")
+use crate::osjitter::{Osjitter, Ran};
+
+const COUNTS: [&str; 6] = ["ticks", "delivered", "coalesced", "skipped", "missed", "early"];
+
+fn a_run(more: &[&str]) -> Ran {
+    let run = Osjitter::new(["run", "--subject", "nanosleep", "--subject", "tokio-interval-skip", "--ticks", "200"]);
+    run.args(more).out("").run().exits(0)
 }
 
-fn a_run(home: &Path, name: &str, more: &[&str]) -> String {
-    let directory = home.join(name);
-    let mut args = vec!["run", "--subject", "nanosleep", "--subject", "tokio-interval-skip", "--ticks", "200", "--out"];
-    args.push(directory.to_str().unwrap());
-    args.extend(more);
-    let run = osjitter(&args);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    directory.join("report.json").to_str().unwrap().to_owned()
+/// Merges the runs by their directories.
+fn merge(runs: [&Ran; 2], more: &[&str]) -> Ran {
+    Osjitter::new(["merge"]).args(more).args(runs.map(Ran::directory)).run()
 }
 
-fn parsed(text: &[u8]) -> Value {
-    serde_json::from_slice(text).unwrap()
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
 fn all_lateness(subject: &Value) -> Vec<i64> {
@@ -28,65 +27,91 @@ fn all_lateness(subject: &Value) -> Vec<i64> {
     rounds.flat_map(|r| r["lateness_ns"].as_array().unwrap()).map(|v| v.as_i64().unwrap()).collect()
 }
 
-#[test]
-fn every_tick_and_every_count_of_both_is_in_the_sum() {
-    let home = tempfile::tempdir().unwrap();
-    let files = [a_run(home.path(), "a", &[]), a_run(home.path(), "b", &[])];
-    let merged = osjitter(&["merge", &files[0], &files[1]]);
-    assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
-    let merged = parsed(&merged.stdout);
-    let parts = files.each_ref().map(|f| parsed(&std::fs::read(f).unwrap()));
-    for (i, subject) in merged["subjects"].as_array().unwrap().iter().enumerate() {
-        let both: Vec<i64> = parts.iter().flat_map(|p| all_lateness(&p["subjects"][i])).collect();
-        assert_eq!(all_lateness(subject), both);
-        assert_eq!(subject["histogram"]["count"], both.len());
-        assert_eq!(subject["summary"]["lateness_ns"]["max"], *both.iter().max().unwrap());
-        for count in ["ticks", "delivered", "coalesced", "skipped", "missed", "early"] {
-            let sum: u64 = parts.iter().map(|p| p["subjects"][i]["summary"][count].as_u64().unwrap()).sum();
-            assert_eq!(subject["summary"][count], sum, "{count}");
+/// The subject of that id: a report need not have them in the order of another.
+fn subject<'a>(report: &'a Value, id: &Value) -> &'a Value {
+    report["subjects"].as_array().unwrap().iter().find(|s| s["id"] == *id).expect("it is in both")
+}
+
+fn nothing_is_lost(merged: &Value, parts: [&Value; 2]) {
+    for of_both in merged["subjects"].as_array().unwrap() {
+        let parts = parts.map(|part| subject(part, &of_both["id"]));
+        let both: Vec<i64> = parts.into_iter().flat_map(all_lateness).collect();
+        assert_eq!(all_lateness(of_both), both);
+        assert_eq!(of_both["histogram"]["count"], both.len());
+        assert_eq!(of_both["summary"]["lateness_ns"]["max"], *both.iter().max().unwrap());
+        for count in COUNTS {
+            let sum: u64 = parts.iter().map(|p| p["summary"][count].as_u64().unwrap()).sum();
+            assert_eq!(of_both["summary"][count], sum, "{count} of {}", of_both["id"]);
         }
     }
-    let table = home.path().join("merged.json");
-    std::fs::write(&table, merged.to_string()).unwrap();
-    assert!(osjitter(&["report", table.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn every_tick_and_every_count_of_both_is_in_the_sum() {
+    let runs = [a_run(&[]), a_run(&[])];
+    let merged = merge([&runs[0], &runs[1]], &[]).exits(0).stdout;
+    let parts = runs.each_ref().map(|run| parsed(&run.file("report.json")));
+    nothing_is_lost(&parsed(&merged), [&parts[0], &parts[1]]);
+    let table = runs[0].path("merged.json");
+    std::fs::write(&table, merged).unwrap();
+    Osjitter::new([Path::new("report"), &table]).run().exits(0);
+}
+
+/// A stalled machine can skip every tick of a round, which then has no summary to count them.
+#[test]
+fn a_round_in_which_no_tick_came_counts() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
+    let whole = parsed(&std::fs::read_to_string(fixture).unwrap());
+    let mut stalled = whole.clone();
+    let skipping = &mut stalled["subjects"][1];
+    let round = &mut skipping["rounds"][3];
+    let [ticks, delivered, missed] = ["ticks", "delivered", "missed"].map(|n| round["summary"][n].as_u64().unwrap());
+    assert_eq!((skipping["name"].as_str(), ticks), (Some("tokio-interval-skip"), delivered));
+    let round = &mut skipping["rounds"][3];
+    round["lateness_ns"] = Value::Array(vec![]);
+    round["until_unpark_ns"] = Value::Null;
+    round["summary"] = Value::Null;
+    skipping["histogram"] = Value::Null;
+    let mut add = |name: &str, more: i64| {
+        let count = &mut skipping["summary"][name];
+        *count = (count.as_i64().unwrap() + more).into();
+    };
+    let (ticks, missed) = (i64::try_from(ticks).unwrap(), i64::try_from(missed).unwrap());
+    add("delivered", -ticks);
+    add("skipped", ticks);
+    add("missed", ticks - missed);
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("stalled.json");
+    std::fs::write(&file, stalled.to_string()).unwrap();
+    let merged = Osjitter::new([Path::new("merge"), &file, Path::new(fixture)]).run().exits(0);
+    nothing_is_lost(&parsed(&merged.stdout), [&stalled, &whole]);
 }
 
 #[test]
 fn what_differs_or_has_no_samples_is_refused() {
-    let home = tempfile::tempdir().unwrap();
-    let one = a_run(home.path(), "a", &[]);
-    let other = a_run(home.path(), "b", &["--period", "1ms"]);
-    let bare = a_run(home.path(), "c", &["--no-samples"]);
-    for (files, says) in [([&one, &other], "the plans differ"), ([&one, &bare], "without loss")] {
-        let refused = osjitter(&["merge", files[0], files[1]]);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&refused.stderr).contains(says) && refused.stdout.is_empty());
+    let one = a_run(&[]);
+    let other = a_run(&["--period", "1ms"]);
+    let bare = a_run(&["--no-samples"]);
+    for (runs, says) in [([&one, &other], "the plans differ"), ([&one, &bare], "without loss")] {
+        let refused = merge(runs, &[]).exits(2);
+        assert!(refused.stderr.contains(says) && refused.stdout.is_empty(), "{}", refused.stderr);
     }
-    let forced = osjitter(&["merge", "--force", &one, &other]);
-    assert!(forced.status.success());
+    let forced = merge([&one, &other], &["--force"]).exits(0);
     let warnings = parsed(&forced.stdout)["warnings"].to_string();
     assert!(warnings.contains("merged-plans-differ"), "{warnings}");
 }
 
 #[test]
 fn many_instances_of_a_ticker_are_merged_with_what_they_coalesced() {
-    let home = tempfile::tempdir().unwrap();
-    let mut files = Vec::new();
-    for name in ["a", "b"] {
-        let directory = home.path().join(name);
-        let out = directory.to_str().unwrap();
-        // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one instance has.
-        let args =
-            ["run", "--subject", "periodic-interval", "--instances", "8", "--period", "2us", "--round-ticks", "20"];
-        let run = osjitter(&[&args[..], &["--ticks", "100", "--out", out]].concat());
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        files.push(directory.join("report.json").to_str().unwrap().to_owned());
-    }
-    let merged = osjitter(&["merge", &files[0], &files[1]]);
-    assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
-    let merged = parsed(&merged.stdout);
-    let parts: Vec<Value> = files.iter().map(|f| parsed(&std::fs::read(f).unwrap())).collect();
-    for count in ["ticks", "delivered", "coalesced", "skipped", "missed"] {
+    // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one instance has.
+    let run = || {
+        let args = ["run", "--subject", "periodic-interval", "--instances", "8", "--period", "2us"];
+        Osjitter::new(args).args(["--round-ticks", "20", "--ticks", "100"]).out("").run().exits(0)
+    };
+    let runs = [run(), run()];
+    let merged = parsed(&merge([&runs[0], &runs[1]], &[]).exits(0).stdout);
+    let parts = runs.each_ref().map(|run| parsed(&run.file("report.json")));
+    for count in COUNTS {
         let sum: u64 = parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
         assert_eq!(merged["subjects"][0]["summary"][count], sum, "{count}");
     }

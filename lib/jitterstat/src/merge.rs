@@ -86,6 +86,9 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     }
     for subject in &mut merged.subjects {
         subject.summary = summary_of(subject);
+        let asked = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
+        let asked = asked.filter_map(|s| s.summary.as_ref()).map(|s| s.ticks).sum();
+        subject.summary.iter_mut().for_each(|summary| add_lost(summary, asked));
         let all = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
         subject.histogram = subject.summary.is_some().then(|| histogram::pack(all));
     }
@@ -158,10 +161,7 @@ fn append(merged: &mut Report, report: &Report) {
             start_ns: r.start_ns.saturating_add(later),
             ..r.clone()
         });
-        // Another period or number of instances under the same id would be another subject.
-        let same =
-            |s: &Subject| (&s.id, s.period_ns, s.instances) == (&subject.id, subject.period_ns, subject.instances);
-        if let Some(there) = merged.subjects.iter_mut().find(|s| same(s)) {
+        if let Some(there) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
             there.rounds.extend(rounds);
             if subject.status != Status::Measured {
                 there.status = Status::Partial;
@@ -188,6 +188,23 @@ fn append(merged: &mut Report, report: &Report) {
         if !merged.warnings.contains(warning) {
             merged.warnings.push(warning.clone());
         }
+    }
+}
+
+/// Another period or number of instances under the same id is another subject.
+fn is_same(a: &Subject, b: &Subject) -> bool {
+    (&a.id, a.period_ns, a.instances) == (&b.id, b.period_ns, b.instances)
+}
+
+/// Adds what was asked for in rounds in which no tick came: they have no summary that states it, the reports' sums do.
+fn add_lost(summary: &mut Summary, asked: u64) {
+    let lost = asked.saturating_sub(summary.ticks);
+    let share = summary.ticks as f64 / (summary.ticks + lost) as f64;
+    for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
+        *count += lost;
+    }
+    for per_tick in [&mut summary.cpu_ns_per_tick, &mut summary.wakeups_per_tick].into_iter().flatten() {
+        *per_tick *= share;
     }
 }
 
