@@ -1,34 +1,131 @@
-//! What people look at, held: the table, the Markdown and the structure of every picture of one fixed report.
+//! What people look at, held: every help text and kind of table, the Markdown and the structure of every picture of fixed
+//! files.
 //!
 //! A change that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
 
 use std::path::Path;
-use std::process::Command;
 
-const REPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
+use crate::osjitter::Osjitter;
 
-fn report(args: &[&str]) -> String {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_osjitter")).arg("report").arg(REPORT).args(args).output().expect("it runs");
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+/// Relative to the root of the package, as tests run there: comparisons name their files.
+const REPORT: &str = "tests/fixtures/report.json";
+
+fn shown<'a>(args: impl IntoIterator<Item = &'a str>, columns: &str) -> String {
+    Osjitter::new(args).env("COLUMNS", columns).run().exits(0).stdout
+}
+
+/// The name of a snapshot.
+fn named(what: &str, parts: &[&str]) -> String {
+    [&[what], parts].concat().join("_")
+}
+
+/// The help of a command, then that of each command below it.
+fn helps(command: &[&str]) {
+    let text = shown(command.iter().copied().chain(["--help"]), "100");
+    insta::assert_snapshot!(named("help", command), text);
+    let below = text.split_once("Commands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap());
+    let below = below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in below.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        helps(&[command, &[name]].concat());
+    }
+}
+
+#[test]
+fn every_help() {
+    helps(&[]);
 }
 
 #[test]
 fn the_table() {
-    insta::assert_snapshot!(report(&[]));
+    insta::assert_snapshot!(shown(["report", REPORT], "80"));
+}
+
+#[test]
+fn the_table_at_other_widths() {
+    for columns in ["60", "200"] {
+        insta::assert_snapshot!(named("the_table", &[columns]), shown(["report", REPORT], columns));
+    }
+}
+
+#[test]
+fn the_histogram() {
+    insta::assert_snapshot!(shown(["report", REPORT, "--histogram"], "80"));
+}
+
+#[test]
+fn several_reports() {
+    let files = ["tests/fixtures/cyclictest.json", "tests/fixtures/oslat.json"];
+    insta::assert_snapshot!(shown(["report"].into_iter().chain(files), "80"));
 }
 
 #[test]
 fn the_markdown() {
-    insta::assert_snapshot!(report(&["--format", "markdown"]));
+    insta::assert_snapshot!(shown(["report", REPORT, "--format", "markdown"], "80"));
+}
+
+#[test]
+fn every_bench() {
+    for (name, file) in [
+        ("clock", "tests/fixtures/clock.json"),
+        ("dispatch", "results/2026-11-21-epyc-kvm-4cpu-dispatch/dispatch.json"),
+        ("timeout", "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json"),
+    ] {
+        for format in ["table", "markdown"] {
+            let text = shown(["report", file, "--format", format], "80");
+            insta::assert_snapshot!(named("bench", &[name, format]), text);
+        }
+    }
+    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    insta::assert_snapshot!("bench_timeout_reference", shown(["report", timeout, "--reference"], "80"));
+}
+
+#[test]
+fn a_comparison() {
+    let [a, b] = ["#nanosleep", "#os-interval"].map(|id| format!("{REPORT}{id}"));
+    for format in ["table", "markdown"] {
+        let text = shown(["compare", &a, &b, "--format", format], "80");
+        insta::assert_snapshot!(named("comparison", &[format]), text);
+    }
+}
+
+#[test]
+fn a_verdict_on_limits() {
+    let limits = ["--max", "p50=1ms", "--max", "p50=20us", "--max", "missed=0.1%"];
+    for format in ["table", "markdown", "junit"] {
+        let gate = Osjitter::new(["gate", "--report", REPORT, "--subject", "nanosleep", "--format", format]);
+        let gate = gate.args(limits).env("COLUMNS", "80").out("").run().exits(1);
+        // How long the judging took.
+        let text =
+            gate.stdout.split("time=\"").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
+        insta::assert_snapshot!(named("verdict", &[format]), text.collect::<Vec<_>>().join("time=\""));
+    }
+}
+
+#[test]
+fn a_verdict_on_two_sides() {
+    for format in ["table", "markdown", "junit"] {
+        let text = shown(["report", "tests/fixtures/verdict.json", "--format", format], "80");
+        insta::assert_snapshot!(named("verdict_sides", &[format]), text);
+    }
+}
+
+#[test]
+fn a_calibration() {
+    insta::assert_snapshot!(shown(["report", "tests/fixtures/calibration.json"], "80"));
+}
+
+#[test]
+fn the_list() {
+    let text = shown(["list"], "80");
+    // What a machine lacks is another text on each.
+    let everywhere: Vec<&str> = text.lines().filter(|line| !line.contains("not available here")).collect();
+    insta::assert_snapshot!(everywhere.join("\n"));
 }
 
 #[test]
 fn the_pictures() {
-    let home = tempfile::tempdir().unwrap();
-    report(&["--format", "svg", "--out", home.path().to_str().unwrap()]);
-    let mut files: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|f| f.unwrap().path()).collect();
+    let pictures = Osjitter::new(["report", REPORT, "--format", "svg"]).out("").run().exits(0);
+    let mut files: Vec<_> = std::fs::read_dir(pictures.directory()).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     let all: Vec<String> = files.iter().map(|file| structure(file)).collect();
     insta::assert_snapshot!(all.join("\n"));
