@@ -9,6 +9,7 @@ mod compare;
 mod export;
 mod gate;
 mod hostile;
+mod house;
 mod import;
 mod live;
 mod merge;
