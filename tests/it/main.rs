@@ -15,6 +15,7 @@ mod live;
 mod merge;
 #[allow(dead_code, reason = "taken up file by file")]
 mod osjitter;
+mod readme;
 mod report;
 mod run;
 mod snapshots;
