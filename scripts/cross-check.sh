@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves that the libraries are what they claim on platforms that this machine is not:
-#   run     Windows under Wine (both timers), aarch64 and 32-bit Linux under qemu
+#   run     Windows under Wine (both timers), aarch64 and 32-bit Linux under qemu; there, too, a plan draws its order
 #   check   every other target, with the real types of its system
 # Needs root for Debian packages, or a machine that has them. A target that rustup has installed is used as it is; for
 # the others the standard library is built from Debian's sources.
@@ -114,6 +114,40 @@ linux() {
     --skip within_the_bound --skip there_and_back_to_the_os_clock --skip own_process:: --skip millions_of
 }
 
+# One plan, here and on a machine of 32 bits: every round has the same place in the order, and the same phase.
+same_order() {
+  local target=$1 runner=$2 out plan
+  step "$target: one plan draws the same order and phases as here"
+  build_for "$target" std,panic_unwind build --package osjitter --bin osjitter
+  cargo build --locked --bin osjitter
+  out=$(mktemp -d) plan=$out/plan.toml
+  cat >"$plan" <<'TOML'
+[run]
+seed = 20261121
+[[scenario]]
+subject = ["scripted", "scripted-b", "scripted-c"]
+period = ["300us", "7ms"]
+ticks = 2000
+round-ticks = 20
+TOML
+  export OSJITTER_SCRIPT=$out/script.json
+  echo '{"scripted": {"lateness_ns": [1]}, "scripted-b": {"lateness_ns": [2]}, "scripted-c": {"lateness_ns": [3]}}' >"$OSJITTER_SCRIPT"
+  $runner "$CARGO_TARGET_DIR/$target/debug/osjitter" run --quiet --plan "$plan" --out "$out/there" >/dev/null
+  "$CARGO_TARGET_DIR/debug/osjitter" run --quiet --plan "$plan" --out "$out/here" >/dev/null
+  python3 - "$out" <<'PY'
+import json, sys
+def drawn(where):
+    report = json.load(open(f"{sys.argv[1]}/{where}/report.json"))
+    return [[(s["id"], r["index"], r["slot"], r["phase_ns"]) for r in s["rounds"]] for s in report["subjects"]]
+here, there = drawn("here"), drawn("there")
+assert here == there, "another order or phase"
+assert len({r[2] for r in here[0]}) > 1 and len({r[3] for r in here[0]}) > 1, "nothing is drawn"
+print(f"order: {sum(map(len, here))} rounds, each with the same place and phase")
+PY
+  unset OSJITTER_SCRIPT
+  rm -rf "$out"
+}
+
 check() {
   step "$1: type check"
   build_for "$1" std,panic_abort check "${@:2}"
@@ -123,7 +157,10 @@ one() {
   case $1 in
     x86_64-pc-windows-gnu) windows ;;
     aarch64-unknown-linux-gnu) linux "$1" aarch64-linux-gnu libc6-dev-arm64-cross qemu-aarch64 ;;
-    i686-unknown-linux-gnu) linux "$1" i686-linux-gnu libc6-dev-i386-cross qemu-i386 ;;
+    i686-unknown-linux-gnu)
+      linux "$1" i686-linux-gnu libc6-dev-i386-cross qemu-i386
+      same_order "$1" "qemu-i386 -L /usr/i686-linux-gnu"
+      ;;
     aarch64-apple-darwin | x86_64-unknown-freebsd) check "$1" "${suite[@]}" --package osjitter ;;
     riscv64gc-* | loongarch64-* | wasm32-unknown-unknown) check "$1" --package osjitter-tach ;;
     # No threads there, thus nobody to wake a runtime that is parked: not a place for busypoll.
