@@ -58,7 +58,7 @@ gate() {
   : >"$work/summary"
   : >"$work/output"
   code=0
-  env GATE_OSJITTER="$osjitter" GATE_PERIOD=1ms GATE_ARGS=$'--max-rounds=24\n\n--round-ticks=40\n--warmup=3' \
+  env GATE_OSJITTER="$osjitter" GATE_PERIOD=1ms GATE_ARGS=$'--max-pairs=24\n\n--round-ticks=40\n--warmup=3' \
     GITHUB_STEP_SUMMARY="$work/summary" GITHUB_OUTPUT="$work/output" RUNNER_TEMP="$work/runner" \
     CARGO_TARGET_DIR="$work/shared-target" "$@" bash "$script" >"$work/log" 2>&1 || code=$?
 }

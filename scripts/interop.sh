@@ -19,7 +19,7 @@ python3 -m venv "$work/venv"
 python=$work/venv/bin/python
 "$python" -m pip install -q --disable-pip-version-check duckdb hdrhistogram playwright prometheus-client
 
-cargo test --locked --features parquet --bin osjitter export::parquet
+cargo test --locked --features parquet --bin osjitter parquet
 cargo build --locked --features parquet
 osjitter=target/debug/osjitter
 "$osjitter" run --quiet --period 500us --ticks 2000 --subject tokio-interval --subject os-interval --subject nanosleep \

@@ -1,8 +1,7 @@
 //! The house keeps its shape: imports run downward as ARCHITECTURE.md draws them, and never in a circle.
 //!
 //! This reads text, not types: `use` declarations, and paths in the code that begin with `crate`, `super` or an imported
-//! module. Re-exports are followed to the file that defines the name. What stands below `#[cfg(test)] mod tests` may
-//! import what it likes.
+//! module. Re-exports are followed to the file that defines the name. A module of tests may import what it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -89,23 +88,37 @@ fn collect(directory: &Path, module: &Module, files: &mut BTreeMap<Module, Strin
     }
 }
 
-/// The text without comments, string literals and the module of tests.
+/// The text without comments, string literals and modules of tests. In an inline module, `super` is the file.
 fn code_of(text: &str) -> String {
-    let text = text.find("#[cfg(test)]\nmod tests").map_or(text, |at| &text[..at]);
     let mut code = String::new();
-    for line in text.lines() {
-        let mut in_string = false;
-        let mut characters = line.chars().peekable();
-        while let Some(c) = characters.next() {
-            match c {
-                '\\' if in_string => drop(characters.next()),
-                '"' => in_string = !in_string,
-                '/' if !in_string && characters.peek() == Some(&'/') => break,
-                c if !in_string => code.push(c),
-                _ => {}
-            }
+    let mut lines = text.lines().peekable();
+    let mut inline = false;
+    while let Some(line) = lines.next() {
+        let opens = |line: &str| line.trim_start_matches("pub ").starts_with("mod ") && line.ends_with('{');
+        let tests = line.starts_with("#[cfg(") && (line.contains("test") || line.contains("loom"));
+        if tests && lines.peek().is_some_and(|next| opens(next)) {
+            lines.by_ref().take_while(|line| *line != "}").for_each(drop);
+            continue;
         }
+        inline = (inline || opens(line)) && line != "}";
+        let line = without_strings(line);
+        code += &if inline { line.replace("super::", "self::") } else { line };
         code.push('\n');
+    }
+    code
+}
+
+fn without_strings(line: &str) -> String {
+    let (mut code, mut in_string) = (String::new(), false);
+    let mut characters = line.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' if in_string => drop(characters.next()),
+            '"' => in_string = !in_string,
+            '/' if !in_string && characters.peek() == Some(&'/') => break,
+            c if !in_string => code.push(c),
+            _ => {}
+        }
     }
     code
 }
@@ -306,7 +319,10 @@ fn an_arrow_that_runs_up_and_a_circle_are_found() {
         ("gate", "mod plan;\npub use plan::Plan;\npub fn run() { crate::text::wrap() }"),
         ("gate::plan", "use crate::files::{self, Directory}; fn f() { files::open(\"crate::gate::x\") }"),
         ("files", "use crate::gate::Plan; // crate::text::time"),
-        ("text", "fn wrap() {}\n#[cfg(test)]\nmod tests { use crate::gate; }"),
+        (
+            "text",
+            "fn wrap() {}\n#[cfg(all(test, loom))]\nmod tests {\n    use crate::gate;\n}\nmod inner {\n    use super::wrap;\n}",
+        ),
     ]);
     let arrows = house.arrows();
     let shown: Vec<String> = arrows.iter().map(|(a, b)| format!("{} -> {}", shown(a), shown(b))).collect();
