@@ -20,7 +20,6 @@ const DUET_SET_UP: Duration = Duration::from_millis(14);
 /// Of a scenario whose rounds go on until the pairs suffice.
 pub const ENDLESS: Option<Length> = Some(Length::Rounds(u64::MAX));
 
-/// Two sides.
 pub enum Sides {
     /// Kinds of ticker, in this process.
     Subjects(Box<[Scenario; 2]>),

@@ -18,7 +18,6 @@ use crate::measure::round::{Cost, MeasuredRound};
 use crate::scenario::{Plan, Scenario};
 use crate::terminal::Progress;
 
-/// What was collected.
 #[derive(Default)]
 pub struct Pairs {
     /// What is judged of them.
@@ -71,7 +70,6 @@ pub struct Collecting<'a, F> {
 }
 
 impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
-    /// Runs the test.
     pub fn run(self, test: &PairTest) -> Pairs {
         let stop = self.stop;
         let started = now();

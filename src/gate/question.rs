@@ -32,7 +32,6 @@ pub struct Gate {
     pub stop: Arc<AtomicBool>,
     pub quiet: bool,
     pub out: Directory,
-    /// So far.
     pub verdict: Verdict,
     started: Instant,
 }

@@ -36,7 +36,6 @@ pub struct Section {
     pub advice: Option<String>,
 }
 
-/// One judged number.
 pub struct Row {
     pub name: String,
     pub cells: Vec<String>,
@@ -117,7 +116,6 @@ pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
     text
 }
 
-/// For the terminal.
 pub fn table(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {

@@ -104,7 +104,6 @@ struct WrittenThread {
     avg: f64,
     cpu: usize,
     node: u32,
-    /// Ours.
     subject: String,
 }
 

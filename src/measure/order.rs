@@ -27,7 +27,6 @@ pub trait Observer {
 /// When one scenario runs one of its rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Of the round.
     pub index: u64,
     /// Place within the round.
     pub slot: u64,

@@ -27,7 +27,6 @@ const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
 /// One measured round of one scenario.
 #[derive(Debug)]
 pub struct MeasuredRound {
-    /// Which round.
     pub index: u64,
     /// Place within the round's order.
     pub slot: u64,
@@ -337,7 +336,6 @@ struct LoopSettings {
     parks_until_due: bool,
 }
 
-/// The loop itself.
 async fn ticking<T: Ticker>(
     ticker: T,
     mut recording: Recording,

@@ -18,7 +18,6 @@ pub struct LabelPosition {
 /// A mark that wants a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// Its middle.
     pub at: (i32, i32),
     /// From the middle to the ends of what is drawn to both sides of it.
     pub reach: i32,

@@ -1,6 +1,5 @@
 //! Colours and marks a reader can tell apart, colour-blind or not: the Okabe-Ito set, and a shape for each turn of it.
 
-/// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
 /// Okabe and Ito, "Color Universal Design", 2008: eight colours, here with grey for yellow, which fades on white.

@@ -38,7 +38,6 @@ pub struct Delivered {
     pub expirations: u64,
 }
 
-/// Something that ticks.
 pub trait Ticker: 'static {
     /// What a wait returns; turned into a [`Delivered`] only after the stamp.
     type Event;

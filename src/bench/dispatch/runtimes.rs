@@ -155,7 +155,6 @@ pipes! {
 
 /// A runtime that goes round with nothing to do, while another thread waits for the end of it.
 pub trait Idler {
-    /// Makes one.
     fn new(timer: bool) -> io::Result<Self>
     where
         Self: Sized;

@@ -16,8 +16,6 @@ pub struct Usage {
 pub enum Sched {
     /// Time-sharing: the normal one.
     Other,
-    /// With its priority.
     Fifo(u8),
-    /// With its priority.
     RoundRobin(u8),
 }

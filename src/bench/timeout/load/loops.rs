@@ -88,7 +88,6 @@ pub trait Meter: Send + 'static {
 }
 
 impl Job {
-    /// Runs all batches.
     pub fn run<R: Meter>(self, meter: R) -> io::Result<R> {
         guards::with(self.variant, self.clock, Run { job: self, meter }).expect("only what is possible is asked for")
     }
