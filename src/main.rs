@@ -3,32 +3,37 @@
 // A binary has no public interface: an item is documented where there is something to add to its name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-// The command line, and the rooms: each command has its arguments, its work and its text in one place.
-mod bench;
-mod cli;
-mod compare;
-mod completions;
-mod gate;
-mod list;
-mod merge;
-mod report;
-mod run;
+// In reading order, a floor at a time from the top down; ARCHITECTURE.md is the map.
+mod cli; // the commands; each owns its arguments
 
-// What several rooms need: measuring, other people's formats, a report drawn.
-mod interop;
-mod interrupt;
-mod measure;
-mod render;
-mod scenario;
+mod report; // shows any file again: finds out its kind, asks the room that owns it
 
-// What these stand on: what is measured and on what, pictures, text, files, how a command ends.
-mod exit;
-mod files;
-mod machine;
-mod picture;
-mod subject;
-mod terminal;
-mod text;
+mod bench; // clocks, timeouts, dispatch: each by itself
+mod compare; // by how much B is later than A
+mod completions; // for shells
+mod gate; // is B later than A, than it was, than it may be? And what can be seen here
+mod list; // the subjects, and why one is not available here
+mod merge; // several reports as one
+mod run; // one plan measured: live view, report, pictures
+
+mod interrupt; // Ctrl-C
+
+mod interop; // other people's formats, in and out
+mod measure; // rounds in random order, the loop, the report they become
+
+mod files; // bounded reading, atomic writing
+mod render; // a run's report drawn; the registry of formats
+mod scenario; // what is measured, typed once
+mod terminal; // stderr and progress
+
+mod subject; // everything that can be measured
+
+mod machine; // facts about the host, tuning, and what only the OS knows
+mod picture; // the canvas that every room draws on
+
+mod text; // aligning, wrapping, units, Markdown
+
+mod exit; // exit codes, and the one error type
 
 use std::process::{ExitCode, Termination};
 
@@ -49,9 +54,9 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(status) => status.report(),
-        Err(failure) => {
-            terminal::failure(&failure);
-            ExitCode::from(failure.code())
+        Err(error) => {
+            terminal::failure(&error);
+            ExitCode::from(error.code())
         }
     }
 }

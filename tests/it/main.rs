@@ -13,7 +13,6 @@ mod house;
 mod import;
 mod live;
 mod merge;
-#[allow(dead_code, reason = "taken up file by file")]
 mod osjitter;
 mod readme;
 mod report;
