@@ -16,6 +16,8 @@ pub struct Anchor {
     count: u64,
     std: OsInstant,
     bracket_counts: u64,
+    /// How long the machine had been suspended, at least and at most.
+    suspended_ns: Option<[i64; 2]>,
 }
 
 /// An anchor is the tightest of this many pairs: enough that one of them meets no interrupt.
@@ -28,17 +30,18 @@ impl Anchor {
             let before = ordered_count();
             let std = os::now();
             let bracket_counts = ordered_count().saturating_sub(before);
-            Self { count: before + bracket_counts / 2, std, bracket_counts }
+            Self { count: before + bracket_counts / 2, std, bracket_counts, suspended_ns: None }
         };
         let first = pair();
-        (1..PAIRS)
+        let tightest = (1..PAIRS)
             .map(|_| pair())
-            .fold(first, |best, next| if next.bracket_counts < best.bracket_counts { next } else { best })
+            .fold(first, |best, next| if next.bracket_counts < best.bracket_counts { next } else { best });
+        Self { suspended_ns: os::suspended_ns(), ..tightest }
     }
 
     #[cfg(test)]
     pub(crate) fn new(count: u64, std: OsInstant, bracket_counts: u64) -> Self {
-        Self { count, std, bracket_counts }
+        Self { count, std, bracket_counts, suspended_ns: None }
     }
 
     /// The raw count.
@@ -57,6 +60,29 @@ impl Anchor {
     #[must_use]
     pub fn bracket_counts(&self) -> u64 {
         self.bracket_counts
+    }
+
+    /// How long the machine was suspended between this anchor and a later one, at least; zero if it was not. What the
+    /// counter did meanwhile differs between machines: do not trust a conversion across it.
+    ///
+    /// # Platform notes
+    /// `None` where the OS does not say: elsewhere than on 64-bit Linux and Android, where it is by how much
+    /// `CLOCK_BOOTTIME` ran ahead of `CLOCK_MONOTONIC`.
+    ///
+    /// # Examples
+    /// ```
+    /// let first = tach::Anchor::take();
+    /// let last = tach::Anchor::take();
+    /// match first.suspended_until(&last) {
+    ///     Some(std::time::Duration::ZERO) | None => {}
+    ///     Some(length) => eprintln!("the machine slept for {length:?} in between"),
+    /// }
+    /// ```
+    #[must_use]
+    pub fn suspended_until(&self, later: &Self) -> Option<Duration> {
+        let [_, before_most] = self.suspended_ns?;
+        let [after_least, _] = later.suspended_ns?;
+        Some(Duration::from_nanos(u64::try_from(after_least.saturating_sub(before_most)).unwrap_or(0)))
     }
 }
 
@@ -173,6 +199,21 @@ mod tests {
             let one_by_one: Vec<_> = counts.iter().map(|&c| conversion.ns_since(c, base)).collect();
             proptest::prop_assert_eq!(conversion.series(counts, base).collect::<Vec<_>>(), one_by_one);
         }
+    }
+
+    #[test]
+    fn a_suspend_between_two_anchors_is_noticed() {
+        let at = |suspended_ns| Anchor { suspended_ns, ..Anchor::new(0, os::now(), 0) };
+        let (awake, slept) = (at(Some([5_000_000_020, 5_000_000_080])), at(Some([12_000_000_030, 12_000_000_090])));
+        assert_eq!(awake.suspended_until(&slept), Some(Duration::from_nanos(6_999_999_950)));
+        // The same, read with another error; and a reading that another clock's step has moved back.
+        assert_eq!(awake.suspended_until(&at(Some([5_000_000_075, 5_000_000_900]))), Some(Duration::ZERO));
+        assert_eq!(slept.suspended_until(&awake), Some(Duration::ZERO));
+        assert_eq!(at(None).suspended_until(&slept).or(awake.suspended_until(&at(None))), None);
+        // Of this machine: it is awake, and its clocks tell.
+        let (first, last) = (Anchor::tightest(|| 0), Anchor::tightest(|| 0));
+        let tells = cfg!(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"));
+        assert_eq!(first.suspended_until(&last), tells.then_some(Duration::ZERO));
     }
 
     #[test]

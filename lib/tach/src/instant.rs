@@ -1,42 +1,16 @@
 //! Instants of the counter.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use crate::anchor::Anchor;
+use crate::moment;
 use crate::os::OsInstant;
-use crate::reading::{self, OS_CLOCK_ORIGIN, ordered_count};
+use crate::reading::{self, LAST_COUNT, ordered_count};
 use crate::source::Source;
 use crate::timeline::TIMELINE;
-
-/// Nanoseconds from the start of the line to `count`.
-pub(crate) fn ns(count: u64) -> i64 {
-    match reading::source() {
-        // That clock's counts are its nanoseconds: no line, and no error.
-        Source::OsClock => i64::try_from(i128::from(count) - i128::from(OS_CLOCK_ORIGIN)).unwrap_or(i64::MAX),
-        _ => TIMELINE.ns(count, ordered_count, Anchor::take),
-    }
-}
-
-/// The count that lies `ns` nanoseconds from the start of the line: the inverse of [`ns`], up to rounding.
-fn count_at(ns: i64) -> u64 {
-    match reading::source() {
-        Source::OsClock => OS_CLOCK_ORIGIN.saturating_add_signed(ns),
-        _ => TIMELINE.count_at(ns),
-    }
-}
-
-/// A count, and the OS clock at that moment.
-fn count_with_os_clock() -> (u64, OsInstant) {
-    match reading::source() {
-        Source::OsClock => (OS_CLOCK_ORIGIN, reading::os_clock_base()),
-        _ => {
-            let anchor = Anchor::take();
-            (anchor.count(), anchor.std())
-        }
-    }
-}
 
 /// Takes an anchor now and continues the line towards it: from now on time runs at the rate between the last anchors.
 /// Nothing that was converted before changes. Costs ten to twenty microseconds.
@@ -60,7 +34,7 @@ pub fn recalibrate() -> bool {
 macro_rules! instants {
     ($($(#[$meta:meta])* $name:ident reads $read:path;)*) => {$(
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(u64);
 
         impl $name {
@@ -71,7 +45,8 @@ macro_rules! instants {
                 Self($read())
             }
 
-            /// The instant of a raw count, such as [`count`](crate::count) returns.
+            /// The instant of a raw count, such as [`count`](crate::count) returns. No counter comes beyond 2⁶³: such a
+            /// number is cut to the largest below.
             ///
             /// # Examples
             /// ```
@@ -81,29 +56,33 @@ macro_rules! instants {
             #[inline]
             #[must_use]
             pub const fn from_count(count: u64) -> Self {
-                Self(count)
+                Self(if count > LAST_COUNT { LAST_COUNT } else { count })
             }
 
-            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second.
+            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second; for a sum or a difference, the
+            /// count at which it comes or came, which is an estimate while that lies in the future.
             #[inline]
             #[must_use]
-            pub const fn count(self) -> u64 {
-                self.0
+            pub fn count(self) -> u64 {
+                moment::count(self.0)
             }
 
             /// Time since this instant; zero if it is in the future.
+            #[inline]
             #[must_use]
             pub fn elapsed(&self) -> Duration {
-                Self::now().duration_since(*self)
+                moment::elapsed(self.0, $read)
             }
 
             /// Time from `earlier` to this instant; zero if `earlier` is later.
+            #[inline]
             #[must_use]
             pub fn duration_since(&self, earlier: Self) -> Duration {
-                self.checked_duration_since(earlier).unwrap_or_default()
+                moment::since(earlier.0, self.0)
             }
 
-            /// Time from `earlier` to this instant; `None` if `earlier` is later.
+            /// Time from `earlier` to this instant; `None` if `earlier` is later (by a nanosecond, between a reading and a
+            /// sum).
             ///
             /// # Examples
             /// ```
@@ -115,12 +94,7 @@ macro_rules! instants {
             /// ```
             #[must_use]
             pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
-                if self.0 < earlier.0 {
-                    return None;
-                }
-                // The later one first: its conversion may add the piece of the line that both then lie on.
-                let later_ns = ns(self.0);
-                Some(Duration::from_nanos(later_ns.abs_diff(ns(earlier.0))))
+                moment::between(earlier.0, self.0)
             }
 
             /// As [`Self::duration_since`], by std's name for it.
@@ -129,28 +103,27 @@ macro_rules! instants {
                 self.duration_since(earlier)
             }
 
-            /// This instant plus `duration`; `None` where no instant can represent that.
+            /// This instant plus `duration`, exactly; `None` beyond 146 years from the first use of this crate.
             ///
             /// # Examples
             /// ```
             /// use std::time::Duration;
             #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
-            /// assert!(now.checked_add(Duration::from_secs(1)) > Some(now));
+            /// let second = Duration::from_secs(1);
+            /// assert_eq!(now.checked_add(second).map(|later| later - now), Some(second));
+            /// assert_eq!(now.checked_sub(second).map(|earlier| now - earlier), Some(second)); // however young the machine
             /// assert_eq!((now.checked_add(Duration::MAX), now.checked_sub(Duration::MAX)), (None, None));
             /// ```
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
-                let ns = ns(self.0).checked_add(i64::try_from(duration.as_nanos()).ok()?)?;
-                let count = count_at(ns);
-                (count < u64::MAX).then_some(Self(count.max(self.0)))
+                moment::after(self.0, duration).map(Self)
             }
 
-            /// This instant minus `duration`; `None` where no instant can represent that. See [`Self::checked_add`].
+            /// This instant minus `duration`, exactly; `None` beyond 146 years before the first use of this crate. It may lie
+            /// before the machine was started. See [`Self::checked_add`].
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
-                let ns = ns(self.0).checked_sub(i64::try_from(duration.as_nanos()).ok()?)?;
-                let count = count_at(ns);
-                (count > 0).then_some(Self(count.min(self.0)))
+                moment::before(self.0, duration).map(Self)
             }
 
             /// The same moment on the OS clock, up to the error bound of [`info`](crate::info).
@@ -163,32 +136,34 @@ macro_rules! instants {
             /// ```
             #[must_use]
             pub fn to_std(self) -> OsInstant {
-                let (count, os) = count_with_os_clock();
-                let after = ns(self.0).saturating_sub(ns(count));
-                let moved = match after {
-                    0.. => os.checked_add(Duration::from_nanos(after.unsigned_abs())),
-                    _ => os.checked_sub(Duration::from_nanos(after.unsigned_abs())),
-                };
-                moved.unwrap_or(os)
+                moment::to_std(self.0)
             }
 
             /// The instant of a moment on the OS clock, up to the error bound of [`info`](crate::info). See
             /// [`Self::to_std`].
             #[must_use]
             pub fn from_std(std: OsInstant) -> Self {
-                let (count, os) = count_with_os_clock();
-                let at = Self(count);
-                let moved = match std.checked_duration_since(os) {
-                    Some(after) => at.checked_add(after),
-                    None => at.checked_sub(os.saturating_duration_since(std)),
-                };
-                moved.unwrap_or(at)
+                Self(moment::from_std(std))
+            }
+        }
+
+        impl Ord for $name {
+            #[inline]
+            fn cmp(&self, other: &Self) -> Ordering {
+                moment::cmp(self.0, other.0)
+            }
+        }
+
+        impl PartialOrd for $name {
+            #[inline]
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($name)).field(&self.0).finish()
+                f.debug_tuple(stringify!($name)).field(&self.count()).finish()
             }
         }
 
@@ -205,9 +180,9 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can represent the sum.
+            /// Where no instant can represent the sum: see [`Self::checked_add`].
             fn add(self, duration: Duration) -> Self {
-                self.checked_add(duration).expect("an instant within the counter's range")
+                self.checked_add(duration).expect("an instant within 146 years")
             }
         }
 
@@ -221,9 +196,9 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can represent the difference.
+            /// Where no instant can represent the difference: see [`Self::checked_sub`].
             fn sub(self, duration: Duration) -> Self {
-                self.checked_sub(duration).expect("an instant within the counter's range")
+                self.checked_sub(duration).expect("an instant within 146 years")
             }
         }
 
@@ -242,8 +217,11 @@ instants! {
     /// costs nanoseconds; now and then, less often as the process grows older, it takes an [`Anchor`] (microseconds).
     ///
     /// # Precision
-    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`] never goes back. A
-    /// moment of the future, such as a sum, is an estimate until it comes.
+    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`] never goes back.
+    ///
+    /// A sum or difference is kept in nanoseconds, so it is exact, whatever the rate turns out to be: `start + d` has come
+    /// exactly when `start.elapsed()` reaches `d`. Comparing one with a reading converts the reading. Where both fall into
+    /// one nanosecond, the sum is the earlier of the two.
     ///
     /// # Examples
     /// ```

@@ -57,13 +57,12 @@
 //! # Caveats
 //!
 //! - **Suspend.** Whether the counter runs while the machine sleeps differs between machines, and from what the OS clock
-//!   does. Do not trust a span across a suspend.
+//!   does. Do not trust a span across a suspend; on Linux [`Anchor::suspended_until`] and [`Info::suspended`] report one.
 //! - **Migration of a virtual machine** can change rate and value; the hypervisor scales the counter where the hardware can.
 //! - **Several sockets, and cores with clocks of their own**, are as good as the promise in the table above. `osjitter bench
 //!   clock` looks for violations on the machine at hand.
-//! - **Arithmetic** with durations works in whole counts, rounded up. Compute a schedule as a start plus `n` periods, not by
-//!   repeated addition.
-//! - **Sums in the future** are estimates until they come: they are good to the error of the rate.
+//! - **Sums and differences** are exact to the nanosecond, and reach 146 years both ways. [`Instant::count`] of one that is
+//!   still to come is an estimate, good to the error of the rate; comparing it with a reading is not.
 //! - **NTP** changes the rate of the OS clock; the fit follows at its next anchor.
 //! - **`std` is needed**: the reference clock comes from it.
 #![deny(unsafe_code)]
@@ -74,6 +73,7 @@ mod background;
 mod counter;
 mod info;
 mod instant;
+mod moment;
 mod os;
 mod reading;
 mod source;
@@ -82,7 +82,7 @@ mod timeline;
 pub use anchor::{Anchor, Conversion};
 #[cfg(feature = "recalibrate-background")]
 pub use background::{DEFAULT_RECALIBRATION_INTERVAL, set_recalibration_interval};
-pub use info::{Info, RateFrom, info};
+pub use info::{Info, RateFrom, error_bound_ns, info};
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
 pub use os::OsInstant;
 pub use reading::{count, fenced_count, lost_trust, ordered_count, source, why_not_counter};

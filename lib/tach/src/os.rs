@@ -97,6 +97,41 @@ pub(crate) fn now() -> OsInstant {
     OsInstant::now()
 }
 
+/// How many nanoseconds the machine has been suspended since it was started, at least and at most; `None` where nobody
+/// says.
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64")))]
+pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
+    None
+}
+
+/// As elsewhere. The clock that counts while the machine sleeps is read between two readings of the one that does not.
+#[cfg(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"))]
+#[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
+pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
+    const MONOTONIC: i32 = 1;
+    const BOOTTIME: i32 = 7;
+
+    #[repr(C)]
+    struct Timespec {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
+    }
+
+    let read = |clock| {
+        let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+        // SAFETY: with 64-bit pointers the kernel's and every C library's `timespec` is two 64-bit integers here; the one
+        // that is pointed to outlives the call, which does nothing but write it.
+        let result = unsafe { clock_gettime(clock, &raw mut time) };
+        (result == 0).then_some(time.seconds * 1_000_000_000 + time.nanoseconds)
+    };
+    let (before, with_sleep, after) = (read(MONOTONIC)?, read(BOOTTIME)?, read(MONOTONIC)?);
+    Some([with_sleep - after, with_sleep - before])
+}
+
 /// Whether the kernel trusts the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
 /// the counter, and so has checked that all cores agree on it, and reads it in user space itself (in the vDSO);
 /// `Ok(false)` if there is no kernel to ask.

@@ -72,12 +72,21 @@ fn decide() -> Result<CrossThreadOrder, WhyNotCounter> {
         return Err(WhyNotCounter::Forced);
     }
     counter::usable()?;
+    fits(counter::ordered_count())?;
     let trusted = os::kernel_trusts_counter()?;
     Ok(match (counter::ONE_FOR_ALL_CORES, trusted) {
         (true, _) => CrossThreadOrder::Architecture,
         (false, true) => CrossThreadOrder::Kernel,
         (false, false) => CrossThreadOrder::SharedMaximum,
     })
+}
+
+/// The largest count: the other half of 64 bits is for sums (see [`moment`](crate::moment)).
+pub(crate) const LAST_COUNT: u64 = (1 << 63) - 1;
+
+/// Whether instants can hold this count and those of the years to come: at 5 GHz there are 29 between the two halves.
+fn fits(count: u64) -> Result<(), WhyNotCounter> {
+    if count <= LAST_COUNT / 2 { Ok(()) } else { Err(WhyNotCounter::NearOverflow) }
 }
 
 /// Whether the kernel has given up the counter since this process began to use it, as its watchdog does when it finds
@@ -175,7 +184,7 @@ impl Anchor {
     }
 }
 
-/// The first count of the OS clock: so far from zero that a moment of years ago has a count too.
+/// The first count of the OS clock: so far from zero that moments of years ago have counts of their own.
 pub(crate) const OS_CLOCK_ORIGIN: u64 = 1 << 60;
 
 pub(crate) fn os_clock_base() -> OsInstant {
@@ -202,6 +211,13 @@ mod tests {
         assert_eq!(source(), source());
         assert_eq!(cross_thread_order() == CrossThreadOrder::OsClock, source() == Source::OsClock);
         assert_eq!(lost_trust(), None, "unless the kernel has really just given up the counter");
+    }
+
+    #[test]
+    fn a_counter_that_starts_near_its_end_is_not_used() {
+        assert_eq!(fits(1 << 61), Ok(()));
+        assert_eq!(fits(1 << 62), Err(WhyNotCounter::NearOverflow));
+        assert_eq!(fits(u64::MAX), Err(WhyNotCounter::NearOverflow));
     }
 
     #[test]

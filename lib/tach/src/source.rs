@@ -37,6 +37,8 @@ pub enum WhyNotCounter {
     NotInvariant,
     /// The CPU has no instruction that reads it in order.
     NoOrderedRead,
+    /// It has come so far that an instant could not hold its counts for years to come.
+    NearOverflow,
     /// The kernel uses another clock source; it may have found the counter unstable.
     KernelUses(String),
     /// The kernel's clock source cannot be read.
@@ -51,6 +53,7 @@ impl fmt::Display for WhyNotCounter {
             Self::NoCounter => f.write_str("no counter is known for this architecture"),
             Self::NotInvariant => f.write_str("the counter is not invariant"),
             Self::NoOrderedRead => f.write_str("the CPU cannot read the counter in order"),
+            Self::NearOverflow => f.write_str("the counter is near its overflow"),
             Self::KernelUses(other) => write!(f, "the kernel's clock source is {other}, not tsc"),
             Self::KernelSilent => f.write_str("the kernel's clock source cannot be read"),
             Self::Forced => f.write_str("built with tach_force_os_clock"),

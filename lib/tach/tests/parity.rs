@@ -4,6 +4,7 @@
 const SOURCES: &[(&str, &str)] = &[
     ("anchor", include_str!("../src/anchor.rs")),
     ("background", include_str!("../src/background.rs")),
+    ("first_act", include_str!("first_act.rs")),
     ("info", include_str!("../src/info.rs")),
     ("instant", include_str!("instant.rs")),
     ("reading", include_str!("../src/reading.rs")),

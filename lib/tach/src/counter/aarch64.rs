@@ -16,8 +16,8 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 pub fn count() -> u64 {
     let count: u64;
     // SAFETY: reads a system register that every supported operating system opens to user space; no memory, no flags,
-    // no stack.
-    unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    // no stack. Without `nomem` the compiler moves no access across it, which the timeline relies on.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
 

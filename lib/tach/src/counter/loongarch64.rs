@@ -15,7 +15,8 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 pub fn count() -> u64 {
     let count: u64;
     // SAFETY: reads the stable counter, which user space may; the counter's number goes to `$zero`. No memory, no stack.
-    unsafe { asm!("rdtime.d {}, $zero", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    // Without `nomem` the compiler moves no access across it, which the timeline relies on.
+    unsafe { asm!("rdtime.d {}, $zero", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
 

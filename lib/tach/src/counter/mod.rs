@@ -5,7 +5,8 @@
 //! - `SOURCE`: its name.
 //! - `usable()`: whether the counter can be trusted by what the CPU itself reports, and why not. Nothing else is called
 //!   unless it can.
-//! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed.
+//! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed; the compiler moves no
+//!   access to memory across it.
 //! - `ordered_count()`: not before every earlier load of this thread has its value, nor after a later release store is
 //!   seen by anyone.
 //! - `fenced_count()`: as `ordered_count`, and nothing that follows begins before it.

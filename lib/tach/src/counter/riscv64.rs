@@ -15,8 +15,9 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 #[must_use]
 pub fn count() -> u64 {
     let count: u64;
-    // SAFETY: reads a counter that supervisors open to user space (or emulate); no memory, no flags, no stack.
-    unsafe { asm!("rdtime {}", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: reads a counter that supervisors open to user space (or emulate); no memory, no flags, no stack. Without
+    // `nomem` the compiler moves no access across it, which the timeline relies on.
+    unsafe { asm!("rdtime {}", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
 
