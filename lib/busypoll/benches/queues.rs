@@ -22,6 +22,9 @@ mod inbox;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/sync.rs"]
 mod sync;
+#[allow(dead_code, reason = "not all of it is measured")]
+#[path = "../src/waker_set.rs"]
+mod waker_set;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -32,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
-use busypoll::channel::{local, mpsc};
+use busypoll::channel::{local, mpsc, spsc};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use cache_padded::CachePadded;
@@ -97,6 +100,46 @@ impl ArrayChannel {
             self.not_full.0.notify();
         } else if self.senders.load(Ordering::Acquire) == 0 {
             return self.queue.pop();
+        }
+        value
+    }
+}
+
+/// What `spsc` would be over that crate's ring: its indices are its own affair too.
+struct RtrbSender {
+    ring: rtrb::Producer<u64>,
+    waiters: Arc<[CachePadded<Waiter>; 2]>,
+}
+
+struct RtrbReceiver {
+    ring: rtrb::Consumer<u64>,
+    waiters: Arc<[CachePadded<Waiter>; 2]>,
+}
+
+fn rtrb_channel(capacity: usize) -> (RtrbSender, RtrbReceiver) {
+    let (producer, consumer) = rtrb::RingBuffer::new(capacity);
+    let waiters = Arc::new([CachePadded(Waiter::default()), CachePadded(Waiter::default())]);
+    (RtrbSender { ring: producer, waiters: Arc::clone(&waiters) }, RtrbReceiver { ring: consumer, waiters })
+}
+
+impl RtrbSender {
+    fn try_send(&mut self, value: u64) -> bool {
+        let sent = !self.ring.is_abandoned() && self.ring.push(value).is_ok();
+        if sent {
+            self.waiters[0].0.notify();
+        }
+        sent
+    }
+}
+
+impl RtrbReceiver {
+    fn try_recv(&mut self) -> Option<u64> {
+        let value = self.ring.pop().ok();
+        if value.is_some() {
+            self.waiters[1].0.notify();
+        } else if self.ring.is_abandoned() {
+            std::sync::atomic::fence(Ordering::Acquire);
+            return self.ring.pop().ok();
         }
         value
     }
@@ -181,7 +224,7 @@ fn check(is_empty: impl Fn() -> bool) -> f64 {
 }
 
 /// Every value from another thread, which never waits unless the queue is full.
-fn stream(push: impl Fn(u64) -> bool + Sync, mut pop: impl FnMut() -> Option<u64>) -> f64 {
+fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Option<u64>) -> f64 {
     let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
     let wait_for = |flag: &AtomicBool| {
         while !flag.load(Ordering::Acquire) {
@@ -298,6 +341,24 @@ fn main() {
         || alternate(|n| producer.push(n).unwrap(), || consumer.pop()),
         || alternate(|n| theirs.push(n).unwrap(), || theirs.pop()),
     );
+
+    let rtrb = "rtrb";
+    let (mut ours, mut theirs) = (spsc::channel(CAPACITY), rtrb_channel(CAPACITY));
+    rounds.row(
+        "spsc: try_send and try_recv",
+        rtrb,
+        || alternate(|n| ours.0.try_send(n).unwrap(), || ours.1.try_recv().ok()),
+        || alternate(|n| assert!(theirs.0.try_send(n)), || theirs.1.try_recv()),
+    );
+    for (operation, capacity) in [("spsc: from another thread", AMPLE), ("spsc: the same, at times full", CAPACITY)] {
+        let (mut ours, mut theirs) = (spsc::channel(capacity), rtrb_channel(capacity));
+        rounds.row(
+            operation,
+            rtrb,
+            || stream(|n| ours.0.try_send(n).is_ok(), || ours.1.try_recv().ok()),
+            || stream(|n| theirs.0.try_send(n), || theirs.1.try_recv()),
+        );
+    }
 
     let ((sender, mut receiver), theirs) = (local::channel(CAPACITY), DequeChannel::new());
     rounds.row(

@@ -14,6 +14,8 @@ use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
+use crate::waker_set::WakerSet;
+
 #[derive(Debug, Default)]
 struct Node {
     cancelled: AtomicBool,
@@ -24,16 +26,9 @@ struct Node {
 
 #[derive(Debug, Default)]
 struct State {
-    last_id: u64,
+    last_child: u64,
     children: BTreeMap<u64, Weak<Node>>,
-    waiting: BTreeMap<u64, Waker>,
-}
-
-impl State {
-    fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
+    waiting: WakerSet,
 }
 
 impl Node {
@@ -59,10 +54,10 @@ impl Node {
                 if node.cancelled.swap(true, Ordering::AcqRel) {
                     continue;
                 }
-                (std::mem::take(&mut state.children), std::mem::take(&mut state.waiting))
+                (std::mem::take(&mut state.children), state.waiting.take())
             };
             pending.extend(children.into_values().filter_map(|child| child.upgrade()));
-            wakers.extend(waiting.into_values());
+            wakers.extend(waiting);
         }
         // All are cancelled before the first waker runs.
         wakers.into_iter().for_each(Waker::wake);
@@ -133,7 +128,8 @@ impl CancellationToken {
         if self.is_cancelled() {
             return Self(Node::child(None, true));
         }
-        let id = state.next_id();
+        state.last_child += 1;
+        let id = state.last_child;
         let child = Node::child(Some((Arc::clone(&self.0), id)), false);
         state.children.insert(id, Arc::downgrade(&child));
         Self(child)
@@ -165,7 +161,7 @@ impl CancellationToken {
     /// # Cancel safety
     /// Dropping it loses nothing.
     pub fn cancelled(&self) -> Cancelled<'_> {
-        Cancelled { node: &self.0, id: None }
+        Cancelled { node: &self.0, ticket: None }
     }
 
     /// Like [`cancelled`](Self::cancelled), but owns the token.
@@ -216,7 +212,7 @@ impl fmt::Debug for CancellationToken {
 pub struct Cancelled<'a> {
     node: &'a Node,
     /// Of its waker in the node.
-    id: Option<u64>,
+    ticket: Option<u64>,
 }
 
 impl Future for Cancelled<'_> {
@@ -233,11 +229,7 @@ impl Future for Cancelled<'_> {
             if self.node.is_cancelled() {
                 return Poll::Ready(());
             }
-            let id = *self.id.get_or_insert_with(|| state.next_id());
-            replaced = match state.waiting.get_mut(&id) {
-                Some(known) if known.will_wake(cx.waker()) => None,
-                _ => state.waiting.insert(id, cx.waker().clone()),
-            };
+            replaced = state.waiting.join(&mut self.ticket, cx.waker());
         }
         // A waker's destructor is foreign code: not under the lock.
         drop(replaced);
@@ -247,8 +239,8 @@ impl Future for Cancelled<'_> {
 
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            let removed = self.node.state().waiting.remove(&id);
+        if let Some(ticket) = self.ticket {
+            let removed = self.node.state().waiting.leave(ticket);
             drop(removed);
         }
     }

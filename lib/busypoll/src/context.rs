@@ -1,6 +1,7 @@
 //! The runtime that runs on this thread, and what code inside it reaches through it.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use crate::executor::Executor;
@@ -8,7 +9,9 @@ use crate::resources::Resources;
 use crate::run_queue;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Executor>>> = const { RefCell::new(None) };
+    /// Without a destructor, which [`Entered`] makes needless: so it is there as long as the thread is, also for a runtime
+    /// that is itself in a thread-local.
+    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Executor>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// While it lives, this thread is inside the runtime.
@@ -17,7 +20,8 @@ pub(crate) struct Entered;
 /// # Panics
 /// If a runtime runs on this thread already.
 pub(crate) fn enter(executor: &Rc<Executor>) -> Entered {
-    CURRENT.with(|current| {
+    // Not everywhere: some systems take all thread-locals from a thread that ends. Then nothing is found here, either.
+    let _ = CURRENT.try_with(|current| {
         let mut current = current.borrow_mut();
         assert!(current.is_none(), "a busypoll runtime already runs on this thread");
         *current = Some(Rc::clone(executor));
@@ -29,7 +33,7 @@ pub(crate) fn enter(executor: &Rc<Executor>) -> Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         run_queue::set_running(None);
-        let executor = CURRENT.with(|current| current.borrow_mut().take());
+        let executor = CURRENT.try_with(|current| current.borrow_mut().take());
         drop(executor);
     }
 }

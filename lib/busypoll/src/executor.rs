@@ -11,12 +11,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::budget;
+use crate::inbox::Inbox;
 use crate::reactor::Reactor;
 use crate::resources::Resources;
 use crate::run_queue::{Key, RunQueue};
 use crate::slab::{Pool, Slot};
 use crate::task::{StoredStage, Task, TaskPoll, drop_quietly};
 use crate::timer_queue::TimerQueue;
+use crate::waker::WakeState;
 
 #[derive(Default)]
 struct Table {
@@ -27,7 +30,7 @@ struct Table {
 impl Table {
     #[inline]
     fn live(&self, key: Key) -> Option<&Rc<Task>> {
-        self.tasks.get(key.index as usize).filter(|task| task.key() == key && task.is_live())
+        self.tasks.get(key.index as usize).filter(|task| task.is_live_as(key.generation))
     }
 }
 
@@ -134,11 +137,31 @@ impl Executor {
         task
     }
 
+    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them must not keep the tasks
+    /// from running.
+    #[inline]
+    pub(crate) fn take_woken(&self, root: &WakeState) {
+        for _ in 0..Inbox::BATCH {
+            let Some(key) = self.run_queue.take_woken() else { break };
+            if key == Key::ROOT {
+                root.take_announced();
+                if root.mark_queued() {
+                    self.run_queue.push(key);
+                }
+            } else if let Some(task) = self.table.borrow().live(key)
+                && task.take_announced()
+            {
+                self.run_queue.push_task(key);
+            }
+        }
+    }
+
     /// Polls the task at the head of the run queue, if there is one.
     #[inline]
     pub(crate) fn poll_next_task(&self) {
         let Some(key) = self.run_queue.pop_task() else { return };
         let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { return };
+        budget::refill();
         if let TaskPoll::Ended(joiner) = task.poll() {
             self.count_end();
             if !task.has_handle() {
@@ -230,29 +253,37 @@ impl Executor {
         self.table.borrow().tasks.iter().filter(|task| task.is_live()).map(|task| task.spawned_at()).collect()
     }
 
-    /// Drops every task, also those that the destructors of others spawn.
+    /// Drops every task, also those that the destructors of others spawn. In time linear in their number.
     pub(crate) fn drop_tasks(&self) {
+        // What is ready is among the tasks of the table; from here on only what destructors spawn and wake is queued.
+        self.run_queue.clear_tasks();
         let mut index = 0;
         loop {
             let Some(task) = self.table.borrow().tasks.get(index).map(Rc::clone) else { break };
             index += 1;
-            if !task.is_occupied() {
-                continue;
-            }
-            if task.is_live() {
-                self.ended.set(self.ended.get() + 1);
-            }
-            let (stored, joiner) = task.shut_down();
-            if let Some(stored) = stored {
-                drop_quietly(stored);
-                // A destructor may have spawned into a slot already passed.
-                index = 0;
-            }
-            self.free(&task);
-            if let Some(joiner) = joiner {
-                joiner.wake();
-            }
+            self.drop_task(&task);
         }
-        self.run_queue.clear_tasks();
+        // Into slots already passed.
+        while let Some(key) = self.run_queue.pop_task() {
+            let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { continue };
+            self.drop_task(&task);
+        }
+    }
+
+    fn drop_task(&self, task: &Task) {
+        if !task.is_occupied() {
+            return;
+        }
+        if task.is_live() {
+            self.ended.set(self.ended.get() + 1);
+        }
+        let (stored, joiner) = task.shut_down();
+        if let Some(stored) = stored {
+            drop_quietly(stored);
+        }
+        self.free(task);
+        if let Some(joiner) = joiner {
+            joiner.wake();
+        }
     }
 }

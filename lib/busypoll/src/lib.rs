@@ -27,7 +27,8 @@
 //! - **Turns are bounded.** Between two checks of the timers, of wakes from other threads and of the root future there are
 //!   at most [`tasks_per_turn`](Builder::tasks_per_turn) polls of tasks, between two checks for events at most
 //!   [`io_every_turns`](Builder::io_every_turns) turns, and a turn takes a bounded number of wakes from other threads.
-//!   Nothing bounds a single poll but its task.
+//! - **A task that is always fed yields.** In one poll, a task has a budget of 128 operations on channels, timers and sockets
+//!   that are ready at once; the next one yields first. Nothing else bounds a single poll but its task.
 //!
 //! # When things go wrong
 //!
@@ -39,7 +40,7 @@
 //!   memory is the limit, and four billion.
 //! - **No file descriptor is free**: what needed one returns an [`io::Error`](std::io::Error); see [`io`].
 //! - **The runtime is dropped**: tasks are dropped on its thread, their handles report that they were cancelled, wakers do
-//!   nothing, and sockets that live on fail where they would have to wait.
+//!   nothing, and where they would have to wait, sockets that live on fail and timers panic.
 //!
 //! # Features
 //!
@@ -74,6 +75,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod announced;
+mod budget;
 mod cache_padded;
 mod cancel;
 pub mod channel;
@@ -100,6 +103,7 @@ mod task;
 pub mod time;
 mod timer_queue;
 mod waker;
+mod waker_set;
 
 pub use cancel::{CancellationToken, Cancelled, DropGuard};
 pub use join::JoinHandle;

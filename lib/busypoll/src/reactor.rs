@@ -16,15 +16,11 @@ use mio::event::Source;
 use crate::clock::now;
 use crate::event_queue::EventQueue;
 
-/// One in so many operations yields, so that no peer can keep a task running forever.
-const OPERATIONS_PER_YIELD: u32 = 128;
-
 #[derive(Debug)]
 pub(crate) struct Reactor {
     events: EventQueue,
     slots: RefCell<Slots>,
     registered: Cell<usize>,
-    operations: Cell<u32>,
     event_time: Cell<Option<Instant>>,
     closed: Cell<bool>,
 }
@@ -130,7 +126,6 @@ impl Reactor {
             events,
             slots: RefCell::default(),
             registered: Cell::new(0),
-            operations: Cell::new(0),
             event_time: Cell::new(None),
             closed: Cell::new(false),
         })
@@ -194,13 +189,6 @@ impl Reactor {
 
     pub(crate) fn event_time(&self) -> Option<Instant> {
         self.event_time.get()
-    }
-
-    /// True for one in [`OPERATIONS_PER_YIELD`] operations, which must then yield.
-    pub(crate) fn must_yield(&self) -> bool {
-        let operations = (self.operations.get() + 1) % OPERATIONS_PER_YIELD;
-        self.operations.set(operations);
-        operations == 0
     }
 
     /// Takes the events there are, without waiting. No system call while nothing is registered.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +46,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    fn push(&self, key: Key) {
+    pub(crate) fn push(&self, key: Key) {
         if self.inbox.push(key.pack()) {
             let unpark = self.unpark.lock().unwrap_or_else(PoisonError::into_inner);
             // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
@@ -108,17 +109,10 @@ impl RunQueue {
         !self.root_ready.get() && self.tasks.borrow().is_empty() && self.remote.inbox.is_empty()
     }
 
-    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them must not keep the tasks
-    /// from running.
+    /// Takes the next of those that other threads have woken.
     #[inline]
-    pub(crate) fn drain_inbox(&self) {
-        if self.remote.inbox.is_empty() {
-            return;
-        }
-        for _ in 0..Inbox::BATCH {
-            let Some(word) = self.remote.inbox.pop() else { break };
-            self.push(Key::unpack(word));
-        }
+    pub(crate) fn take_woken(&self) -> Option<Key> {
+        self.remote.inbox.pop().map(Key::unpack)
     }
 
     /// Calls `wait`, which sleeps until another thread's wake unparks it; not at all if there was a wake before.
@@ -140,28 +134,32 @@ impl RunQueue {
 }
 
 thread_local! {
-    /// The run queue of the runtime that runs on this thread.
-    static RUNNING: RefCell<Option<Rc<RunQueue>>> = const { RefCell::new(None) };
+    /// The run queue of the runtime that runs on this thread. Without a destructor, which whoever sets it makes needless: so
+    /// it is there as long as the thread is.
+    static RUNNING: ManuallyDrop<RefCell<Option<Rc<RunQueue>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Until it is called again, wakes on this thread go to this run queue.
 pub(crate) fn set_running(queue: Option<Rc<RunQueue>>) {
-    // Where the thread is about to end and this is gone already, wakes take the long way.
+    // On a system that takes all thread-locals from a thread that ends, wakes there take the long way.
     let before = RUNNING.try_with(|running| running.replace(queue));
     drop(before);
 }
 
-/// Queues a task of the runtime that `remote` reaches, from whatever thread this is.
+/// Whether a runtime runs on this thread.
+pub(crate) fn is_running() -> bool {
+    RUNNING.try_with(|running| running.borrow().is_some()).unwrap_or(false)
+}
+
+/// Calls `f` with the run queue that `remote` reaches, if its runtime runs on this thread; returns whether it does.
 #[inline]
-pub(crate) fn wake(remote: &Arc<Remote>, key: Key) {
-    let queued_here = RUNNING.try_with(|running| match &*running.borrow() {
+pub(crate) fn with_running(remote: &Arc<Remote>, f: impl FnOnce(&RunQueue)) -> bool {
+    let found = RUNNING.try_with(|running| match &*running.borrow() {
         Some(queue) if Arc::ptr_eq(&queue.remote, remote) => {
-            queue.push(key);
+            f(queue);
             true
         }
         _ => false,
     });
-    if !queued_here.unwrap_or(false) {
-        remote.push(key);
-    }
+    found.unwrap_or(false)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::budget;
 use crate::clock::now;
 use crate::context;
 use crate::event_queue::EventQueue;
@@ -315,12 +316,13 @@ impl Runtime {
             executor.turns.set(executor.turns.get().wrapping_add(1));
             if run_queue.take_root() {
                 self.root.clear_queued();
+                budget::refill();
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                     return output;
                 }
                 idle_since = None;
             }
-            run_queue.drain_inbox();
+            executor.take_woken(&self.root);
             for _ in 0..self.settings.tasks_per_turn.min(run_queue.tasks()) {
                 executor.poll_next_task();
                 idle_since = None;
@@ -387,6 +389,7 @@ impl Drop for Runtime {
         self.executor.run_queue.close();
         // A timer or a handle among them would keep the executor alive, and the executor them.
         self.executor.resources.clear();
+        self.executor.timers.close();
         self.executor.reactor.close();
         drop(entered);
     }

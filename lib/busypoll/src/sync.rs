@@ -7,8 +7,8 @@ pub(crate) use real::*;
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
 
     pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_queue::SegQueue;
@@ -44,8 +44,8 @@ mod model {
     use std::task::Waker;
 
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::Mutex;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
 
     #[derive(Default)]
     pub(crate) struct AtomicWaker(loom::future::AtomicWaker);

@@ -99,6 +99,13 @@ impl Task {
         self.wake_state.is_unshared()
     }
 
+    /// Another thread has woken it. True if the caller must queue it for that.
+    #[inline]
+    pub(crate) fn take_announced(&self) -> bool {
+        self.wake_state.take_announced();
+        self.wake_state.mark_queued()
+    }
+
     /// Starts the next task here. Only if it is reusable.
     #[inline]
     pub(crate) fn reuse(&self, generation: u32, spawned_at: &'static Location<'static>) {
@@ -134,6 +141,12 @@ impl Task {
         self.state.get() == State::Live
     }
 
+    /// Whether it lives, as the task of that generation.
+    #[inline]
+    pub(crate) fn is_live_as(&self, generation: u32) -> bool {
+        self.generation.get() == generation && self.is_live()
+    }
+
     #[inline]
     pub(crate) fn has_handle(&self) -> bool {
         self.has_handle.get()
@@ -146,7 +159,7 @@ impl Task {
     /// Polls the future, or drops it if the task was aborted. Only while the task lives.
     #[inline]
     pub(crate) fn poll(&self) -> TaskPoll {
-        self.wake_state.clear_queued_of_task();
+        self.wake_state.clear_queued();
         {
             let mut stored = self.stored.borrow_mut();
             let Some(stored) = &mut *stored else { return TaskPoll::Pending };
@@ -163,7 +176,7 @@ impl Task {
     /// There is a result, or will never be one: wakes from here on do nothing.
     #[inline]
     fn mark_ended(&self) {
-        self.wake_state.mark_task_done();
+        self.wake_state.mark_done();
         self.state.set(State::Ended);
     }
 

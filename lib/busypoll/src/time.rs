@@ -4,17 +4,21 @@
 //! [lead](crate::Builder::timer_lead) before its deadline: the way from the loop to the task is over by then, and the task
 //! spins for the rest. A parked thread asks the kernel for the exact nanosecond (on Windows the next millisecond), and is
 //! late by what the kernel takes.
+//!
+//! A timer belongs to the runtime it was made in, and completes while that runs. Kept past it and polled again, it panics
+//! instead of waiting for ever; whoever waits for it in another runtime is woken to find that out.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 pub use cadence::MissedTickBehavior;
 use pin_project_lite::pin_project;
 
+use crate::budget;
 use crate::clock::now;
 use crate::context;
 use crate::executor::Executor;
@@ -99,6 +103,9 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
+/// # Panics
+/// If polled before its deadline once the runtime it was made in is dropped.
+///
 /// # Cancel safety
 /// Dropping it cancels the timer, in time logarithmic in the number of timers, and frees its memory at once.
 #[must_use = "futures do nothing unless polled"]
@@ -140,13 +147,11 @@ impl Sleep {
             self.executor.timers.cancel(key);
         }
     }
-}
 
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.executor.timers.is_past(self.deadline) {
+    /// Polls it whatever is left of the task's budget, and takes nothing from that.
+    fn poll_unbudgeted(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let timers = &self.executor.timers;
+        if timers.is_past(self.deadline) {
             return Poll::Ready(());
         }
         let wake_at = self.deadline.checked_sub(self.lead).unwrap_or(self.deadline);
@@ -159,10 +164,22 @@ impl Future for Sleep {
                 break;
             }
         }
+        assert!(!timers.is_closed(), "the runtime of this timer has been dropped");
         // Each time, not only the first: a timer that fired is no longer registered.
-        let key = self.executor.timers.register(self.key, wake_at, cx.waker());
+        let key = timers.register(self.key, wake_at, cx.waker());
         self.key = Some(key);
         Poll::Pending
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(budget::poll_proceed(cx));
+        ready!(self.poll_unbudgeted(cx));
+        budget::spend();
+        Poll::Ready(())
     }
 }
 
@@ -192,6 +209,9 @@ impl std::error::Error for Elapsed {}
 
 pin_project! {
     /// The future of [`timeout`] and [`timeout_at`].
+    ///
+    /// # Panics
+    /// As [`Sleep`], once its runtime is dropped.
     #[must_use = "futures do nothing unless polled"]
     #[derive(Debug)]
     pub struct Timeout<F> {
@@ -236,11 +256,14 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
+        let mut this = self.project();
+        let had_budget = budget::is_left();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        this.sleep.poll(cx).map(|()| Err(Elapsed(())))
+        // A future that used up the budget, each time it is polled, must not keep the time from running out.
+        let slept = if had_budget && !budget::is_left() { this.sleep.poll_unbudgeted(cx) } else { this.sleep.poll(cx) };
+        slept.map(|()| Err(Elapsed(())))
     }
 }
 
@@ -303,6 +326,9 @@ pub struct Interval {
 
 impl Interval {
     /// Waits for the next tick and returns its deadline.
+    ///
+    /// # Panics
+    /// As [`Sleep`], once its runtime is dropped.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it loses no tick.

@@ -20,6 +20,7 @@ pub(crate) struct TimerQueue {
     next_number: Cell<u64>,
     /// When timers last fired.
     fired_at: Cell<Option<Instant>>,
+    closed: Cell<bool>,
 }
 
 impl TimerQueue {
@@ -81,6 +82,18 @@ impl TimerQueue {
         if self.next.get().is_some_and(|next| next <= now) {
             self.fire_due(now);
         }
+    }
+
+    /// No timer will fire any more: wakes whoever waits for one, to find that out.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.next.set(None);
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.into_values().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     fn fire_due(&self, now: Instant) {

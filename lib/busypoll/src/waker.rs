@@ -2,21 +2,24 @@
 //!
 //! A waker owns a [`WakeState`] and nothing else, never the future. So a waker may be kept, cloned, sent and dropped
 //! anywhere, for as long as anybody likes, and task memory is only ever touched, and freed, on the runtime's thread.
+//!
+//! A wake inside the runtime queues the task at once, without an atomic read-modify-write. One from elsewhere announces it,
+//! and the runtime's thread queues it when it takes the announcement. The two do not know of each other: a task that is
+//! woken both ways may be polled once more than it needs to be.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task::Wake;
 
+use crate::announced::Announced;
 use crate::run_queue::{self, Key, Remote};
-
-/// Queued already: a further wake does nothing.
-const QUEUED: u8 = 1;
-/// Ended: no wake does anything.
-const DONE: u8 = 2;
 
 #[derive(Debug)]
 pub(crate) struct WakeState {
-    flags: AtomicU8,
+    /// In the run queue, or ended: a further wake inside the runtime does nothing. Only its thread looks at this.
+    queued: AtomicBool,
+    /// On its way there from another thread, or ended.
+    announced: Announced,
     index: u32,
     generation: AtomicU32,
     remote: Arc<Remote>,
@@ -26,7 +29,8 @@ impl WakeState {
     /// Of a task, or the root, that is in the run queue.
     pub(crate) fn queued(key: Key, remote: &Arc<Remote>) -> Arc<Self> {
         Arc::new(Self {
-            flags: AtomicU8::new(QUEUED),
+            queued: AtomicBool::new(true),
+            announced: Announced::new(),
             index: key.index,
             generation: AtomicU32::new(key.generation),
             remote: Arc::clone(remote),
@@ -38,6 +42,7 @@ impl WakeState {
         self.index
     }
 
+    #[inline]
     fn key(&self) -> Key {
         Key { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
     }
@@ -52,46 +57,41 @@ impl WakeState {
         unshared
     }
 
-    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll counts.
+    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll counts. On the runtime's
+    /// thread, as all but [`wake`](Wake::wake).
     #[inline]
     pub(crate) fn clear_queued(&self) {
-        self.flags.fetch_and(!QUEUED, Ordering::AcqRel);
+        self.queued.store(false, Ordering::Relaxed);
     }
 
-    /// Like [`clear_queued`](Self::clear_queued), without the atomic operation for a task whose wakers never left it.
+    /// Marks it queued; false if it already was, or has ended.
     #[inline]
-    pub(crate) fn clear_queued_of_task(self: &Arc<Self>) {
-        if self.is_unshared() {
-            self.flags.store(0, Ordering::Relaxed);
-        } else {
-            self.clear_queued();
+    pub(crate) fn mark_queued(&self) -> bool {
+        !self.queued.load(Ordering::Relaxed) && {
+            self.queued.store(true, Ordering::Relaxed);
+            true
         }
+    }
+
+    /// It has come from another thread.
+    #[inline]
+    pub(crate) fn take_announced(&self) {
+        self.announced.take();
     }
 
     /// Wakes from here on do nothing.
-    pub(crate) fn mark_done(&self) {
-        self.flags.fetch_or(DONE, Ordering::AcqRel);
-    }
-
-    /// Like [`mark_done`](Self::mark_done), but leaves a task alone that nobody is left to wake.
     #[inline]
-    pub(crate) fn mark_task_done(self: &Arc<Self>) {
-        if !self.is_unshared() {
-            self.mark_done();
-        }
+    pub(crate) fn mark_done(&self) {
+        self.queued.store(true, Ordering::Relaxed);
+        self.announced.set(true);
     }
 
     /// Hands it to the next task, which is in the run queue. Only while it is unshared.
     #[inline]
     pub(crate) fn reuse(&self, generation: u32) {
         self.generation.store(generation, Ordering::Relaxed);
-        self.flags.store(QUEUED, Ordering::Relaxed);
-    }
-
-    /// Marks it queued; false if it already was, or is done.
-    #[inline]
-    pub(crate) fn mark_queued(&self) -> bool {
-        self.flags.fetch_or(QUEUED, Ordering::AcqRel) & (QUEUED | DONE) == 0
+        self.queued.store(true, Ordering::Relaxed);
+        self.announced.set(false);
     }
 }
 
@@ -101,8 +101,13 @@ impl Wake for WakeState {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.mark_queued() {
-            run_queue::wake(&self.remote, self.key());
+        let woken_here = run_queue::with_running(&self.remote, |queue| {
+            if self.mark_queued() {
+                queue.push(self.key());
+            }
+        });
+        if !woken_here && self.announced.announce() {
+            self.remote.push(self.key());
         }
     }
 }

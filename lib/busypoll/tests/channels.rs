@@ -1,6 +1,10 @@
 //! Channels: everything arrives once, in order; waiting ends on either side's end.
 mod common;
 
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
 use busypoll::channel::{TryRecvError, TrySendError, local, mpsc, spsc};
 use busypoll::{spawn_boxed, yield_now};
 use common::{in_every_mode, scaled};
@@ -67,6 +71,37 @@ fn cross_thread_try_ends_say_why() {
     let (many, receiver) = mpsc::channel(1);
     drop(receiver);
     assert_eq!(many.try_send(3), Err(TrySendError::Closed(3)));
+}
+
+/// On a weakly ordered CPU, the end of a channel may be seen before the last of what was sent, unless the receiver orders
+/// the two: Miri finds it within a few seeds.
+#[test]
+fn what_was_sent_before_the_last_sender_went_is_received() {
+    /// Receives to the end, without waiting.
+    fn count(mut try_recv: impl FnMut() -> Result<u32, TryRecvError>) -> u32 {
+        let mut next = 0;
+        loop {
+            match try_recv() {
+                Ok(value) => {
+                    assert_eq!(value, next);
+                    next += 1;
+                }
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+                Err(TryRecvError::Closed) => return next,
+            }
+        }
+    }
+    for _ in 0..scaled(200) {
+        let (mut sender, mut receiver) = spsc::channel(4);
+        let thread = std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
+        assert_eq!(count(|| receiver.try_recv()), 3);
+        thread.join().unwrap();
+
+        let (sender, mut receiver) = mpsc::channel(4);
+        let thread = std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
+        assert_eq!(count(|| receiver.try_recv()), 3);
+        thread.join().unwrap();
+    }
 }
 
 #[test]
@@ -138,6 +173,80 @@ fn a_sender_that_waits_learns_that_the_receiver_went() {
             yield_now().await;
             drop((local_end, mpsc_end, spsc_end));
             assert!(a.await.unwrap() && b.await.unwrap() && c.await.unwrap());
+        });
+    });
+}
+
+/// A waker that is known by what it holds.
+struct Holder(#[allow(dead_code, reason = "counted, not read")] Arc<()>);
+
+impl Wake for Holder {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Polls a send that has to wait, with a waker of its own.
+fn poll_once(send: Pin<&mut (impl Future + ?Sized)>, held: &Arc<()>) {
+    let waker = Waker::from(Arc::new(Holder(Arc::clone(held))));
+    assert!(send.poll(&mut Context::from_waker(&waker)).is_pending(), "there is no room");
+}
+
+#[test]
+fn sends_that_are_given_up_leave_no_wakers_behind() {
+    for sends in [scaled(1_000), scaled(100_000)] {
+        give_up(sends);
+    }
+}
+
+fn give_up(count: u32) {
+    let held = Arc::new(());
+    let (local, _local_end) = local::channel(1);
+    let (mpsc, _mpsc_end) = mpsc::channel(1);
+    let (mut spsc, _spsc_end) = spsc::channel(1);
+    local.try_send(0).unwrap();
+    mpsc.try_send(0).unwrap();
+    spsc.try_send(0).unwrap();
+    for i in 0..count {
+        poll_once(pin!(local.send(i)), &held);
+        poll_once(pin!(mpsc.send(i)), &held);
+        poll_once(pin!(spsc.send(i)), &held);
+    }
+    assert_eq!(Arc::strong_count(&held), 1, "one after the other");
+
+    let mut sends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    let (local, mpsc) = (&local, &mpsc);
+    for i in 0..count {
+        sends.push(Box::pin(async move { local.send(i).await.unwrap() }));
+        sends.push(Box::pin(async move { mpsc.send(i).await.unwrap() }));
+    }
+    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+    assert_eq!(Arc::strong_count(&held), 1 + sends.len());
+    // Polled again by another task, a send has the new waker in place of the old one.
+    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+    assert_eq!(Arc::strong_count(&held), 1 + sends.len());
+    drop(sends);
+    assert_eq!(Arc::strong_count(&held), 1, "all at once");
+}
+
+#[test]
+fn a_send_that_is_given_up_takes_no_place_from_those_that_wait() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let held = Arc::new(());
+            let (sender, mut receiver) = mpsc::channel(1);
+            sender.try_send(0).unwrap();
+            let waiting = {
+                let sender = sender.clone();
+                spawn_boxed(async move { sender.send(1).await })
+            };
+            yield_now().await;
+            {
+                let mut given_up = pin!(sender.send(2));
+                poll_once(given_up.as_mut(), &held);
+                assert_eq!(receiver.recv().await, Some(0));
+            }
+            waiting.await.unwrap().unwrap();
+            assert_eq!(receiver.recv().await, Some(1));
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         });
     });
 }

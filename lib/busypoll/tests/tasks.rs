@@ -207,6 +207,93 @@ fn dropping_the_runtime_drops_tasks_also_those_spawned_meanwhile() {
     assert!(error.is_cancelled());
 }
 
+/// A task that lives until it is dropped, and then spawns as many, one in the destructor of the other.
+struct Heir {
+    drops: Rc<Cell<u32>>,
+    heirs: u32,
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        self.drops.set(self.drops.get() + 1);
+        if self.heirs > 0 {
+            let heir = Self { drops: Rc::clone(&self.drops), heirs: self.heirs - 1 };
+            drop(spawn_boxed(async move {
+                let _heir = heir;
+                pending::<()>().await;
+            }));
+        }
+    }
+}
+
+/// One that looks at the table from its start for each task takes longer than a test may.
+#[test]
+fn a_runtime_with_very_many_live_tasks_is_dropped() {
+    in_every_mode(|runtime| {
+        const TASKS: u32 = scaled(200_000);
+        let drops = Rc::new(Cell::new(0));
+        for i in 0..TASKS {
+            // The last line of heirs is as long as the table; some inherit a place before their parent's, some one behind.
+            let heirs = if i == TASKS - 1 { TASKS } else { i % 2 };
+            let heir = Heir { drops: Rc::clone(&drops), heirs };
+            drop(runtime.spawn_boxed(async move {
+                let _heir = heir;
+                pending::<()>().await;
+            }));
+        }
+        // Those that have run, and wait, are dropped as those that never ran.
+        runtime.block_on(async {
+            for _ in 0..TASKS / 128 {
+                yield_now().await;
+            }
+        });
+        let runtime = std::mem::replace(runtime, Runtime::new().unwrap());
+        drop(runtime);
+        let of_all_but_the_last = (TASKS - 1) + (TASKS - 1) / 2;
+        assert_eq!(drops.get(), of_all_but_the_last + 1 + TASKS);
+    });
+}
+
+mod own_process {
+    use std::cell::RefCell;
+    use std::future::pending;
+    use std::rc::Rc;
+
+    use super::{Heir, Runtime};
+    use crate::common::in_its_own_process;
+
+    thread_local! {
+        static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
+    }
+
+    /// A destructor of a thread-local that panics ends the process.
+    #[test]
+    #[cfg(not(miri))]
+    fn a_runtime_in_a_thread_local_is_dropped_with_its_tasks() {
+        let status = in_its_own_process("own_process::a_runtime_in_a_thread_local_is_dropped_with_its_tasks", || {
+            for used_before in [false, true] {
+                let thread = std::thread::spawn(move || {
+                    let mut runtime = Runtime::new().unwrap();
+                    let drops = Rc::default();
+                    let heir = Heir { drops: Rc::clone(&drops), heirs: 3 };
+                    drop(runtime.spawn_boxed(async move {
+                        let _heir = heir;
+                        pending::<()>().await;
+                    }));
+                    // Whichever of the thread-locals is used first, is destroyed first or last.
+                    if used_before {
+                        runtime.block_on(async {});
+                    }
+                    KEPT.with(|kept| *kept.borrow_mut() = Some(runtime));
+                    KEPT.with(|kept| kept.borrow_mut().as_mut().unwrap().block_on(async {}));
+                });
+                thread.join().unwrap();
+            }
+        });
+        assert!(status.is_none_or(|status| status.success()), "{status:?}");
+    }
+}
+
 #[test]
 fn one_runtime_inside_another_is_refused() {
     let mut outer = Runtime::new().unwrap();

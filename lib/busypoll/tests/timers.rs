@@ -2,12 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
 mod common;
 
-use std::future::{pending, ready};
+use std::cell::Cell;
+use std::future::{Future, pending, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use busypoll::spawn_boxed;
 use busypoll::time::{self, MissedTickBehavior};
-use common::in_every_mode;
+use busypoll::{channel, spawn_boxed};
+use common::{in_every_mode, scaled};
 
 #[test]
 fn sleeps_of_whole_and_broken_milliseconds_complete_and_are_never_early() {
@@ -119,6 +122,58 @@ fn missed_ticks_follow_the_policy() {
 }
 
 #[test]
+fn a_reset_moves_the_next_tick_and_the_grid() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let period = Duration::from_millis(2);
+            let mut interval = time::interval(Duration::from_secs(3_600));
+            assert_eq!(
+                (interval.period(), interval.missed_tick_behavior()),
+                (Duration::from_secs(3_600), MissedTickBehavior::Burst)
+            );
+            interval.tick().await;
+            let before = Instant::now();
+            interval.reset_after(period);
+            let due = interval.tick().await;
+            assert!(due >= before + period && Instant::now() >= due);
+            let before = Instant::now();
+            interval.reset_immediately();
+            assert!(interval.tick().await >= before);
+            let at = Instant::now() + period;
+            interval.reset_at(at);
+            assert_eq!(interval.tick().await, at);
+
+            let mut interval = time::interval(period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Delay);
+            interval.tick().await;
+            let before = Instant::now();
+            interval.reset();
+            let due = interval.tick().await;
+            assert!(due >= before + period && Instant::now() >= due);
+            // While a tick is waited for: the earlier one and the later one come at their own times.
+            for after in [period, period * 3] {
+                assert!(
+                    time::timeout(
+                        period / 4,
+                        std::future::poll_fn(|cx| {
+                            let _ = interval.poll_tick(cx);
+                            Poll::<()>::Pending
+                        })
+                    )
+                    .await
+                    .is_err()
+                );
+                interval.reset_after(after);
+                let before = Instant::now();
+                let due = interval.tick().await;
+                assert!(due <= before + after && Instant::now() >= due);
+            }
+        });
+    });
+}
+
+#[test]
 fn after_waits_first_and_polls_the_future_then() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
@@ -224,4 +279,177 @@ fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
             setter.await.unwrap();
         });
     }
+}
+
+/// A task that could go on for ever, and counts how often it did.
+struct Hog {
+    operations: Cell<u32>,
+    /// When the clock reached the deadline of the one who waits: the count by then.
+    due: Cell<Option<u32>>,
+    deadline: Instant,
+    /// The one who waited had its turn.
+    over: Cell<bool>,
+}
+
+impl Hog {
+    /// Whether to go on. Without a budget nothing else would have a turn, so the hog gives up.
+    fn goes_on(&self) -> bool {
+        const FOR_EVER: u32 = scaled(1_000_000);
+        self.operations.set(self.operations.get() + 1);
+        if self.due.get().is_none() && Instant::now() >= self.deadline {
+            self.due.set(Some(self.operations.get()));
+        }
+        !self.over.get() && self.due.get().is_none_or(|due| self.operations.get() < due + FOR_EVER)
+    }
+}
+
+/// Runs a hog beside a task that sleeps; how many operations of the hog's kept that one waiting once it was due.
+fn operations_that_kept_a_sleep_waiting<F: Future<Output = ()> + 'static>(
+    runtime: &mut busypoll::Runtime,
+    hog: impl FnOnce(Rc<Hog>) -> F,
+) -> u32 {
+    runtime.block_on(async {
+        let deadline = Instant::now() + Duration::from_millis(2);
+        let shared = Rc::new(Hog { operations: Cell::new(0), due: Cell::new(None), deadline, over: Cell::new(false) });
+        let sleeper = Rc::clone(&shared);
+        let sleeper = spawn_boxed(async move {
+            time::sleep_until(deadline).await;
+            sleeper.over.set(true);
+        });
+        // The sleep is registered before the hog begins.
+        busypoll::yield_now().await;
+        spawn_boxed(hog(Rc::clone(&shared))).await.unwrap();
+        sleeper.await.unwrap();
+        shared.operations.get() - shared.due.get().unwrap_or(shared.operations.get())
+    })
+}
+
+/// Those of the poll in which the deadline came, those of the one that was queued before the sleeper, and the one that
+/// finds that it is over.
+const BUDGETS: u32 = 2 * 128 + 1;
+
+#[test]
+fn a_channel_that_is_always_ready_lets_a_sleep_have_its_turn() {
+    in_every_mode(|runtime| {
+        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+            let (sender, mut receiver) = channel::local::channel(1);
+            sender.try_send(0).unwrap();
+            while hog.goes_on() {
+                receiver.recv().await.unwrap();
+                sender.try_send(0).unwrap();
+            }
+        });
+        assert!(kept <= BUDGETS, "local: {kept}");
+        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+            let (sender, mut receiver) = channel::mpsc::channel(1);
+            while hog.goes_on() {
+                sender.send(0).await.unwrap();
+                receiver.try_recv().unwrap();
+            }
+        });
+        assert!(kept <= BUDGETS, "mpsc: {kept}");
+        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+            let (mut sender, mut receiver) = channel::spsc::channel(1);
+            while hog.goes_on() {
+                sender.send(0).await.unwrap();
+                receiver.recv().await.unwrap();
+            }
+        });
+        assert!(kept <= BUDGETS, "spsc: {kept}");
+    });
+}
+
+#[test]
+fn an_interval_behind_its_grid_lets_a_sleep_have_its_turn() {
+    in_every_mode(|runtime| {
+        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+            // It never catches up.
+            let mut interval = time::interval_at(Instant::now() - Duration::from_secs(1), Duration::from_nanos(1));
+            while hog.goes_on() {
+                interval.tick().await;
+            }
+        });
+        assert!(kept <= BUDGETS, "{kept}");
+    });
+}
+
+#[test]
+fn a_timeout_around_a_future_that_always_goes_on_runs_out() {
+    in_every_mode(|runtime| {
+        runtime.block_on(async {
+            // Without an end to it the test would hang.
+            let endless = async {
+                let (sender, mut receiver) = channel::local::channel(1);
+                for _ in 0..scaled(2_000_000) {
+                    sender.send(0).await.unwrap();
+                    receiver.recv().await.unwrap();
+                }
+            };
+            let limit = Duration::from_millis(2);
+            let start = Instant::now();
+            assert!(time::timeout(limit, endless).await.is_err());
+            assert!(start.elapsed() >= limit);
+        });
+    });
+}
+
+#[test]
+fn the_budget_is_that_of_one_poll_and_of_our_runtimes_only() {
+    // Outside of any runtime nobody takes turns.
+    let (sender, mut receiver) = channel::local::channel(1);
+    let mut cx = Context::from_waker(Waker::noop());
+    for i in 0..1_000 {
+        sender.try_send(i).unwrap();
+        assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Some(i)));
+    }
+    in_every_mode(|runtime| {
+        let (sender, mut receiver) = channel::local::channel(1);
+        runtime.block_on(async {
+            for poll in 0..3 {
+                let received = std::future::poll_fn(|cx| {
+                    let mut received = 0;
+                    while received < 1_000 {
+                        let _ = sender.try_send(());
+                        if receiver.poll_recv(cx).is_pending() {
+                            break;
+                        }
+                        received += 1;
+                    }
+                    Poll::Ready(received)
+                });
+                assert_eq!(received.await, 128, "poll {poll}");
+                busypoll::yield_now().await;
+            }
+        });
+    });
+}
+
+#[test]
+fn a_timer_kept_past_its_runtime_panics_instead_of_waiting_for_ever() {
+    in_every_mode(|runtime| {
+        let (soon, ahead) = (Duration::from_nanos(1), Duration::from_secs(3600));
+        let (mut past, mut unpolled, mut polled, mut interval) = runtime.block_on(async {
+            let mut polled = Box::pin(time::sleep(ahead));
+            let mut interval = time::interval(ahead);
+            interval.tick().await;
+            std::future::poll_fn(|cx| Poll::Ready(polled.as_mut().poll(cx).is_pending())).await;
+            (Box::pin(time::sleep(soon)), Box::pin(time::sleep(ahead)), polled, interval)
+        });
+        let old = std::mem::replace(runtime, busypoll::Runtime::new().unwrap());
+        let panics = |polls: &mut dyn FnMut()| {
+            let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(polls)).unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
+        };
+        runtime.block_on(async {
+            // Polled in another runtime, it is woken when its own goes.
+            let woken = spawn_boxed(async move { polled.as_mut().await });
+            busypoll::yield_now().await;
+            drop(old);
+            assert!(woken.await.unwrap_err().is_panic());
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(past.as_mut().poll(&mut cx).is_ready(), "its deadline has passed");
+        panics(&mut || assert!(unpolled.as_mut().poll(&mut cx).is_pending()));
+        panics(&mut || assert!(interval.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending()));
+    });
 }

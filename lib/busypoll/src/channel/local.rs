@@ -22,6 +22,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::error::{SendError, TryRecvError, TrySendError};
+use super::transfer::{self, poll_recv};
+use crate::waker_set::WakerSet;
 
 /// A ring between two counters that only ever grow. It is here because the channel over `VecDeque` is slower: measured
 /// with `cargo bench -p busypoll --bench queues`.
@@ -47,7 +49,7 @@ struct Ring<T> {
 #[derive(Default)]
 struct Wakers {
     receiver: Option<Waker>,
-    senders: Vec<Waker>,
+    senders: WakerSet,
 }
 
 impl<T> Ring<T> {
@@ -62,12 +64,12 @@ impl<T> Ring<T> {
         receiver.into_iter().for_each(Waker::wake);
     }
 
-    /// All of them, since any one may have been dropped.
+    /// All of them, since any one may be dropped before it is polled.
     #[cold]
     fn wake_senders(&self) {
         self.senders_wait.set(false);
-        let senders = std::mem::take(&mut self.wakers.borrow_mut().senders);
-        senders.into_iter().for_each(Waker::wake);
+        let senders = self.wakers.borrow_mut().senders.take();
+        senders.for_each(Waker::wake);
     }
 }
 
@@ -147,24 +149,25 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Dropped before it is ready, it has not sent.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        let mut value = Some(value);
-        poll_fn(|cx| {
-            let Some(taken) = value.take() else { return Poll::Ready(Ok(())) };
-            match self.try_send(taken) {
-                Ok(()) => Poll::Ready(Ok(())),
-                Err(TrySendError::Closed(back)) => Poll::Ready(Err(SendError(back))),
-                Err(TrySendError::Full(back)) => {
-                    value = Some(back);
-                    let mut wakers = self.0.wakers.borrow_mut();
-                    if !wakers.senders.iter().any(|known| known.will_wake(cx.waker())) {
-                        wakers.senders.push(cx.waker().clone());
-                    }
-                    self.0.senders_wait.set(true);
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        transfer::Send::new(self, value).await
+    }
+}
+
+impl<T> transfer::Sender<T> for &Sender<T> {
+    #[inline]
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        Sender::try_send(self, value)
+    }
+
+    fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        let replaced = self.0.wakers.borrow_mut().senders.join(ticket, waker);
+        self.0.senders_wait.set(true);
+        drop(replaced);
+    }
+
+    fn leave(&self, ticket: u64) {
+        let removed = self.0.wakers.borrow_mut().senders.leave(ticket);
+        drop(removed);
     }
 }
 
@@ -214,16 +217,11 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        match self.try_recv() {
-            Ok(item) => Poll::Ready(Some(item)),
-            Err(TryRecvError::Closed) => Poll::Ready(None),
-            Err(TryRecvError::Empty) => {
-                let old = self.0.wakers.borrow_mut().receiver.replace(cx.waker().clone());
-                self.0.receiver_waits.set(true);
-                drop(old);
-                Poll::Pending
-            }
-        }
+        poll_recv(self, cx, Self::try_recv, |s| {
+            let replaced = s.0.wakers.borrow_mut().receiver.replace(cx.waker().clone());
+            s.0.receiver_waits.set(true);
+            drop(replaced);
+        })
     }
 }
 

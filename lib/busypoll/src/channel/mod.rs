@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`local`] | tasks of this runtime | a task of this runtime | no atomics |
 //! | [`mpsc`] | any number of threads | one receiver on any thread | a lock-free queue |
-//! | [`spsc`] | one thread | another | a ring, each side with its own index |
+//! | [`spsc`] | one thread | another | the same queue, without the contest for a place |
 //!
 //! All of them work in any runtime, or without one. Once every sender is gone, the receiver gets what is left, then
 //! `None`. Once the receiver is gone, sending returns the value in an error.
@@ -26,7 +26,9 @@ pub mod local;
 pub mod mpsc;
 #[allow(unsafe_code)]
 mod ring;
+mod shared;
 pub mod spsc;
+mod transfer;
 mod waiting;
 
 pub use error::{SendError, TryRecvError, TrySendError};

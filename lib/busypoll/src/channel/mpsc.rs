@@ -20,30 +20,17 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::Waker;
 
-use super::error::{SendError, TryRecvError, TrySendError};
-use super::ring::{Consumer, Producer, ring};
-use super::waiting::{Waiter, Waiters, poll_recv, poll_send};
-use crate::cache_padded::CachePadded;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering, loom_fence};
-
-#[derive(Debug)]
-struct Shared {
-    senders: AtomicUsize,
-    receiver_gone: AtomicBool,
-    not_empty: CachePadded<Waiter>,
-    not_full: CachePadded<Waiters>,
-}
+use super::error::{SendError, TrySendError};
+use super::ring::{Producer, ring};
+pub use super::shared::Receiver;
+use super::shared::Shared;
+use super::transfer;
 
 /// The sending half. Clones send into the same channel.
 #[derive(Debug)]
 pub struct Sender<T>(Producer<T, Shared>);
-
-/// The receiving half.
-#[derive(Debug)]
-pub struct Receiver<T>(Consumer<T, Shared>);
 
 /// Makes a channel with room for `capacity` values.
 ///
@@ -51,14 +38,8 @@ pub struct Receiver<T>(Consumer<T, Shared>);
 /// If `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let shared = Shared {
-        senders: AtomicUsize::new(1),
-        receiver_gone: AtomicBool::new(false),
-        not_empty: CachePadded(Waiter::default()),
-        not_full: CachePadded(Waiters::default()),
-    };
-    let (producer, consumer) = ring(capacity, shared);
-    (Sender(producer), Receiver(consumer))
+    let (producer, consumer) = ring(capacity, Shared::new());
+    (Sender(producer), Receiver::new(consumer))
 }
 
 impl<T> Sender<T> {
@@ -69,13 +50,11 @@ impl<T> Sender<T> {
     /// If there is no room, or the receiver is gone.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let shared = self.0.shared();
-        loom_fence();
-        if shared.receiver_gone.load(Ordering::SeqCst) {
+        if self.0.shared().is_receiver_gone() {
             return Err(TrySendError::Closed(value));
         }
         self.0.push(value).map_err(TrySendError::Full)?;
-        shared.not_empty.0.notify_after_swap();
+        self.0.shared().sent();
         Ok(())
     }
 
@@ -87,76 +66,35 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Dropped before it is ready, it has not sent.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        let mut value = Some(value);
-        poll_fn(|cx| {
-            let register = |s: &mut &Self| s.0.shared().not_full.0.register(cx.waker());
-            poll_send(&mut &*self, &mut value, |s, value| s.try_send(value), register)
-        })
-        .await
+        transfer::Send::new(self, value).await
+    }
+}
+
+impl<T> transfer::Sender<T> for &Sender<T> {
+    #[inline]
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        Sender::try_send(self, value)
+    }
+
+    fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        self.0.shared().wait_for_room(ticket, waker);
+    }
+
+    fn leave(&self, ticket: u64) {
+        self.0.shared().stop_waiting_for_room(ticket);
     }
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.0.shared().senders.fetch_add(1, Ordering::Relaxed);
+        self.0.shared().add_sender();
         Self(self.0.clone())
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let shared = self.0.shared();
-        if shared.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            shared.not_empty.0.notify_after_swap();
-        }
-    }
-}
-
-impl<T> Receiver<T> {
-    /// Receives a value if there is one.
-    ///
-    /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
-    #[inline]
-    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        if let Some(value) = self.0.pop() {
-            self.0.shared().not_full.0.notify_after_swap();
-            return Ok(value);
-        }
-        loom_fence();
-        if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
-            return Err(TryRecvError::Empty);
-        }
-        // The last sender may have gone after the first try: what it sent before is there now.
-        self.0.pop().ok_or(TryRecvError::Closed)
-    }
-
-    /// Receives the next value; `None` once the channel is empty and no sender is left.
-    ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
-    pub async fn recv(&mut self) -> Option<T> {
-        poll_fn(|cx| self.poll_recv(cx)).await
-    }
-
-    /// Polls for the next value.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let polled = poll_recv(self, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
-        if polled.is_pending() && !self.0.is_unclaimed() {
-            // A sender is in the middle of sending, and may have looked for a waiter before there was one.
-            #[cfg(loom)]
-            loom::thread::yield_now();
-            cx.waker().wake_by_ref();
-        }
-        polled
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.0.shared().receiver_gone.swap(true, Ordering::SeqCst);
-        while self.0.pop().is_some() {}
-        self.0.shared().not_full.0.notify_after_swap();
+        self.0.shared().remove_sender();
     }
 }
 

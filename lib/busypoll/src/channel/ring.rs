@@ -1,5 +1,5 @@
-//! A bounded queue with many producers and one consumer: with the slab, the only file of this crate with unsafe code.
-//! It is here because `mpsc` over crossbeam's `ArrayQueue` is slower: measured with
+//! A bounded queue with one consumer, and one producer or many: with the slab, the only file of this crate with unsafe
+//! code. It is here because `mpsc` over crossbeam's `ArrayQueue` is slower, and `spsc` over `rtrb`: measured with
 //! `cargo bench -p busypoll --bench queues`.
 //!
 //! A producer claims a position by advancing `tail`, writes its value into the position's slot, and stamps the slot with
@@ -11,6 +11,8 @@
 //! - **Claimed**: positions from `head` to `tail` are claimed, each by one producer, and there are never more of them than
 //!   the capacity, which is no more than there are slots. So no two claimed positions share a slot.
 //! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the value is written.
+//! - **Sole**: a ring with a [`SoleProducer`] has no other producer, and it adds values through `&mut`: nobody else advances
+//!   `tail`, so it claims by a swap, without a contest.
 //! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else advances `head`.
 //!
 //! Both `tail` and `head` are advanced by a sequentially consistent read-modify-write. A waiter announces itself by one
@@ -34,6 +36,8 @@ struct Ring<T, S> {
 }
 
 pub(crate) struct Producer<T, S>(Arc<Ring<T, S>>);
+
+pub(crate) struct SoleProducer<T, S>(Producer<T, S>);
 
 pub(crate) struct Consumer<T, S>(Arc<Ring<T, S>>);
 
@@ -60,6 +64,15 @@ unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 pub(crate) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consumer<T, S>) {
     let ring = Arc::new(Ring::new(capacity, shared));
     (Producer(Arc::clone(&ring)), Consumer(ring))
+}
+
+/// The same for one producer.
+///
+/// # Panics
+/// As [`ring`].
+pub(crate) fn sole_ring<T, S>(capacity: usize, shared: S) -> (SoleProducer<T, S>, Consumer<T, S>) {
+    let (producer, consumer) = ring(capacity, shared);
+    (SoleProducer(producer), consumer)
 }
 
 impl<T, S> Ring<T, S> {
@@ -89,9 +102,7 @@ impl<T, S> Ring<T, S> {
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
             if claimed.wrapping_sub(emptied) >= self.capacity {
-                loom_fence();
-                emptied = self.head.0.load(Ordering::SeqCst);
-                head.store(emptied, Ordering::Release);
+                emptied = self.look_at_head();
                 claimed = tail.load(Ordering::Relaxed);
                 if claimed.wrapping_sub(emptied) >= self.capacity {
                     return None;
@@ -105,6 +116,30 @@ impl<T, S> Ring<T, S> {
                 Err(other) => claimed = other,
             }
         }
+    }
+
+    /// How far the consumer is, and a note of it for the next push. Behind an announced wait for room, it sees what was
+    /// made before the announcement was.
+    fn look_at_head(&self) -> usize {
+        loom_fence();
+        let emptied = self.head.0.load(Ordering::SeqCst);
+        self.producers.0.head.store(emptied, Ordering::Release);
+        emptied
+    }
+
+    /// Writes the value of a position.
+    ///
+    /// # Safety
+    /// The position is claimed by the caller, who writes it once.
+    #[inline]
+    unsafe fn write(&self, position: usize, value: T) {
+        let slot = self.slot(position);
+        slot.value.with_mut(|slot| {
+            // SAFETY: the position is the caller's, and no other claimed one has this slot (Claimed); the consumer, which
+            // emptied it a lap ago, does not read it before the stamp below.
+            unsafe { (*slot).write(value) };
+        });
+        slot.stamp.store(position.wrapping_add(1), Ordering::Release);
     }
 
     /// Takes the oldest value; `None` if there is none, or its producer has not written it yet.
@@ -134,18 +169,38 @@ impl<T, S> Producer<T, S> {
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let Some(position) = self.0.claim() else { return Err(value) };
-        let slot = self.0.slot(position);
-        slot.value.with_mut(|slot| {
-            // SAFETY: the position is ours, and no other claimed one has this slot (Claimed); the consumer, which emptied
-            // it a lap ago, does not read it before the stamp below.
-            unsafe { (*slot).write(value) };
-        });
-        slot.stamp.store(position.wrapping_add(1), Ordering::Release);
+        // SAFETY: just claimed by us, who write it once.
+        unsafe { self.0.write(position, value) };
         Ok(())
     }
 
     pub(crate) fn shared(&self) -> &S {
         &self.0.shared
+    }
+}
+
+impl<T, S> SoleProducer<T, S> {
+    /// Adds a value, or returns it if there is no room.
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
+        let ring = &*self.0.0;
+        let Producers { tail, head } = &ring.producers.0;
+        let position = tail.load(Ordering::Relaxed);
+        if position.wrapping_sub(head.load(Ordering::Acquire)) >= ring.capacity
+            && position.wrapping_sub(ring.look_at_head()) >= ring.capacity
+        {
+            return Err(value);
+        }
+        // Before the value: the other way round this would wait until the slot has come back from the consumer's cache.
+        tail.swap(position.wrapping_add(1), Ordering::SeqCst);
+        loom_fence();
+        // SAFETY: just claimed by us (Sole), who write it once.
+        unsafe { ring.write(position, value) };
+        Ok(())
+    }
+
+    pub(crate) fn shared(&self) -> &S {
+        self.0.shared()
     }
 }
 
@@ -186,6 +241,12 @@ impl<T, S> Drop for Ring<T, S> {
 impl<T, S: fmt::Debug> fmt::Debug for Producer<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.shared.fmt(f)
+    }
+}
+
+impl<T, S: fmt::Debug> fmt::Debug for SoleProducer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One sender, one receiver, on any threads. The ring comes from the crate `rtrb`.
+//! One sender, one receiver, on any threads.
 //!
 //! ```
 //! use busypoll::channel::spsc;
@@ -21,34 +21,17 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use std::future::poll_fn;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Waker;
 
-use rtrb::{Consumer, PopError, Producer, PushError, RingBuffer};
-
-use super::error::{SendError, TryRecvError, TrySendError};
-use super::waiting::{Waiter, poll_recv, poll_send};
-
-#[derive(Debug, Default)]
-struct Waiters {
-    not_empty: Waiter,
-    not_full: Waiter,
-}
+use super::error::{SendError, TrySendError};
+use super::ring::{SoleProducer, sole_ring};
+pub use super::shared::Receiver;
+use super::shared::Shared;
+use super::transfer;
 
 /// The sending half.
 #[derive(Debug)]
-pub struct Sender<T> {
-    ring: Option<Producer<T>>,
-    waiters: Arc<Waiters>,
-}
-
-/// The receiving half.
-#[derive(Debug)]
-pub struct Receiver<T> {
-    ring: Option<Consumer<T>>,
-    waiters: Arc<Waiters>,
-}
+pub struct Sender<T>(SoleProducer<T, Shared>);
 
 /// Makes a channel with room for `capacity` values.
 ///
@@ -56,29 +39,24 @@ pub struct Receiver<T> {
 /// If `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a channel needs room for a value");
-    let (producer, consumer) = RingBuffer::new(capacity);
-    let waiters = Arc::new(Waiters::default());
-    (Sender { ring: Some(producer), waiters: Arc::clone(&waiters) }, Receiver { ring: Some(consumer), waiters })
+    let (producer, consumer) = sole_ring(capacity, Shared::new());
+    (Sender(producer), Receiver::new(consumer))
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value.
+    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped is dropped too, at the
+    /// latest with the sender.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
+    #[inline]
     pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
-        let Some(ring) = &mut self.ring else { return Err(TrySendError::Closed(value)) };
-        if ring.is_abandoned() {
+        if self.0.shared().is_receiver_gone() {
             return Err(TrySendError::Closed(value));
         }
-        match ring.push(value) {
-            Ok(()) => {
-                self.waiters.not_empty.notify();
-                Ok(())
-            }
-            Err(PushError::Full(value)) => Err(TrySendError::Full(value)),
-        }
+        self.0.push(value).map_err(TrySendError::Full)?;
+        self.0.shared().sent();
+        Ok(())
     }
 
     /// Sends as soon as there is room.
@@ -89,58 +67,111 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Dropped before it is ready, it has not sent.
     pub async fn send(&mut self, value: T) -> Result<(), SendError<T>> {
-        let mut value = Some(value);
-        poll_fn(|cx| {
-            poll_send(self, &mut value, |s, value| s.try_send(value), |s| s.waiters.not_full.register(cx.waker()))
-        })
-        .await
+        transfer::Send::new(self, value).await
+    }
+}
+
+impl<T> transfer::Sender<T> for &mut Sender<T> {
+    #[inline]
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        Sender::try_send(self, value)
+    }
+
+    fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        self.0.shared().wait_for_room(ticket, waker);
+    }
+
+    fn leave(&self, ticket: u64) {
+        self.0.shared().stop_waiting_for_room(ticket);
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // The ring first: the receiver that is woken must see that it is abandoned.
-        self.ring = None;
-        self.waiters.not_empty.notify();
+        self.0.shared().remove_sender();
     }
 }
 
-impl<T> Receiver<T> {
-    /// Receives a value if there is one.
-    ///
-    /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
-    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let Some(ring) = &mut self.ring else { return Err(TryRecvError::Closed) };
-        // Before the pop: what was sent before the sender went must be found.
-        let abandoned = ring.is_abandoned();
-        match ring.pop() {
-            Ok(value) => {
-                self.waiters.not_full.notify();
-                Ok(value)
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::future::block_on;
+
+    use super::channel;
+
+    fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.max_branches = 10_000;
+        model.check(check);
+    }
+
+    #[test]
+    fn the_sender_and_the_receiver_wait_for_each_other() {
+        model(3, || {
+            let (mut sender, mut receiver) = channel(1);
+            let thread = loom::thread::spawn(move || {
+                for value in 0..2 {
+                    block_on(sender.send(value)).unwrap();
+                }
+            });
+            for value in 0..2 {
+                assert_eq!(block_on(receiver.recv()), Some(value));
             }
-            Err(PopError::Empty) if abandoned => Err(TryRecvError::Closed),
-            Err(PopError::Empty) => Err(TryRecvError::Empty),
-        }
+            assert_eq!(block_on(receiver.recv()), None);
+            thread.join().unwrap();
+        });
     }
 
-    /// Receives the next value; `None` once the channel is empty and no sender is left.
-    ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
-    pub async fn recv(&mut self) -> Option<T> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+    #[test]
+    fn what_was_sent_before_the_sender_went_is_received() {
+        model(3, || {
+            let (mut sender, mut receiver) = channel(2);
+            let thread = loom::thread::spawn(move || (0..2).for_each(|value| sender.try_send(value).unwrap()));
+            let mut next = 0;
+            loop {
+                match receiver.try_recv() {
+                    Ok(value) => {
+                        assert_eq!(value, next);
+                        next += 1;
+                    }
+                    Err(super::super::TryRecvError::Empty) => loom::thread::yield_now(),
+                    Err(super::super::TryRecvError::Closed) => break,
+                }
+            }
+            assert_eq!(next, 2);
+            thread.join().unwrap();
+        });
     }
 
-    /// Polls for the next value.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        poll_recv(self, Self::try_recv, |s| s.waiters.not_empty.register(cx.waker()))
+    #[test]
+    fn a_sender_does_not_wait_for_a_receiver_that_goes() {
+        model(3, || {
+            let (mut sender, receiver) = channel(1);
+            sender.try_send(0).unwrap();
+            // Sent or not: the receiver may go right after it was looked for.
+            let thread = loom::thread::spawn(move || block_on(sender.send(1)).is_ok());
+            drop(receiver);
+            thread.join().unwrap();
+        });
     }
-}
 
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.ring = None;
-        self.waiters.not_full.notify();
+    #[test]
+    fn a_send_that_is_given_up_leaves_while_the_receiver_makes_room() {
+        model(3, || {
+            let (mut sender, mut receiver) = channel(1);
+            sender.try_send(0).unwrap();
+            let thread = loom::thread::spawn(move || {
+                let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+                let sent = {
+                    let mut send = std::pin::pin!(sender.send(1));
+                    send.as_mut().poll(&mut cx).is_ready()
+                };
+                (sender, sent)
+            });
+            assert_eq!(receiver.try_recv(), Ok(0));
+            let (sender, sent) = thread.join().unwrap();
+            assert_eq!(receiver.try_recv().is_ok(), sent);
+            drop(sender);
+        });
     }
 }

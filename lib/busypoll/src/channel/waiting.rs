@@ -2,10 +2,10 @@
 //! looks for somebody registered. While nobody waits, that look is next to free.
 
 use std::sync::PoisonError;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
-use super::error::{SendError, TryRecvError, TrySendError};
-use crate::sync::{AtomicBool, AtomicWaker, Mutex, Ordering, loom_fence};
+use crate::sync::{AtomicBool, AtomicWaker, Mutex, MutexGuard, Ordering, loom_fence};
+use crate::waker_set::WakerSet;
 
 /// One waiter, any number of notifiers. Every access to the flag is a read-modify-write that acquires and releases: of
 /// two, the later sees all that came before the earlier, so waiter and notifier cannot both miss the other.
@@ -40,25 +40,32 @@ impl Waiter {
     }
 }
 
-/// Any number of waiters, in order of arrival.
+/// Any number of waiters, each of which leaves with its future.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Whether `waiting` may hold somebody: spares each notification the lock.
     anyone: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
+    waiting: Mutex<WakerSet>,
 }
 
 impl Waiters {
     /// Registers a waiter, which must then try again.
-    pub(crate) fn register(&self, waker: &Waker) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
+    pub(crate) fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        let mut waiting = self.lock();
+        let replaced = waiting.join(ticket, waker);
         self.anyone.swap(true, Ordering::SeqCst);
+        drop(waiting);
+        drop(replaced);
     }
 
-    /// Wakes all, since any one of them may have been dropped. After a change as in [`Waiter::notify_after_swap`].
+    /// Its future is gone.
+    pub(crate) fn leave(&self, ticket: u64) {
+        let removed = self.lock().leave(ticket);
+        drop(removed);
+    }
+
+    /// Wakes all, since any one of them may be dropped before it is polled. After a change as in
+    /// [`Waiter::notify_after_swap`].
     #[inline]
     pub(crate) fn notify_after_swap(&self) {
         loom_fence();
@@ -70,53 +77,16 @@ impl Waiters {
     #[cold]
     fn wake_all(&self) {
         let waiting = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.lock();
             self.anyone.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *waiting)
+            waiting.take()
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.for_each(Waker::wake);
     }
-}
 
-/// Sends the value; or registers, and tries again, since there may have been room since the first try.
-#[inline]
-pub(crate) fn poll_send<C, T>(
-    channel: &mut C,
-    value: &mut Option<T>,
-    try_send: impl Fn(&mut C, T) -> Result<(), TrySendError<T>>,
-    wait: impl Fn(&mut C),
-) -> Poll<Result<(), SendError<T>>> {
-    for registered in [false, true] {
-        let Some(taken) = value.take() else { break };
-        match try_send(channel, taken) {
-            Ok(()) => break,
-            Err(TrySendError::Closed(back)) => return Poll::Ready(Err(SendError(back))),
-            Err(TrySendError::Full(back)) => *value = Some(back),
-        }
-        if registered {
-            return Poll::Pending;
-        }
-        wait(channel);
+    fn lock(&self) -> MutexGuard<'_, WakerSet> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Poll::Ready(Ok(()))
-}
-
-/// Receives a value; or registers, and tries again, since one may have come since the first try.
-#[inline]
-pub(crate) fn poll_recv<C, T>(
-    channel: &mut C,
-    try_recv: impl Fn(&mut C) -> Result<T, TryRecvError>,
-    wait: impl Fn(&mut C),
-) -> Poll<Option<T>> {
-    for registered in [false, true] {
-        match try_recv(channel) {
-            Ok(value) => return Poll::Ready(Some(value)),
-            Err(TryRecvError::Closed) => return Poll::Ready(None),
-            Err(TryRecvError::Empty) if !registered => wait(channel),
-            Err(TryRecvError::Empty) => {}
-        }
-    }
-    Poll::Pending
 }
 
 #[cfg(all(test, loom))]

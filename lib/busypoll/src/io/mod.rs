@@ -17,8 +17,8 @@
 //! and never while no source is registered. A parked thread is woken by an event.
 //!
 //! # Fairness
-//! A peer that always has more to send must not keep a task from yielding: one in 128 operations that could proceed at
-//! once yields first, whether it would have succeeded or failed.
+//! A peer that always has more to send must not keep a task from yielding: operations take from the
+//! [budget](crate#guarantees) of the task's poll.
 //!
 //! # Out of file descriptors
 //! Creating a socket, accepting, and building a runtime then return the system's error; nothing panics. A connection

@@ -5,12 +5,13 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use mio::Interest;
 use mio::event::Source;
 
+use crate::budget;
 use crate::context;
 use crate::reactor::{Reactor, ReadyState, Registration};
 
@@ -229,15 +230,17 @@ impl<S: Source> Registered<S> {
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let state = self.state(direction);
-        if state.is_ready() && self.reactor.must_yield() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        if state.is_ready() {
+            ready!(budget::poll_proceed(cx));
         }
         while state.is_ready() {
             match operation(self.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.would_block(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return Poll::Ready(done),
+                done => {
+                    budget::spend();
+                    return Poll::Ready(done);
+                }
             }
         }
         if self.reactor.is_closed() {
@@ -286,6 +289,8 @@ impl Future for Readiness<'_> {
             return Poll::Ready(Err(runtime_gone()));
         }
         if self.state.is_ready() {
+            ready!(budget::poll_proceed(cx));
+            budget::spend();
             return Poll::Ready(Ok(()));
         }
         let this = &mut *self;

@@ -1,0 +1,120 @@
+//! What the halves of a channel between threads share, and its receiving half: the same for one sender and for many.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use super::error::TryRecvError;
+use super::ring::Consumer;
+use super::transfer::poll_recv;
+use super::waiting::{Waiter, Waiters};
+use crate::cache_padded::CachePadded;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, loom_fence};
+
+/// All but the values.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    senders: AtomicUsize,
+    receiver_gone: AtomicBool,
+    not_empty: CachePadded<Waiter>,
+    not_full: CachePadded<Waiters>,
+}
+
+impl Shared {
+    /// With one sender.
+    pub(crate) fn new() -> Self {
+        Self {
+            senders: AtomicUsize::new(1),
+            receiver_gone: AtomicBool::new(false),
+            not_empty: CachePadded(Waiter::default()),
+            not_full: CachePadded(Waiters::default()),
+        }
+    }
+
+    pub(crate) fn add_sender(&self) {
+        self.senders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_sender(&self) {
+        if self.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.not_empty.0.notify_after_swap();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_receiver_gone(&self) -> bool {
+        loom_fence();
+        self.receiver_gone.load(Ordering::SeqCst)
+    }
+
+    /// A value was pushed.
+    #[inline]
+    pub(crate) fn sent(&self) {
+        self.not_empty.0.notify_after_swap();
+    }
+
+    /// Registers a sender that found the channel full.
+    pub(crate) fn wait_for_room(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        self.not_full.0.register(ticket, waker);
+    }
+
+    pub(crate) fn stop_waiting_for_room(&self, ticket: u64) {
+        self.not_full.0.leave(ticket);
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct Receiver<T>(Consumer<T, Shared>);
+
+impl<T> Receiver<T> {
+    pub(crate) fn new(consumer: Consumer<T, Shared>) -> Self {
+        Self(consumer)
+    }
+
+    /// Receives a value if there is one.
+    ///
+    /// # Errors
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        if let Some(value) = self.0.pop() {
+            self.0.shared().not_full.0.notify_after_swap();
+            return Ok(value);
+        }
+        loom_fence();
+        if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
+            return Err(TryRecvError::Empty);
+        }
+        // The last sender may have gone after the first try: what it sent before is there now, since the load acquires
+        // what its going released.
+        self.0.pop().ok_or(TryRecvError::Closed)
+    }
+
+    /// Receives the next value; `None` once the channel is empty and no sender is left.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has received nothing.
+    pub async fn recv(&mut self) -> Option<T> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Polls for the next value.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let polled = poll_recv(self, cx, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
+        if polled.is_pending() && !self.0.is_unclaimed() {
+            // A sender is in the middle of sending, and may have looked for a waiter before there was one.
+            #[cfg(loom)]
+            loom::thread::yield_now();
+            cx.waker().wake_by_ref();
+        }
+        polled
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.shared().receiver_gone.swap(true, Ordering::SeqCst);
+        while self.0.pop().is_some() {}
+        self.0.shared().not_full.0.notify_after_swap();
+    }
+}

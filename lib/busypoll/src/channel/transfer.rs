@@ -1,0 +1,94 @@
+//! Sending and receiving as futures, in the one way of all channels: try, register, and try again.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use super::error::{SendError, TryRecvError, TrySendError};
+use crate::budget;
+
+/// The sending half of a channel.
+pub(crate) trait Sender<T> {
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>>;
+    /// Has the waker woken once there may be room, in place of the earlier one of that ticket.
+    fn register(&self, ticket: &mut Option<u64>, waker: &Waker);
+    /// Forgets the waker of that ticket.
+    fn leave(&self, ticket: u64);
+}
+
+/// Sends one value. Dropped, it leaves nothing behind.
+pub(crate) struct Send<T, S: Sender<T>> {
+    sender: S,
+    value: Option<T>,
+    ticket: Option<u64>,
+}
+
+impl<T, S: Sender<T>> Send<T, S> {
+    pub(crate) fn new(sender: S, value: T) -> Self {
+        Self { sender, value: Some(value), ticket: None }
+    }
+}
+
+// The value is moved, never pinned.
+impl<T, S: Sender<T>> Unpin for Send<T, S> {}
+
+impl<T, S: Sender<T>> Future for Send<T, S> {
+    type Output = Result<(), SendError<T>>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(budget::poll_proceed(cx));
+        let this = &mut *self;
+        for registered in [false, true] {
+            let Some(taken) = this.value.take() else { break };
+            match this.sender.try_send(taken) {
+                Ok(()) => break,
+                Err(TrySendError::Closed(back)) => {
+                    budget::spend();
+                    return Poll::Ready(Err(SendError(back)));
+                }
+                Err(TrySendError::Full(back)) => this.value = Some(back),
+            }
+            if registered {
+                return Poll::Pending;
+            }
+            // There may have been room since the first try.
+            this.sender.register(&mut this.ticket, cx.waker());
+        }
+        budget::spend();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T, S: Sender<T>> Drop for Send<T, S> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.sender.leave(ticket);
+        }
+    }
+}
+
+/// Receives a value; or registers, and tries again, since one may have come since the first try.
+#[inline]
+pub(crate) fn poll_recv<C, T>(
+    channel: &mut C,
+    cx: &Context<'_>,
+    try_recv: impl Fn(&mut C) -> Result<T, TryRecvError>,
+    register: impl Fn(&mut C),
+) -> Poll<Option<T>> {
+    ready!(budget::poll_proceed(cx));
+    for registered in [false, true] {
+        let received = match try_recv(channel) {
+            Ok(value) => Some(value),
+            Err(TryRecvError::Closed) => None,
+            Err(TryRecvError::Empty) if registered => break,
+            Err(TryRecvError::Empty) => {
+                register(channel);
+                continue;
+            }
+        };
+        budget::spend();
+        return Poll::Ready(received);
+    }
+    Poll::Pending
+}
