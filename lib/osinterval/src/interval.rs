@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Fallback};
 use crate::precision::{Lead, Precision};
 use crate::schedule::{Schedule, interval_surface};
-use crate::timer::Timer;
+use crate::timer::{Timer, spin_until};
 
 pub use cadence::MissedTickBehavior;
 
@@ -225,12 +225,15 @@ impl OsInterval {
         }
         budget.made_progress();
         self.learn_lead();
-        let due = self.schedule.deadline;
+        // What is left of the budget is settled before the deadline too.
+        drop(budget);
+        let (due, punctual_until) = (self.schedule.deadline, self.schedule.punctual_until());
         // The next tick is computed before this one's deadline: little is left to do after it.
         self.schedule.advance();
         self.set_wake_up();
-        let now = self.spin_until(due.into_std());
-        if self.schedule.apply_behavior(due, now) {
+        // In the precise mode this is where the rest of the lead passes.
+        let now = spin_until(due.into_std(), || self.timer.now());
+        if self.schedule.apply_behavior(due, punctual_until, now) {
             self.set_wake_up();
         }
         Poll::Ready(due)
@@ -241,16 +244,6 @@ impl OsInterval {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.waited) {
             lead.observe(self.timer.now().saturating_duration_since(self.wake_up.into_std()));
         }
-    }
-
-    /// The clock once it has reached `due`; in the precise mode this is where the rest of the lead passes.
-    fn spin_until(&self, due: std::time::Instant) -> std::time::Instant {
-        let mut now = self.timer.now();
-        while now < due {
-            std::hint::spin_loop();
-            now = self.timer.now();
-        }
-        now
     }
 
     /// The deadline has moved: works out what the timer is to be armed for.
@@ -266,7 +259,7 @@ impl OsInterval {
 
     fn rearm(&mut self) -> io::Result<()> {
         self.set_wake_up();
-        self.timer.rearm(self.wake_up.into_std())
+        self.timer.bring_forward(self.wake_up.into_std())
     }
 
     /// How long before a deadline the timer wakes the task, as learnt so far; `None` outside the precise mode.

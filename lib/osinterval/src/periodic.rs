@@ -125,15 +125,20 @@ impl PeriodicInterval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let count = match &mut self.repetition {
-            Repetition::Kernel(timer) => loop {
-                // The kernel wakes, the clock counts: where a repetition cannot begin at a given time, its count is
-                // not that of the schedule. None has ended if the clock has already counted this one.
-                ready!(timer.poll_expired(cx))?;
-                let count = periods_ended(self.next.into_std(), real_now(), self.period);
-                if count > 0 {
-                    break count;
+            Repetition::Kernel(timer) => {
+                // The kernel wakes, the clock counts, and is asked first: what makes the kernel go on with its repetition
+                // programs a hardware timer, and that can wait until the tick is delivered. Asked again whenever an
+                // expiration was taken from the kernel: another may have gone with it.
+                let mut may_tick = timer.may_be_taken_late();
+                loop {
+                    let count = periods_ended(self.next.into_std(), real_now(), self.period);
+                    if may_tick && count > 0 {
+                        break count;
+                    }
+                    ready!(timer.poll_expired(cx))?;
+                    may_tick = true;
                 }
-            },
+            }
             Repetition::Rearmed(timer) => {
                 ready!(timer.poll_until(cx, self.next.into_std()))?;
                 periods_ended(self.next.into_std(), timer.now(), self.period)

@@ -21,10 +21,16 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Delivers the tick observed at `now`, not before its deadline: returns that, and advances to the next.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
-        let due = self.deadline;
+        let (due, punctual_until) = (self.deadline, self.punctual_until());
         self.advance();
-        self.apply_behavior(due, now);
+        self.apply_behavior(due, punctual_until, now);
         due
+    }
+
+    /// A tick that is observed later than this is missed.
+    pub(crate) fn punctual_until(&self) -> std::time::Instant {
+        let due = self.deadline.into_std();
+        add_or_far(due, self.tolerance, due)
     }
 
     /// Advances to the next tick, as if this one were observed at its deadline.
@@ -34,15 +40,21 @@ impl Schedule {
     }
 
     /// Applies the missed-tick behaviour where the tick that was due at `due`, from which the schedule has advanced, was
-    /// observed too late. Returns whether that moved the deadline.
+    /// observed too late. Returns whether that moved the deadline. One comparison, unless it was: this is what lies
+    /// between the end of a spin and its tick.
     #[inline]
-    pub(crate) fn apply_behavior(&mut self, due: Instant, now: std::time::Instant) -> bool {
-        let late = now.saturating_duration_since(due.into_std());
-        late > self.tolerance && self.deviate(due, late, now)
+    pub(crate) fn apply_behavior(
+        &mut self,
+        due: Instant,
+        punctual_until: std::time::Instant,
+        now: std::time::Instant,
+    ) -> bool {
+        now > punctual_until && self.deviate(due, now)
     }
 
     #[cold]
-    fn deviate(&mut self, due: Instant, late: Duration, now: std::time::Instant) -> bool {
+    fn deviate(&mut self, due: Instant, now: std::time::Instant) -> bool {
+        let late = now.saturating_duration_since(due.into_std());
         let step = cadence::next(self.behavior, late, self.period, self.tolerance);
         let next = add_or_far(due.into_std(), step.after, now).into();
         self.missed += u64::from(step.missed);
@@ -98,8 +110,10 @@ macro_rules! interval_surface {
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
             ///
-            /// Costs no system call unless a task waits for a tick, and then at most one, so that the task is woken at
-            /// the new time.
+            /// A system call, one, is made only where the tick was polled for, was not due, and now comes earlier: a task
+            /// that waits for it is woken at the new time. Whether one still waits, as it does not after `select!` has
+            /// dropped the tick, makes no difference. A tick that is put off, however often, costs none: a task that
+            /// waits may be woken at the time of the last poll, for nothing, and waits again.
             ///
             /// # Panics
             /// If a task waits and the OS refuses to arm the timer again, for which it has no reason.

@@ -23,7 +23,7 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 #[derive(Debug)]
 pub(crate) struct Timer {
     kind: Kind,
-    /// The deadline the timer is armed for, and a waker registered with it.
+    /// What the timer is armed for, and a waker registered with it: the deadline, or one from before it was put off.
     armed: Option<Instant>,
 }
 
@@ -40,9 +40,15 @@ impl Timer {
         let kind = match (native, fallback) {
             (Some(Ok(timer)), _) => Kind::Native(timer),
             (Some(Err(error)), Fallback::Never) => return Err(error),
-            _ => Kind::Tokio(Box::pin(on_runtime(|| Ok(tokio::time::sleep(FAR)))?)),
+            _ => return Self::tokio(),
         };
         Ok(Self { kind, armed: None })
+    }
+
+    /// The same from tokio's timer.
+    pub(crate) fn tokio() -> io::Result<Self> {
+        let sleep = on_runtime(|| Ok(tokio::time::sleep(FAR)))?;
+        Ok(Self { kind: Kind::Tokio(Box::pin(sleep)), armed: None })
     }
 
     pub(crate) fn backend(&self) -> Backend {
@@ -69,10 +75,10 @@ impl Timer {
                     self.armed = None;
                     return Poll::Ready(Ok(()));
                 }
-                if self.armed == Some(deadline) {
+                if self.armed.is_some_and(|armed| armed <= deadline) {
                     ready!(timer.poll_fired(cx))?;
                     // It fired and it is not time yet: an earlier arming, unless the clocks disagree. Arming again is
-                    // right in both cases.
+                    // right in both cases. So a deadline may be put off again and again at the price of one wake-up.
                     self.armed = None;
                 } else {
                     // The waker is registered before the timer can fire, and what fired before is forgotten.
@@ -104,14 +110,33 @@ impl Timer {
         matches!(self.kind, Kind::Native(_))
     }
 
-    /// As [`Timer::rearm`], where `deadline` is earlier than what it is armed for.
-    pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
-        if self.armed.is_some_and(|armed| deadline < armed) { self.rearm(deadline) } else { Ok(()) }
+    /// Nobody relies on what is armed: whoever waits polls again soon.
+    pub(crate) fn forget(&mut self) {
+        self.armed = None;
     }
 
-    /// The deadline has moved: a task that waits is woken at the new one. Costs nothing where none waits.
-    pub(crate) fn rearm(&mut self, deadline: Instant) -> io::Result<()> {
-        if self.armed.is_none_or(|armed| armed == deadline) {
+    /// Pending, with the waker registered for [`Timer::bring_forward`]: there is no deadline to wait for. The OS is asked
+    /// for nothing.
+    pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let now = self.now();
+        let far = add_or_far(now, Duration::MAX, now);
+        match &mut self.kind {
+            Kind::Native(timer) => {
+                while let Poll::Ready(result) = timer.poll_fired(cx) {
+                    result?;
+                    self.armed = None;
+                }
+                self.armed.get_or_insert(far);
+                Poll::Pending
+            }
+            Kind::Tokio(_) => self.poll_until(cx, far),
+        }
+    }
+
+    /// The deadline has moved: a task that waits is woken no later than at the new one. Costs nothing unless the timer is
+    /// armed for later.
+    pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
+        if self.armed.is_none_or(|armed| armed <= deadline) {
             return Ok(());
         }
         match &mut self.kind {
@@ -126,6 +151,23 @@ impl Timer {
 #[allow(clippy::disallowed_methods, reason = "a native timer follows the kernel's clock")]
 pub(crate) fn real_now() -> Instant {
     Instant::now()
+}
+
+/// Reads a clock until it has reached `due`, and returns what it read last.
+#[cfg(feature = "interval")]
+pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
+    /// A pause of the CPU between two readings is good for its other hyperthread; this close to the end, where it would
+    /// make the step in which time is seen to pass half as long again, there is none.
+    const CLOSE: Duration = Duration::from_micros(1);
+    let close = due.checked_sub(CLOSE).unwrap_or(due);
+    let mut now = clock();
+    while now < due {
+        if now < close {
+            std::hint::spin_loop();
+        }
+        now = clock();
+    }
+    now
 }
 
 /// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is not or where its

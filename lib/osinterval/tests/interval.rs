@@ -217,6 +217,45 @@ async fn a_reset_wakes_a_task_that_waits() {
 }
 
 #[tokio::test]
+async fn a_tick_that_is_put_off_comes_at_its_new_time() {
+    let mut interval = osinterval::interval_at(real_now() + ms(5), ms(5));
+    for _ in 0..5 {
+        // Armed for the time before, and that comes first.
+        let mut put_off = false;
+        let mut due = interval.deadline();
+        let tick = poll_fn(|cx| {
+            let result = interval.poll_tick(cx);
+            if result.is_pending() && !put_off {
+                put_off = true;
+                interval.reset_after(ms(20));
+                due = interval.deadline();
+            }
+            result
+        });
+        assert_eq!(watched(tick).await, due);
+        assert!(real_now() >= due);
+    }
+}
+
+#[tokio::test]
+async fn settings_are_reported_and_can_be_changed() {
+    let mut interval = OsInterval::builder(ms(1))
+        .missed_tick_behavior(tokio::time::MissedTickBehavior::Delay)
+        .tolerance(ms(2))
+        .build()
+        .unwrap();
+    assert_eq!((interval.missed_tick_behavior(), interval.tolerance()), (MissedTickBehavior::Delay, ms(2)));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.set_tolerance(ms(3));
+    assert_eq!((interval.missed_tick_behavior(), interval.tolerance()), (MissedTickBehavior::Skip, ms(3)));
+    let mut member = osinterval::IntervalGroup::new().unwrap().interval(ms(1));
+    assert_eq!(member.missed_tick_behavior(), MissedTickBehavior::Burst);
+    member.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    assert_eq!(member.missed_tick_behavior(), MissedTickBehavior::Delay);
+    assert_eq!((interval.period(), member.period()), (ms(1), ms(1)));
+}
+
+#[tokio::test]
 async fn an_interval_that_is_always_behind_lets_others_run() {
     let mut interval = osinterval::interval(Duration::from_nanos(1));
     let endless = async {

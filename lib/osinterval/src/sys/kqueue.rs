@@ -93,6 +93,11 @@ impl Periodic {
         Ok(Self { queue, first, period, repeating: false })
     }
 
+    /// Once the repetition has begun. Until then it begins where an expiration is taken.
+    pub(crate) fn may_be_taken_late(&self) -> bool {
+        self.repeating
+    }
+
     /// A repetition can only begin now. So it does at an expiration that is seen early in its period; one that is seen
     /// late in it, because the reader came late, is followed by another single one at the next time of the schedule.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

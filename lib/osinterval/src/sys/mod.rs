@@ -13,6 +13,8 @@
 //! - `Periodic::new(first: Instant, period: Duration) -> io::Result<Periodic>` and
 //!   `Periodic::poll_expired(&mut self, cx) -> Poll<io::Result<()>>`: ready when at least one period has ended since the
 //!   last call; how many, the caller asks the clock. Only where `KERNEL_PERIODIC` is true.
+//! - `Periodic::may_be_taken_late(&self) -> bool`: whether the caller may deliver a tick before it calls `poll_expired` for
+//!   the expiration behind it, without a shift of those that follow.
 //!
 //! A backend only talks to its kernel: deadlines, policy and the check against the clock live above it.
 #![cfg_attr(not(feature = "periodic"), allow(dead_code, reason = "one feature uses a part of a backend"))]

@@ -37,6 +37,10 @@ impl Periodic {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn may_be_taken_late(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn poll_expired(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match *self {}
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use windows_sys::Win32::Foundation::{CloseHandle, FILETIME, HANDLE};
+use windows_sys::Win32::Foundation::{CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, HANDLE};
 use windows_sys::Win32::System::Threading::{
     CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CloseThreadpoolTimer, CloseThreadpoolWait, CreateThreadpoolTimer,
     CreateThreadpoolWait, CreateWaitableTimerExW, PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT, SetThreadpoolTimer,
@@ -24,14 +24,34 @@ use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
 
-/// Which of the two it is: found out once per process, by making one.
+/// Which of the two it is: found out by making one, once per process unless that fails for a passing reason.
 pub(crate) fn native() -> Option<Backend> {
     Some(if high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
 }
 
 fn high_resolution() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
-    !cfg!(osinterval_force_threadpool) && *FOUND.get_or_init(|| Handle::high_resolution_timer().is_ok())
+    if cfg!(osinterval_force_threadpool) {
+        return false;
+    }
+    if let Some(found) = FOUND.get() {
+        return *found;
+    }
+    match is_known(Handle::high_resolution_timer().as_ref().err()) {
+        Some(known) => *FOUND.get_or_init(|| known),
+        // Whoever makes a timer now gets the error; the next one asks again.
+        None => true,
+    }
+}
+
+/// What making a timer proves about the system. One that is too old does not know the flag; any other error is a matter of
+/// the moment, and must not leave the process with a worse timer for good.
+fn is_known(error: Option<&io::Error>) -> Option<bool> {
+    match error {
+        None => Some(true),
+        Some(error) if error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed()) => Some(false),
+        Some(_) => None,
+    }
 }
 
 /// What callback and task share.
@@ -234,7 +254,27 @@ impl Periodic {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn may_be_taken_late(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn poll_expired(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows_sys::Win32::Foundation::{ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES};
+
+    #[test]
+    fn only_an_unknown_flag_means_an_old_system() {
+        let error = |code: u32| io::Error::from_raw_os_error(code.cast_signed());
+        assert_eq!(is_known(None), Some(true));
+        assert_eq!(is_known(Some(&error(ERROR_INVALID_PARAMETER))), Some(false));
+        for passing in [ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES] {
+            assert_eq!(is_known(Some(&error(passing))), None);
+        }
     }
 }
