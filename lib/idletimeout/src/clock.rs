@@ -64,7 +64,7 @@ impl Clock for TachClock {
     }
 
     fn error_bound(&self) -> Duration {
-        Duration::from_nanos(tach::info().error_bound_ns) + IN_FLIGHT
+        Duration::from_nanos(tach::error_bound_ns()) + IN_FLIGHT
     }
 }
 

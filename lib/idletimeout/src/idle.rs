@@ -14,9 +14,11 @@ use crate::clock::{Clock, TachClock};
 
 /// What a length that no instant can hold is cut to: nobody waits for it.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
+/// Tokio's wheel turns once in this time, and wakes nobody sooner.
+const RESOLUTION: Duration = Duration::from_millis(1);
 
 pin_project! {
-    /// Fires when nothing has touched it for a given time; the [crate] defines exactly what that means.
+    /// Fires when nothing has come for a given time; the [crate] defines exactly what that means.
     ///
     /// It is a future as well, for `select!`: it completes when it fires, and may be polled again for the next time.
     ///
@@ -44,7 +46,12 @@ pin_project! {
     pub struct IdleTimeout<C: Clock = TachClock> {
         clock: C,
         length: Duration,
+        // Share of the length by which it may fire late; zero for none.
+        slack: f64,
+        // When the silence began, unless something came.
         last: C::Stamp,
+        // Something came; the silence that follows has not been stamped yet.
+        came: bool,
         #[pin]
         sleep: Sleep,
         // The task that the armed timer wakes. `None` while it is not registered, or known to have expired.
@@ -92,7 +99,9 @@ impl<C: Clock> IdleTimeout<C> {
         Self {
             clock,
             length,
+            slack: 0.0,
             last,
+            came: false,
             sleep: sleep_until(from_now(length)),
             waker: None,
             registrations: 0,
@@ -100,14 +109,76 @@ impl<C: Clock> IdleTimeout<C> {
         }
     }
 
-    /// Starts the length anew: something happened. Stores one stamp. [`IdleTimeout`] has an example.
+    /// Lets it fire up to `share` of its length late, so that neither a touch nor a wait ever reads the clock: each is one
+    /// store, and the timer looks several times a length whether there was one. It fires between its length and `1 + share`
+    /// times that after the last, never early; a share of less than 2 ms counts as that much.
+    ///
+    /// Each look wakes the task, which finds nothing to do. A share of 0 is no slack.
+    ///
+    /// # Panics
+    /// If `share` is not from 0 to 1.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// // Between 10 and 11 seconds of silence.
+    /// let mut idle = pin!(idletimeout::IdleTimeout::new(Duration::from_secs(10)).slack(0.1));
+    /// assert_eq!(idle.as_mut().guard(async { "ready" }).await, Ok("ready"));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn slack(mut self, share: f64) -> Self {
+        assert!((0.0..=1.0).contains(&share), "a slack of {share} is not from 0 to 1");
+        self.slack = share;
+        self.sleep = sleep_until(from_now(self.next_look(self.length)));
+        self
+    }
+
+    /// Starts the length anew: something happened. Stores one stamp; with a [`slack`](Self::slack), a flag.
+    /// [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
         let this = self.project();
-        *this.last = this.clock.now();
+        if *this.slack > 0.0 {
+            *this.came = true;
+        } else {
+            *this.last = this.clock.now();
+            *this.came = false;
+        }
     }
 
-    /// Waits for `future`, or until nothing has touched this for its length. The future's completion is a touch.
+    /// What is waited for has come: the silence begins with the next wait.
+    #[inline]
+    pub(crate) fn come(self: Pin<&mut Self>) {
+        *self.project().came = true;
+    }
+
+    /// A wait finds nothing there: stamps the silence, unless it has begun, or a look will tell.
+    #[inline]
+    fn begin_silence(self: Pin<&mut Self>) {
+        let this = self.project();
+        if *this.came && *this.slack <= 0.0 {
+            *this.came = false;
+            *this.last = this.clock.now();
+        }
+    }
+
+    /// How long the timer may be left alone, of what is left until it would fire.
+    fn next_look(&self, left: Duration) -> Duration {
+        if self.slack <= 0.0 {
+            return left;
+        }
+        // A look may be late by a resolution.
+        let slack = self.length.mul_f64(self.slack);
+        left.min(slack.saturating_sub(RESOLUTION).max(slack / 2).max(RESOLUTION))
+    }
+
+    /// Waits for `future`, or until nothing has happened for the length of this timeout.
+    ///
+    /// A wait that completes ends the silence, and the next begins when a later wait finds nothing there: the clock is not
+    /// read for a wait that is ready at once, and the time that a loop spends on a message does not count, as with
+    /// [`tokio::time::timeout`] around each wait. To have it count, [`touch`](Self::touch) before the work.
     ///
     /// The future is polled first: what is there is delivered, however late.
     ///
@@ -134,7 +205,7 @@ impl<C: Clock> IdleTimeout<C> {
         self.length
     }
 
-    /// Sets another length, counted from the last touch as well.
+    /// Sets another length, counted from the beginning of the silence as well.
     ///
     /// # Examples
     /// ```
@@ -145,24 +216,25 @@ impl<C: Clock> IdleTimeout<C> {
     /// idle.as_mut().await;
     /// # }
     /// ```
-    pub fn set_length(self: Pin<&mut Self>, length: Duration) {
+    pub fn set_length(mut self: Pin<&mut Self>, length: Duration) {
+        *self.as_mut().project().length = length;
+        let next_look = self.next_look(length.saturating_sub(self.idle_for()));
         let mut this = self.project();
-        *this.length = length;
-        let left = length.saturating_sub(this.clock.elapsed(*this.last));
-        this.sleep.as_mut().reset(from_now(left));
+        this.sleep.as_mut().reset(from_now(next_look));
         *this.registrations += 1;
         // The next poll registers whoever polls, and finds out if it is over already.
         *this.waker = None;
     }
 
-    /// The time since the last touch or firing.
+    /// How long the silence has lasted: the time since the last touch, firing, or beginning of a wait after one that
+    /// completed. Zero if none has begun since something came; with a [`slack`](Self::slack), if no look has found it over.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
-        self.clock.elapsed(self.last)
+        if self.came { Duration::ZERO } else { self.clock.elapsed(self.last) }
     }
 
     /// How often a timer has been registered with the runtime: at the first wait, and then at most about once per length,
-    /// however many touches there were.
+    /// or per look of a [`slack`](Self::slack), however many touches there were.
     #[must_use]
     pub fn registrations(&self) -> u64 {
         self.registrations
@@ -177,17 +249,20 @@ impl<C: Clock> IdleTimeout<C> {
         let this = self.as_mut().project();
         let same_task = this.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
         if same_task && !this.sleep.is_elapsed() {
+            // Last: nothing that is read from memory then waits for the clock.
+            self.begin_silence();
             return Poll::Pending;
         }
         self.poll_timer(cx)
     }
 
     #[cold]
-    fn poll_timer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
+    fn poll_timer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.as_mut().begin_silence();
         loop {
+            let this = self.as_mut().project();
             // A spent budget must not keep the waker from being registered: what follows relies on it.
-            if pin!(coop::unconstrained(this.sleep.as_mut())).poll(cx).is_pending() {
+            if pin!(coop::unconstrained(this.sleep)).poll(cx).is_pending() {
                 match this.waker {
                     Some(waker) => waker.clone_from(cx.waker()),
                     None => {
@@ -199,6 +274,10 @@ impl<C: Clock> IdleTimeout<C> {
                 return Poll::Pending;
             }
             *this.waker = None;
+            if std::mem::take(this.came) {
+                // At some time since the last look, so no later than now.
+                *this.last = this.clock.now();
+            }
             let needed = this.length.saturating_add(this.clock.error_bound());
             let left = needed.saturating_sub(this.clock.elapsed(*this.last));
             if left.is_zero() {
@@ -212,7 +291,9 @@ impl<C: Clock> IdleTimeout<C> {
                 *this.last = this.clock.now();
                 return Poll::Ready(());
             }
-            this.sleep.as_mut().reset(from_now(left));
+            let next_look = self.next_look(left);
+            let this = self.as_mut().project();
+            this.sleep.reset(from_now(next_look));
             *this.registrations += 1;
         }
     }
@@ -254,7 +335,7 @@ impl<F: Future, C: Clock> Future for Guard<'_, F, C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Poll::Ready(value) = this.future.poll(cx) {
-            this.idle.as_mut().touch();
+            this.idle.as_mut().come();
             return Poll::Ready(Ok(value));
         }
         this.idle.as_mut().poll_idle(cx).map(|()| Err(Elapsed(())))
@@ -267,7 +348,7 @@ impl<F, C: Clock> fmt::Debug for Guard<'_, F, C> {
     }
 }
 
-/// The error of a guarded wait: nothing touched the [`IdleTimeout`] for its length.
+/// The error of a guarded wait: nothing came for the length of the [`IdleTimeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 

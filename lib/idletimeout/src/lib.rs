@@ -2,9 +2,9 @@
 //!
 //! The most common timer in an async program isn't periodic at all: it's the timeout around every `recv()`, which never
 //! fires. With [`tokio::time::timeout`] each message pays for a timer: created, registered in the timer wheel if the
-//! message is not there yet, deregistered when it comes. An [`IdleTimeout`] is armed once and *touched* at each message. A
-//! touch stores one stamp and does nothing else. When the armed timer expires, once per timeout length, it is armed again
-//! for what is left since the last touch.
+//! message is not there yet, deregistered when it comes. An [`IdleTimeout`] is armed once. A message that comes sets a flag;
+//! a wait that finds none there takes one stamp. When the armed timer expires, once per timeout length, it is armed again
+//! for what is left of the silence. With a [`slack`](IdleTimeout::slack) not even a stamp is taken.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -14,7 +14,7 @@
 //! let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
 //! sender.send("a message").await.unwrap();
 //! let mut idle = pin!(IdleTimeout::new(Duration::from_millis(20)));
-//! // The message is there, and touches the timeout ...
+//! // The message is there ...
 //! assert_eq!(idle.as_mut().guard(receiver.recv()).await, Ok(Some("a message")));
 //! // ... and no other comes for 20 ms.
 //! assert!(idle.as_mut().guard(receiver.recv()).await.is_err());
@@ -23,16 +23,39 @@
 //!
 //! # What "idle for d" means
 //!
-//! - It fires when nothing has touched it for at least d: *never* before d after the last touch (or its creation).
+//! - A silence begins when a wait finds nothing there, the first one after a wait that completed; and at a
+//!   [`touch`](IdleTimeout::touch), a firing, or the creation. It ends when a wait completes.
+//! - It fires when a silence has lasted for at least d, *never* earlier.
 //! - Its task is woken at most one timer resolution after that, as far as the machine allows: tokio's wheel turns once a
 //!   millisecond.
-//! - If the loop keeps polling after a timeout, the timeout fires again after a further d without a touch.
-//! - The time that the loop spends on a message counts as idle, where a `timeout` around `recv` starts anew at each call. To
-//!   exclude it, touch once more before waiting.
+//! - If the loop keeps polling after a timeout, the timeout fires again after a further d of silence.
+//! - The time that the loop spends on a message does not count, as with a `timeout` around each `recv`. To have it count,
+//!   `touch` when the message has come.
+//!
+//! ```text
+//!  recv()   ready        pending ........................ Elapsed
+//!  loop     | at work ... |<------------- d ------------->|
+//! ```
+//!
+//! # Which one
+//!
+//! | | A message costs | Fires after |
+//! |---|---|---|
+//! | as it is | a store; one reading of the clock if the loop had to wait for it | d |
+//! | [`slack(0.1)`](IdleTimeout::slack) | a store | d to 1.1 d, while its task waits; ten looks per d wake it |
+//!
+//! # Around what
+//!
+//! | | |
+//! |---|---|
+//! | [`IdleTimeout::guard`] | any wait of a loop |
+//! | [`IdleIo`] | a connection: reads and writes that fail when nothing moved |
+//! | `IdleStream`, with the feature `stream` | the items of a stream, and an error for each silence |
+//! | [`IdleTimeout`] itself | a branch of `select!` |
 //!
 //! # Clocks
 //!
-//! | Clock | A touch reads | Use it |
+//! | Clock | A stamp reads | Use it |
 //! |---|---|---|
 //! | [`TachClock`], the default | the CPU counter, where it can be trusted | in production |
 //! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's clock |
@@ -44,11 +67,13 @@
 
 mod clock;
 mod idle;
+mod io;
 #[cfg(feature = "stream")]
 mod stream;
 
 pub use clock::{Clock, TachClock, TokioClock};
 pub use idle::{Elapsed, Guard, IdleTimeout};
+pub use io::IdleIo;
 #[cfg(feature = "stream")]
 pub use stream::IdleStream;
 

@@ -13,7 +13,7 @@ use crate::idle::{Elapsed, IdleTimeout};
 pin_project! {
     /// The items of a stream as `Ok`, and an `Err` whenever none has come for the length of the timeout.
     ///
-    /// An item is a touch. The stream continues after an `Err`, with another one for each further length without an item;
+    /// An item ends the silence, and the next begins when the stream is first found without one. It continues after an `Err`, with another one for each further length without an item;
     /// it ends when the inner one does.
     ///
     /// # Examples
@@ -56,7 +56,7 @@ impl<S: Stream, C: Clock> Stream for IdleStream<S, C> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            this.idle.touch();
+            this.idle.come();
             return Poll::Ready(item.map(Ok));
         }
         this.idle.poll_idle(cx).map(|()| Some(Err(Elapsed(()))))

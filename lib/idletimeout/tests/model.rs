@@ -51,23 +51,30 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The model is two numbers: the moment of the last touch or firing, and the length.
+    /// The model is the length, the moment at which the silence began, and whether something has come since.
     #[test]
-    fn fires_never_early_and_at_most_a_resolution_late(length_us in 0_u64..30_000, steps in steps()) {
+    fn fires_never_early_and_at_most_a_resolution_late(
+        length_us in 0_u64..30_000,
+        steps in steps(),
+        slack in prop_oneof![Just(0.0), 0.0..1.0_f64],
+    ) {
         paused(async {
             let mut length = Duration::from_micros(length_us);
-            let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock));
-            let mut last = Instant::now();
+            let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock).slack(slack));
+            let (mut last, mut came) = (Instant::now(), false);
             for step in steps {
+                if came && matches!(step, Step::Cancel | Step::Migrate | Step::Wait) {
+                    (last, came) = (Instant::now(), false);
+                }
                 match step {
                     Step::Pass(time) => advance(time).await,
                     Step::Touch => {
                         idle.as_mut().touch();
-                        last = Instant::now();
+                        (last, came) = (Instant::now(), false);
                     }
                     Step::Message => {
                         prop_assert_eq!(idle.as_mut().guard(async { 7 }).await, Ok(7));
-                        last = Instant::now();
+                        came = true;
                     }
                     Step::Cancel | Step::Migrate => {
                         let mut guard = pin!(idle.as_mut().guard(pending::<()>()));
@@ -90,14 +97,20 @@ proptest! {
                     Step::Wait => {
                         let from = Instant::now();
                         prop_assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
-                        let due = (last + length).max(from);
+                        // With a slack, looks while nobody waited found nothing out; and the clock jumps to a look, too.
+                        let due = if slack > 0.0 {
+                            last.max(from) + length + length.mul_f64(slack).max(2 * RESOLUTION) + JUMP
+                        } else {
+                            (last + length).max(from)
+                        };
                         let now = Instant::now();
                         prop_assert!(now >= last + length, "{:?} early", last + length - now);
                         prop_assert!(now <= due + RESOLUTION + JUMP, "{:?} late", now - due);
                         last = now;
                     }
                 }
-                prop_assert_eq!(idle.idle_for(), last.elapsed());
+                let idle_for = if came { Duration::ZERO } else { last.elapsed() };
+                prop_assert!(idle.idle_for() == idle_for || slack > 0.0 && idle.idle_for() < idle_for);
             }
             Ok(())
         })?;
@@ -138,11 +151,104 @@ fn an_error_of_the_clock_within_its_bound_does_not_make_it_early() {
     });
 }
 
-//  touch      0    6   12   18   24
+/// Tokio's clock, and how often it was read.
+struct Counting<'a>(&'a std::cell::Cell<u32>);
+
+impl Clock for Counting<'_> {
+    type Stamp = Instant;
+
+    fn now(&self) -> Instant {
+        self.0.set(self.0.get() + 1);
+        Instant::now()
+    }
+
+    fn elapsed(&self, stamp: Instant) -> Duration {
+        stamp.elapsed()
+    }
+
+    fn error_bound(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn a_message_that_is_there_reads_no_clock_and_one_that_is_waited_for_reads_it_once() {
+    let reads = std::cell::Cell::new(0);
+    let reads_of = |slack, ready: bool| {
+        paused(async {
+            let mut idle = pin!(IdleTimeout::with_clock(Duration::from_secs(1), Counting(&reads)).slack(slack));
+            reads.set(0);
+            for _ in 0..1_000 {
+                // Ready at its first poll, or at its second; a second for all thousand.
+                let message = tokio::time::sleep(if ready { Duration::ZERO } else { Duration::from_millis(1) });
+                if ready {
+                    assert_eq!(idle.as_mut().guard(async {}).await, Ok(()));
+                } else {
+                    assert_eq!(idle.as_mut().guard(message).await, Ok(()));
+                }
+            }
+            reads.get()
+        })
+    };
+    assert_eq!(reads_of(0.0, true), 0);
+    assert_eq!(reads_of(0.1, true), 0);
+    // The first wait follows none that has completed.
+    assert_eq!(reads_of(0.0, false), 999);
+    // Only the looks, ten a second.
+    assert!(reads_of(0.1, false) <= 12);
+}
+
+#[test]
+fn with_slack_it_fires_after_its_length_and_before_the_slack_is_over() {
+    let length = Duration::from_millis(100);
+    for pause_us in [1_u64, 999, 1_000, 7_000, 9_999, 10_001, 99_000] {
+        paused(async {
+            let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock).slack(0.1));
+            for messages in 0..20 {
+                for _ in 0..messages {
+                    let message = tokio::time::sleep(Duration::from_micros(pause_us));
+                    assert_eq!(idle.as_mut().guard(message).await, Ok(()));
+                }
+                let start = Instant::now();
+                assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
+                assert!(start.elapsed() >= length, "{:?} of {length:?}", start.elapsed());
+                assert!(start.elapsed() <= length + length / 10 + RESOLUTION + JUMP, "{:?}", start.elapsed());
+            }
+        });
+    }
+}
+
+#[test]
+fn work_on_a_message_does_not_count_unless_it_is_touched_first() {
+    paused(async {
+        let length = Duration::from_millis(10);
+        let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock));
+        for (touches, fires_after) in [(false, length), (true, Duration::from_millis(4))] {
+            assert_eq!(idle.as_mut().guard(async {}).await, Ok(()));
+            if touches {
+                idle.as_mut().touch();
+            }
+            advance(Duration::from_millis(6)).await;
+            let start = Instant::now();
+            assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
+            assert_eq!(start.elapsed(), fires_after);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "not from 0 to 1")]
+fn a_slack_of_more_than_a_length_is_refused() {
+    paused(async {
+        drop(IdleTimeout::new(Duration::from_secs(1)).slack(1.5));
+    });
+}
+
+//  message    0    6   12   18   24
 //  polled     |----|----|----|----|...............!
 //  fires                                          34
 #[test]
-fn touches_put_it_off_and_each_firing_begins_a_new_period() {
+fn messages_put_it_off_and_each_firing_begins_a_new_period() {
     paused(async {
         let start = Instant::now();
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
@@ -158,11 +264,12 @@ fn touches_put_it_off_and_each_firing_begins_a_new_period() {
 }
 
 #[test]
-fn what_is_there_is_delivered_however_late_and_time_between_waits_counts() {
+fn what_is_there_is_delivered_however_late_and_a_silence_that_is_over_is_found_at_once() {
     paused(async {
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
         advance(Duration::from_secs(1)).await;
         assert_eq!(idle.as_mut().guard(async { "late" }).await, Ok("late"));
+        idle.as_mut().touch();
         advance(Duration::from_secs(1)).await;
         let before = Instant::now();
         assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
@@ -224,7 +331,7 @@ fn a_loop_over_a_timeout_of_zero_lets_others_run() {
 }
 
 #[test]
-fn touches_register_nothing_and_a_length_registers_once() {
+fn messages_register_nothing_and_a_length_registers_once() {
     paused(async {
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_secs(1), TokioClock));
         assert_eq!(idle.registrations(), 0);
