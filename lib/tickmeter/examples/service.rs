@@ -1,0 +1,12 @@
+//! A service of ten lines: start it, then `osjitter top` in another terminal.
+#![allow(clippy::print_stdout, reason = "an example")]
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), tickmeter::RegisterError> {
+    let period = std::time::Duration::from_millis(10);
+    let mut interval = tickmeter::Meter::register("control-loop", period)?.wrap(tokio::time::interval(period));
+    println!("metered: {:?}", interval.meter().place());
+    loop {
+        let tick = interval.tick().await;
+        while tick.elapsed() < period / 5 {} // the work of the loop: it ends 2 ms after the deadline
+    }
+}

@@ -1,0 +1,59 @@
+//! The meter's figures through the `metrics` facade.
+
+use metrics::{counter, histogram};
+
+use crate::reader::Reader;
+use crate::snapshot::{Histogram, Snapshot};
+
+/// Passes on what a meter has booked to the recorder of the `metrics` facade, whichever that is.
+///
+/// Call [`publish`](Self::publish) once a scrape or every some seconds, from any thread but the loop's own.
+///
+/// | Metric, with the label `meter` | |
+/// |---|---|
+/// | `osjitter_lateness_seconds`, `osjitter_work_seconds` | histograms: each value at the end of its bin |
+/// | `osjitter_ticks_total`, `osjitter_missed_ticks_total`, `osjitter_skipped_ticks_total`, `osjitter_overruns_total` | counters |
+///
+/// ```
+/// # use std::time::Duration;
+/// use tickmeter::{Exporter, Meter};
+///
+/// let meter = Meter::register("poller", Duration::from_millis(10))?;
+/// let mut exporter = Exporter::new(meter.reader());
+/// exporter.publish(); // every 10 s, on another thread or task
+/// # Ok::<(), tickmeter::RegisterError>(())
+/// ```
+#[derive(Debug)]
+pub struct Exporter {
+    reader: Reader,
+    published: Option<Snapshot>,
+}
+
+impl Exporter {
+    /// Of a meter of this process.
+    #[must_use]
+    pub fn new(reader: Reader) -> Self {
+        Self { reader, published: None }
+    }
+
+    /// Passes on what was booked since the last call.
+    pub fn publish(&mut self) {
+        let now = self.reader.snapshot();
+        let since = self.published.as_ref().and_then(|last| now.since(last)).unwrap_or_else(|| now.clone());
+        let name = || now.name.clone();
+        counter!("osjitter_ticks_total", "meter" => name()).increment(since.ticks);
+        counter!("osjitter_missed_ticks_total", "meter" => name()).increment(since.missed);
+        counter!("osjitter_skipped_ticks_total", "meter" => name()).increment(since.skipped);
+        counter!("osjitter_overruns_total", "meter" => name()).increment(since.overruns);
+        record(&histogram!("osjitter_lateness_seconds", "meter" => name()), &since.lateness);
+        record(&histogram!("osjitter_work_seconds", "meter" => name()), &since.work);
+        self.published = Some(now);
+    }
+}
+
+fn record(to: &metrics::Histogram, values: &Histogram) {
+    let max_ns = values.max().map_or(0, |max| u64::try_from(max.as_nanos()).unwrap_or(u64::MAX));
+    for (_, end_ns, count) in values.bins() {
+        to.record_many(end_ns.min(max_ns) as f64 / 1e9, usize::try_from(count).unwrap_or(usize::MAX));
+    }
+}
