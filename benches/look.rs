@@ -4,7 +4,7 @@
 
 use divan::{Bencher, black_box};
 use jitterstat::gate::look::{Rules, look};
-use jitterstat::gate::round::{Pair, RoundValue};
+use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::signed_rank::SignedRank;
 
 fn main() {
@@ -22,12 +22,8 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 const PLASTIC: f64 = 0.324_717_957_244_746;
 
 fn pairs(n: usize) -> Vec<Pair> {
-    let side = |noise: f64| RoundValue {
-        ln_median: 14e3_f64.ln() + 0.3 * noise,
-        ln_tail: 48e3_f64.ln() + noise,
-        kept: 250,
-        same_stall: 0,
-    };
+    let late = |ln: f64| Late { ln, ln_own: ln };
+    let side = |noise: f64| RoundValue { median: late(14e3_f64.ln() + 0.3 * noise), tail: late(48e3_f64.ln() + noise) };
     (0..n).map(|i| Pair { a: side(wobble(i, GOLDEN)), b: side(wobble(i, PLASTIC)) }).collect()
 }
 

@@ -38,7 +38,6 @@ fn subject(n: u64, ticks: u64) -> Subject {
     let rounds = parts.iter().map(|part| Round {
         index: part.round,
         slot: n,
-        instance: 0,
         start_ns: (part.round * SUBJECTS + n) * PERIOD_NS * (ROUND_TICKS + WARMUP_TICKS),
         phase_ns: 100_000,
         cpu_ns: part.cost.cpu_ns,
@@ -49,8 +48,8 @@ fn subject(n: u64, ticks: u64) -> Subject {
         summary: summarise(std::slice::from_ref(part), has_runtime),
         first_tick: WARMUP_TICKS,
         lateness_ns: part.samples.lateness_ns.clone(),
-        tick: None,
         until_unpark_ns: has_runtime.then(|| part.samples.until_unpark_ns.clone()),
+        ..Round::default()
     });
     Subject {
         id: format!("{name}@500us"),
@@ -58,8 +57,10 @@ fn subject(n: u64, ticks: u64) -> Subject {
         period_ns: PERIOD_NS,
         runtime: has_runtime.then(|| "current-thread".to_owned()),
         instances: 1,
+        load: None,
         backend: Some("noise".to_owned()),
         status: Status::Measured,
+        why: None,
         rounds: rounds.collect(),
         summary: summarise(&parts, has_runtime),
         histogram: Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied()))),
@@ -90,6 +91,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         warmup_ticks: WARMUP_TICKS,
         runtime: s.runtime.clone(),
         instances: 1,
+        load: None,
     };
     let plan = Plan {
         seed: 1,
@@ -98,6 +100,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         sched: None,
         mlock: false,
         timer_slack_ns: None,
+        why: None,
         scenarios: subjects.iter().map(scenario).collect(),
     };
     let host = Host {
@@ -137,7 +140,9 @@ fn report(subjects: Vec<Subject>) -> Report {
         host,
         clock,
         changes: Vec::new(),
+        fitness: None,
         warnings: Vec::new(),
+        loads: Vec::new(),
         subjects,
     }
 }

@@ -1,11 +1,15 @@
 //! A loop that can be made slower in a known way: what `scripts/gate-campaign.py` tries the gate on.
 //!
 //! ```text
-//! osjitter gate --baseline-cmd 'slowed-loop none' --candidate-cmd 'slowed-loop tail'
+//! osjitter gate --baseline-cmd 'slowed-loop none' --candidate-cmd 'slowed-loop tail-50-percent'
+//! osjitter gate --period 2ms --baseline-cmd 'slowed-loop none wheel 2ms' --candidate-cmd 'slowed-loop plus-500us wheel 2ms'
 //! ```
 //!
-//! The change happens: the loop is busy between the wake-up and the stamp, for as long as the named change asks, but
-//! no longer than a fifth of the period: a loop that answered a stall with a share of it would never catch up.
+//! `slowed-loop work-110` does not tick: it computes 110 hundredths of about 50 ms.
+//!
+//! The loop is that of `OsInterval`, or tokio's own on its wheel of milliseconds. The change happens: the loop is busy
+//! between the wake-up and the stamp, for as long as the named change asks, but no longer than a fifth of the period, on
+//! the wheel three fifths: a loop that answered a stall with a share of it would never catch up.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
 
 use std::error::Error;
@@ -25,6 +29,22 @@ enum Change {
     Share(f64),
     /// A share of its own lateness, to the ticks above the 95th percentile of those before it.
     Tail(f64, Seen),
+    /// Work after each tick.
+    Handler(Duration),
+}
+
+enum Ticking {
+    Os(OsInterval),
+    Wheel(tokio::time::Interval),
+}
+
+impl Ticking {
+    async fn tick(&mut self) -> tokio::time::Instant {
+        match self {
+            Self::Os(interval) => interval.tick().await,
+            Self::Wheel(interval) => interval.tick().await,
+        }
+    }
 }
 
 /// The latenesses so far, in order of size.
@@ -46,6 +66,9 @@ impl Change {
         Some(match text {
             "none" => Self::None,
             "plus-5us" => Self::Constant(Duration::from_micros(5)),
+            "plus-500us" => Self::Constant(Duration::from_micros(500)),
+            "handler-1ms" => Self::Handler(Duration::from_millis(1)),
+            "tail-100-percent" => Self::Tail(1.0, Seen(Vec::with_capacity(4096))),
             "all-20-percent" => Self::Share(0.2),
             "tail-50-percent" => Self::Tail(0.5, Seen(Vec::with_capacity(4096))),
             _ => return None,
@@ -54,7 +77,7 @@ impl Change {
 
     fn extra(&mut self, lateness: Duration) -> Duration {
         match self {
-            Self::None => Duration::ZERO,
+            Self::None | Self::Handler(_) => Duration::ZERO,
             Self::Constant(extra) => *extra,
             Self::Share(share) => lateness.mul_f64(*share),
             Self::Tail(share, seen) => {
@@ -66,30 +89,62 @@ impl Change {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let name = std::env::args().nth(1).unwrap_or_default();
-    let change = Change::parse(&name).ok_or("which change? none, plus-5us, all-20-percent or tail-50-percent")?;
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(change))
+    let mut args = std::env::args().skip(1).peekable();
+    if let Some(percent) = args.peek().and_then(|name| name.strip_prefix("work-")) {
+        std::hint::black_box(work(percent.parse()?));
+        return Ok(());
+    }
+    let change = args.next().and_then(|name| Change::parse(&name));
+    let change = change.ok_or(
+        "which change? none, plus-5us, plus-500us, all-20-percent, tail-50-percent, tail-100-percent, handler-1ms or \
+         work-100",
+    )?;
+    let wheel = match args.next().as_deref() {
+        None | Some("os") => false,
+        Some("wheel") => true,
+        Some(other) => return Err(format!("which loop? os or wheel, not {other}").into()),
+    };
+    let period = args.next().map(|text| humantime::parse_duration(&text)).transpose()?.unwrap_or(PERIOD);
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(change, wheel, period))
 }
 
-async fn run(mut change: Change) -> Result<(), Box<dyn Error>> {
+async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Box<dyn Error>> {
     let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
-    let mut interval = OsInterval::builder(PERIOD).build()?;
+    let most = if wheel { 3 * period / 5 } else { period / 5 };
+    let mut interval = match wheel {
+        true => Ticking::Wheel(tokio::time::interval(period)),
+        false => Ticking::Os(OsInterval::builder(period).build()?),
+    };
     while lateness_ns.len() < ticks + warmup {
         let deadline = interval.tick().await.into_std();
         let until = deadline + {
             let lateness = deadline.elapsed();
-            lateness + change.extra(lateness).min(PERIOD / 5)
+            lateness + change.extra(lateness).min(most)
         };
-        let mut now = Instant::now();
-        while now < until {
-            now = Instant::now();
-        }
+        let now = busy_until(until);
         lateness_ns.push(i64::try_from(now.saturating_duration_since(deadline).as_nanos())?);
+        if let Change::Handler(work) = change {
+            busy_until(now + work);
+        }
     }
     let mut out =
-        Writer::new(std::fs::File::create(std::env::var(series::ENV_OUT)?)?, u64::try_from(PERIOD.as_nanos())?)?;
+        Writer::new(std::fs::File::create(std::env::var(series::ENV_OUT)?)?, u64::try_from(period.as_nanos())?)?;
     lateness_ns[warmup..].iter().try_for_each(|&ns| out.push(ns))?;
     Ok(out.finish()?)
+}
+
+/// So many hundredths of about 50 ms of computing, however long that takes.
+fn work(percent: u64) -> u64 {
+    (0..percent * 250_000).fold(0, |x: u64, i| (x ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
+}
+
+/// The time that it is then.
+fn busy_until(until: Instant) -> Instant {
+    let mut now = Instant::now();
+    while now < until {
+        now = Instant::now();
+    }
+    now
 }

@@ -7,6 +7,7 @@ use crate::compare::args::CompareArgs;
 use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::list::ListArgs;
+use crate::load::Stress;
 use crate::merge::MergeArgs;
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
@@ -55,6 +56,9 @@ pub enum Command {
     /// Benchmark one part by itself
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Load the machine until standard input ends: what `run --load` starts
+    #[command(hide = true)]
+    Stress { load: Stress },
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

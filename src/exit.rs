@@ -61,9 +61,10 @@ impl Error {
         }
     }
 
-    /// A place that cannot be written, and what to do.
+    /// A place that cannot be written, and what to do: as where standard output cannot, there is a result, and nobody
+    /// has got it.
     pub fn place(place: &Path, error: &std::io::Error) -> Self {
-        Self::usage(format!("cannot write {}: {error}; choose another place with --out", place.display()))
+        Self::measure(format!("cannot write {}: {error}; choose another place with --out", place.display()))
     }
 
     /// The same, with where it happened in front: a file, a flag.

@@ -1,4 +1,4 @@
-//! Files: one way to read any of them, ours or another tool's, and one way to write.
+//! Files: one way to read any of them, ours or another tool's, one way to write, and one way to declare our own.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,8 +18,8 @@ const MEMORY_PER_BYTE: u64 = 16;
 /// Memory there is, where the platform does not report it.
 const ASSUMED_MEMORY: u64 = 4 << 30;
 
-/// What a directory stands for: the report of a run in it, or jitterdebugger's results.
-const IN_A_DIRECTORY: [&str; 2] = ["report.json", "results.json"];
+/// What a directory stands for: the report of a run in it, jitterdebugger's results, or what was found.
+const IN_A_DIRECTORY: [&str; 3] = ["report.json", "results.json", "find.json"];
 
 /// The file that a path names: itself, or the report in that directory.
 pub fn resolved(path: &Path) -> PathBuf {
@@ -77,29 +77,105 @@ pub struct Directory {
     directory: PathBuf,
 }
 
+/// What commands write into their directory: nothing else may stand in the place of these.
+const RESULTS: [&str; 4] = ["report.json", "report.html", "verdict.json", "find.json"];
+
 impl Directory {
-    /// The directory that was asked for, or a fresh one below `results`, named by the time of the start.
+    /// The directory that was asked for, or a fresh one below `results`, named by the time of the start. It is made when
+    /// there is something to put into it.
     pub fn open(asked: Option<&Path>, stamp: &str) -> Result<Self> {
         let directory = match asked {
             Some(path) => path.to_path_buf(),
             None => free_name(Path::new("results"), &stamp.replace([':', '-'], "")),
         };
-        let proved = std::fs::create_dir_all(&directory).and_then(|()| tempfile::NamedTempFile::new_in(&directory));
-        match proved {
-            Ok(_) => Ok(Self { directory }),
-            Err(e) => Err(usage!(
-                "cannot write to {}: {e}; choose another directory with --out; nothing was run",
-                directory.display()
-            )),
+        let proved = if directory.exists() {
+            nameless(&directory).map(drop)
+        } else {
+            let parent = parent(&directory);
+            std::fs::create_dir_all(parent).and_then(|()| stage(parent)).map(drop)
+        };
+        let another = "choose another directory with --out; nothing was run";
+        proved.map_err(|e| usage!("cannot write to {}: {e}; {another}", directory.display()))?;
+        let taken = RESULTS.iter().map(|name| directory.join(name)).find(|file| {
+            let found = std::fs::symlink_metadata(file);
+            found.is_ok_and(|found| !found.is_file())
+        });
+        match taken {
+            Some(file) => Err(usage!("{} is a link or no file, and is not written to; {another}", file.display())),
+            None => Ok(Self { directory }),
         }
     }
 
+    /// Puts one file into it.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let file = self.directory.join(name);
-        write_atomically(&file, text.as_bytes())
-            .map_err(|e| Error::measure(format!("cannot write {}: {e}", file.display())))?;
-        Ok(file)
+        self.place(&[(name, text)])?;
+        Ok(self.path(name))
     }
+
+    /// Where a file of it is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Puts several files into it, the last one last. A directory that is not there yet appears with all of them; in one
+    /// that is there, they replace those of their names once all of them are written.
+    pub fn place(&self, files: &[(&str, &str)]) -> Result<()> {
+        let failed = |e: io::Error| Error::measure(format!("cannot write to {}: {e}", self.directory.display()));
+        let stage = if self.directory.exists() { None } else { Some(stage(parent(&self.directory)).map_err(failed)?) };
+        if let Some(stage) = stage {
+            replace(stage.path(), files).map_err(failed)?;
+            if std::fs::rename(stage.path(), &self.directory).is_ok() {
+                // It is no longer where it was made, so there is nothing to clean up.
+                let _ = stage.keep();
+                return Ok(());
+            }
+            // Somebody else has made the directory meanwhile.
+        }
+        replace(&self.directory, files).map_err(failed)
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A directory that becomes another one by its name, as readable as any other.
+fn stage(parent: &Path) -> io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".osjitter-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o777));
+    }
+    builder.tempdir_in(parent).map_err(without_name)
+}
+
+/// Writes all, then renames all.
+fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
+    let written = |(name, text): &(&str, &str)| {
+        let file = directory.join(name);
+        let there = std::fs::symlink_metadata(&file).ok().filter(std::fs::Metadata::is_file);
+        Ok((temporary(directory, text.as_bytes(), there.as_ref())?, file))
+    };
+    let written = files.iter().map(written).collect::<io::Result<Vec<_>>>()?;
+    written.into_iter().try_for_each(|(temporary, file)| temporary.persist(file).map(drop).map_err(|e| e.error))
+}
+
+/// Refuses a file that could not be written in the end.
+pub fn prove_writable(file: &Path) -> Result<()> {
+    let probe = if file.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { nameless(parent(file)).map(drop) };
+    probe.map_err(|e| usage!("cannot write {}: {e}; choose another place; nothing was run", file.display()))
+}
+
+/// A temporary file, empty.
+fn nameless(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::NamedTempFile::new_in(directory).map_err(without_name)
+}
+
+/// The name of a temporary file stays out of a message: nobody has given it.
+fn without_name(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
 }
 
 /// A directory that is not there yet: two runs of one second do not share one.
@@ -135,17 +211,49 @@ pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
         Err(_) => None,
     };
     let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
-    let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    temporary(parent(&target), text, there.as_ref())?.persist(target).map_err(|e| e.error)?;
+    Ok(())
+}
+
+/// A file that is complete on the disk, to be renamed to the one that is there, if any.
+fn temporary(directory: &Path, text: &[u8], there: Option<&std::fs::Metadata>) -> io::Result<tempfile::NamedTempFile> {
+    let mut file = nameless(directory)?;
     file.write_all(text)?;
     file.as_file().sync_all()?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         // A temporary file is private; a report is as readable as any other file of its owner.
-        let permissions = there.map_or(std::fs::Permissions::from_mode(0o644), |meta| meta.permissions());
+        let permissions = there.map_or(std::fs::Permissions::from_mode(0o644), std::fs::Metadata::permissions);
         file.as_file().set_permissions(permissions)?;
     }
-    file.persist(target).map_err(|e| e.error)?;
-    Ok(())
+    #[cfg(not(unix))]
+    let _ = there;
+    Ok(file)
+}
+
+/// Structs that are written as JSON, refuse unknown fields, and are in a published JSON Schema.
+macro_rules! model {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+    )*};
+}
+
+pub(crate) use model;
+
+/// Holds a model against its published schema, which is written anew where `JITTERSTAT_UPDATE_SCHEMA` is set.
+#[cfg(test)]
+pub fn check_schema<F: jitterstat::file::File + schemars::JsonSchema>(name: &str) {
+    const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema").join(name);
+    let schema = serde_json::to_string_pretty(&<F as jitterstat::file::File>::json_schema()).unwrap() + "\n";
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(&path, &schema).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == schema, "the model of {name} has changed: run with {UPDATE}=1 and read the difference");
 }

@@ -4,16 +4,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::{self, Error};
+use crate::measure::child;
 use crate::terminal;
 
-/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process.
+/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process, and the
+/// program that it runs.
 pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
-    let stop = Arc::downgrade(stop);
+    let is_second = second(stop);
     ctrlc::set_handler(move || {
-        // The second one does not wait for what the first one asked to end.
-        if stop.upgrade().is_none_or(|stop| stop.swap(true, Ordering::Relaxed)) {
+        if is_second() {
+            child::abandon();
             terminal::abort();
         }
     })
     .map_err(|e| Error::measure(format!("cannot watch for Ctrl-C: {e}")))
+}
+
+/// Whether an interrupt is not the first one, which only asks to end. That holds after the measurement, too, while its
+/// result is written.
+fn second(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
+    let stop = Arc::clone(stop);
+    move || stop.swap(true, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_interrupt_after_a_measurement_does_not_cost_its_result() {
+        let stop = Arc::default();
+        let is_second = second(&stop);
+        drop(stop);
+        assert_eq!([is_second(), is_second(), is_second()], [false, true, true]);
+    }
 }

@@ -15,9 +15,11 @@ mod gate; // is B later than A, than it was, than it may be? And what can be see
 mod list; // the subjects, and why one is not available here
 mod merge; // several reports as one
 mod run; // one plan measured: live view, report, pictures
+mod stress; // the process behind run --load
 
 mod interrupt; // Ctrl-C
 
+mod earlier; // runs in a directory, and how a new one differs from the last of its kind
 mod interop; // other people's formats, in and out
 mod measure; // rounds in random order, the loop, the report they become
 
@@ -26,6 +28,7 @@ mod render; // a run's report drawn; the registry of formats
 mod scenario; // what is measured, typed once
 mod terminal; // stderr and progress
 
+mod load; // what may run beside a subject
 mod subject; // everything that can be measured
 
 mod machine; // facts about the host, tuning, and what only the OS knows
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         cli::Command::Merge(args) => merge::run(&args),
         cli::Command::List(args) => list::run(&args),
         cli::Command::Bench(bench) => bench::run(&bench),
+        cli::Command::Stress { load } => stress::run(load),
         cli::Command::Completions { shell } => completions::run(shell, cli::Cli::command()),
     };
     match result {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
 
@@ -17,7 +17,7 @@ Examples:
   osjitter merge --force cpu*/report.json | osjitter report /dev/stdin")]
 pub struct MergeArgs {
     /// Reports with samples, or the directories of runs
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
     /// Join plans that differ, and record a warning
     #[arg(long)]
@@ -37,6 +37,10 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
     let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
     let merged = merge::merge(&reports, args.force).map_err(|e| match e {
         MergeError::PlansDiffer(_) => usage!("{e}; --force merges them anyway, and records a warning"),
+        MergeError::SameRun { reports } => {
+            let [one, other] = reports.map(|n| args.files[n - 1].display());
+            usage!("{one} and {other} are of the same run: give each run once")
+        }
         e => usage!("{e}"),
     })?;
     for median in merge::ranking(&reports).iter().take(NAMED) {

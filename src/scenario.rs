@@ -2,14 +2,18 @@
 //! the loop, the gate and the report read nothing else.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
 use jitterstat::report;
 
 use crate::exit::{self, usage};
+use crate::load::Load;
 use crate::machine::{os, tuning};
 use crate::subject::{self, Entry, scripted};
 use crate::text::units;
@@ -29,6 +33,8 @@ const DEFAULT_TICKS: u64 = 10_000;
 /// More instances than this are a slip of the keyboard.
 const MAX_INSTANCES: u64 = 100_000;
 const MAX_ROUND: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A run that keeps no samples keeps no more than so many rounds of a subject.
+pub const ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
 /// Memory a recorded tick takes while the report is made: samples, sorted copies, JSON text.
 const BYTES_PER_TICK: u64 = 160;
 
@@ -47,6 +53,15 @@ pub struct Plan {
     pub tuning: tuning::Settings,
     /// Whether the report keeps every sample.
     pub samples: bool,
+    /// Whether as many rounds again are run to find out why ticks are late.
+    pub why: Option<Why>,
+}
+
+/// Which ticks are asked why they are late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Why {
+    /// Those at least this late; otherwise the latest per cent.
+    pub threshold: Option<Duration>,
 }
 
 /// One thing to measure.
@@ -66,15 +81,18 @@ pub struct Scenario {
     pub warmup_ticks: u64,
     /// How many tick at once, each recording `ticks`.
     pub instances: u64,
+    /// What runs beside it.
+    pub load: Load,
 }
 
 /// What a command line or a plan file states; what it leaves open has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScenarioArgs {
-    /// Subjects, periods and runtimes make a matrix; an empty list stands for the default.
+    /// Subjects, periods, runtimes and loads make a matrix; an empty list stands for the default.
     pub subjects: Vec<&'static Entry>,
     pub periods: Vec<Duration>,
     pub runtimes: Vec<Runtime>,
+    pub loads: Vec<Load>,
     pub length: Option<Length>,
     pub round_ticks: Option<u64>,
     pub warmup: Option<u64>,
@@ -100,6 +118,7 @@ impl ScenarioArgs {
             subjects: stated(&self.subjects, &other.subjects),
             periods: stated(&self.periods, &other.periods),
             runtimes: stated(&self.runtimes, &other.runtimes),
+            loads: stated(&self.loads, &other.loads),
             length: self.length.or(other.length),
             round_ticks: self.round_ticks.or(other.round_ticks),
             warmup: self.warmup.or(other.warmup),
@@ -107,20 +126,34 @@ impl ScenarioArgs {
         }
     }
 
-    /// Every combination: period by period, subject by subject, runtime by runtime.
+    /// Every combination: period by period, subject by subject, runtime by runtime, load by load.
     pub fn scenarios(&self) -> exit::Result<Vec<Scenario>> {
-        fn or<T: Copy>(stated: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
+        fn or<T: Clone>(stated: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
             if stated.is_empty() { default() } else { stated.to_vec() }
         }
         let subjects = or(&self.subjects, || subject::ALL.iter().filter(|e| e.default).collect());
         let runtimes = or(&self.runtimes, || vec![Runtime::CurrentThread]);
+        let periods = or(&self.periods, || vec![DEFAULT_PERIOD]);
+        let loads = or(&self.loads, || vec![Load::None]);
+        let combinations =
+            [subjects.len(), runtimes.len(), loads.len()].iter().fold(periods.len(), |n, m| n.saturating_mul(*m));
+        few_enough(combinations)?;
         let mut scenarios = Vec::new();
-        for period in or(&self.periods, || vec![DEFAULT_PERIOD]) {
+        for period in periods {
             for entry in &subjects {
                 for runtime in &runtimes {
-                    scenarios.push(self.scenario(entry, period, *runtime)?);
+                    for load in &loads {
+                        scenarios.push(self.scenario(entry, period, *runtime, load)?);
+                    }
                 }
             }
+        }
+        if let Some(load) =
+            loads.iter().find(|load| load.tasks().is_some() && scenarios.iter().all(|s| s.load != **load))
+        {
+            return Err(usage!(
+                "--load {load} is tasks on the runtime of a tokio subject; none of these subjects has one"
+            ));
         }
         Ok(unique(scenarios))
     }
@@ -133,19 +166,27 @@ impl ScenarioArgs {
         })
     }
 
-    fn scenario(&self, subject: &'static Entry, period: Duration, runtime: Runtime) -> exit::Result<Scenario> {
+    fn scenario(
+        &self,
+        subject: &'static Entry,
+        period: Duration,
+        runtime: Runtime,
+        load: &Load,
+    ) -> exit::Result<Scenario> {
         if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
-            return Err(usage!("a period of {} is outside 1us to 1h", units::short(period)));
+            return Err(usage!("--period {} is outside 1us to 1h", units::short(period)));
         }
         let in_time = |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
         let longest = DEFAULT_ROUND_TICKS.min(in_time(LONGEST_ROUND).max(1));
         let ticks = match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
-            Length::Ticks(0) => return Err(usage!("0 ticks is nothing to measure; give at least 1")),
+            Length::Ticks(0) => return Err(usage!("0 ticks is nothing to measure; give --ticks at least 1")),
             Length::Ticks(ticks) => ticks,
             Length::Time(time) => match in_time(time) {
                 0 => {
                     let [time, period] = [time, period].map(units::short);
-                    return Err(usage!("a duration of {time} holds no tick of {period}; give a longer one"));
+                    return Err(usage!(
+                        "--duration {time} holds no tick of --period {period}; give a longer --duration"
+                    ));
                 }
                 ticks => ticks,
             },
@@ -160,19 +201,31 @@ impl ScenarioArgs {
         let warmup_ticks = self.warmup.unwrap_or_else(|| in_time(WARMUP_TIME).clamp(WARMUP_TICKS.0, WARMUP_TICKS.1));
         let end = warmup_ticks.checked_add(round_ticks).map(|n| u128::from(n) * period.as_nanos());
         if end.is_none_or(|ns| ns > MAX_ROUND.as_nanos()) {
-            return Err(usage!("a round of {round_ticks} ticks of {} is longer than a year", units::short(period)));
+            return Err(usage!(
+                "a round of {round_ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
+                units::short(period)
+            ));
         }
         let runtime = Some(runtime).filter(|_| subject.place.has_runtime());
         // A bare thread is a control: one is enough.
         let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
         if !(1..=MAX_INSTANCES).contains(&instances) {
-            return Err(usage!("{instances} instances; give 1 to {MAX_INSTANCES}"));
+            return Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}"));
         }
+        // What has no such runtime runs beside no tasks: it is measured once, as it is.
+        let load = Some(load).filter(|load| load.tasks().is_none() || runtime.is_some()).cloned().unwrap_or_default();
         let many = if instances > 1 { format!("*{instances}") } else { String::new() };
         let place = runtime.map_or(String::new(), |r| format!("/{r}"));
-        let id = format!("{}{many}@{}{place}", subject.name, units::short(period));
-        Ok(Scenario { id, subject, period, runtime, ticks, round_ticks, warmup_ticks, instances })
+        let beside = if load.is_none() { String::new() } else { format!("+{load}") };
+        let id = format!("{}{many}@{}{place}{beside}", subject.name, units::short(period));
+        Ok(Scenario { id, subject, period, runtime, ticks, round_ticks, warmup_ticks, instances, load })
     }
+}
+
+/// Refuses more scenarios than a report can hold.
+pub fn few_enough(scenarios: usize) -> exit::Result<()> {
+    let most = report::MOST_SUBJECTS;
+    if scenarios > most { Err(usage!("{scenarios} scenarios; a plan has at most {most}")) } else { Ok(()) }
 }
 
 /// Leaves equal scenarios out, and numbers those that differ in nothing that their id shows.
@@ -225,23 +278,35 @@ impl Scenario {
             warmup_ticks: self.warmup_ticks,
             runtime: self.runtime.map(|r| r.to_string()),
             instances: self.instances,
+            load: self.reported_load(),
         }
+    }
+
+    /// The load as a report has it.
+    pub fn reported_load(&self) -> Option<String> {
+        (!self.load.is_none()).then(|| self.load.to_string())
     }
 }
 
 impl Plan {
     pub fn expected(&self) -> Duration {
-        self.scenarios.iter().fold(Duration::ZERO, |sum, s| sum.saturating_add(s.expected()))
+        let once = self.scenarios.iter().fold(Duration::ZERO, |sum, s| sum.saturating_add(s.expected()));
+        if self.why.is_some() { once.saturating_mul(2) } else { once }
     }
 
     /// Rounds of all scenarios.
     pub fn rounds(&self) -> u64 {
-        self.scenarios.iter().map(Scenario::rounds).sum()
+        let once: u64 = self.scenarios.iter().map(Scenario::rounds).sum();
+        if self.why.is_some() { once.saturating_mul(2) } else { once }
     }
 
     /// Refuses more samples than memory holds, before anything runs.
     pub fn fits_memory(&self) -> exit::Result<()> {
-        let ticks = self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(s.ticks.checked_mul(s.instances)?));
+        let kept = |s: &Scenario| {
+            let most = if self.samples { u64::MAX } else { s.round_ticks.saturating_mul(ROUNDS_WITHOUT_SAMPLES) };
+            s.ticks.min(most)
+        };
+        let ticks = self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(kept(s).checked_mul(s.instances)?));
         let need = ticks.and_then(|t| t.checked_mul(BYTES_PER_TICK));
         let have = os::available_memory();
         let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
@@ -249,7 +314,7 @@ impl Plan {
             (Some(need), Some(have)) if need <= have => Ok(()),
             (Some(need), None) if isize::try_from(need).is_ok() => Ok(()),
             _ => Err(usage!(
-                "the samples need {}, and {} is available; ask for fewer ticks or fewer subjects",
+                "the samples need {}, and {} is available; give fewer --ticks or fewer subjects, or --no-samples",
                 need.map_or("more memory than there can be".into(), gibibytes),
                 have.map_or("an unknown amount".into(), gibibytes),
             )),
@@ -267,6 +332,9 @@ impl Plan {
             mlock: *mlock,
             timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
+            why: self.why.map(|why| report::WhyAsked {
+                threshold_ns: why.threshold.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+            }),
         }
     }
 }
@@ -284,14 +352,31 @@ impl FromStr for Subjects {
         }
         let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
         if found.is_empty() {
-            let mut names: Vec<&str> = subject::ALL.iter().map(|e| e.name).collect();
-            names.sort_by_key(|name| std::cmp::Reverse((strsim::jaro_winkler(name, pattern) * 1000.0) as u32));
-            return Err(format!(
-                "no subject {pattern:?}; the nearest are {}, {} and {}; `osjitter list` shows all",
-                names[0], names[1], names[2]
-            ));
+            let near =
+                |name: &&str| strsim::damerau_levenshtein(name, pattern) <= (pattern.chars().count() / 4).clamp(1, 3);
+            let near: Vec<&str> = subject::ALL.iter().map(|e| e.name).filter(near).collect();
+            let near = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(" or ")) };
+            return Err(format!("no subject {pattern:?}; {near}`osjitter list` shows all"));
         }
         Ok(Self(found))
+    }
+}
+
+/// Reads [`Subjects`] of an argument; a shell completes their names.
+#[derive(Clone, Debug)]
+pub struct SubjectsParser;
+
+impl TypedValueParser for SubjectsParser {
+    type Value = Subjects;
+
+    fn parse_ref(&self, cmd: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Subjects, clap::Error> {
+        let read = StringValueParser::new().try_map(|text| text.parse::<Subjects>());
+        read.parse_ref(cmd, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = subject::ALL.iter().map(|e| PossibleValue::new(e.name).help(e.about));
+        Some(Box::new(names.chain([PossibleValue::new("all")])))
     }
 }
 
@@ -439,6 +524,24 @@ mod tests {
     }
 
     #[test]
+    fn a_load_is_a_property_of_the_scenario_and_tasks_need_a_runtime() {
+        let loads = ["none", "cpu:2", "tasks:3x50us"].map(|text| text.parse().unwrap()).to_vec();
+        let ids = |subjects: &str| {
+            let args = ScenarioArgs { loads: loads.clone(), ..of(subjects) };
+            args.scenarios().map(|all| all.into_iter().map(|s| s.id).collect::<Vec<_>>())
+        };
+        let tokio = "tokio-interval@500us/current-thread";
+        let expected = [tokio.to_owned(), format!("{tokio}+cpu:2"), format!("{tokio}+tasks:3x50us")];
+        assert_eq!(ids("tokio-interval").unwrap(), expected);
+        assert!(ids("spin").unwrap_err().to_string().contains("none of these subjects has one"));
+        let all = ids("*n*").unwrap();
+        assert_eq!(
+            all.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(),
+            ["spin@500us", "spin@500us+cpu:2"]
+        );
+    }
+
+    #[test]
     fn what_cannot_be_measured_is_refused() {
         let year = Duration::from_secs(3600);
         let refused = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
@@ -447,7 +550,7 @@ mod tests {
         assert!(refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") }).starts_with("a round of 0 ticks"));
         assert!(refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") }).contains("outside 1us to 1h"));
         let time = Some(Length::Time(Duration::from_micros(499)));
-        assert!(refused(ScenarioArgs { length: time, ..of("spin") }).contains("499us holds no tick of 500us"));
+        assert!(refused(ScenarioArgs { length: time, ..of("spin") }).contains("499us holds no tick of --period 500us"));
         let long = ScenarioArgs { length: ticks(10_000), round_ticks: Some(9_000), periods: vec![year], ..of("spin") };
         assert!(refused(long).contains("longer than a year"));
     }
@@ -455,8 +558,10 @@ mod tests {
     #[test]
     fn unknown_subjects_get_the_nearest_names() {
         let error = "tokio-intervall".parse::<Subjects>().unwrap_err();
-        assert!(error.contains("the nearest are tokio-interval,"), "{error}");
-        assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 4);
+        assert!(error.contains("did you mean tokio-interval?"), "{error}");
+        let far = "wibble".parse::<Subjects>().unwrap_err();
+        assert_eq!(far, "no subject \"wibble\"; `osjitter list` shows all");
+        assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
         assert_eq!("all".parse::<Subjects>().unwrap().0.len(), subject::ALL.len());
         assert_eq!(one_subject("spi?").unwrap().name, "spin");
         assert!(one_subject("tokio-*").unwrap_err().contains("several subjects"));

@@ -1,22 +1,54 @@
-//! Standard error: diagnostics and progress, never data.
-#![allow(clippy::print_stderr, reason = "the home of standard error")]
+//! Standard error: diagnostics and progress, never data. Where nobody can be told, a closed pipe or a full disk, talk is
+//! dropped and the work goes on.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
+use crate::text::printable::{message, printable};
 
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
-        eprintln!("error: {error}");
+        say(&format!("error: {}", message(&error.to_string())));
     }
 }
 
 pub fn note(quiet: bool, message: &str) {
     if !quiet {
-        eprintln!("{message}");
+        say(&printable(message));
     }
+}
+
+/// The path of a file, as the terminal's hyperlink where it may know them; others show the path alone.
+pub fn note_link(quiet: bool, label: &str, path: &Path) {
+    if quiet {
+        return;
+    }
+    let shown = printable(&path.display().to_string());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term == "linux");
+    match path.canonicalize() {
+        Ok(target) if on_terminal() && !dumb => {
+            say(&format!("{label}\x1b]8;;{}\x1b\\{shown}\x1b]8;;\x1b\\", file_url(&target)));
+        }
+        _ => say(&format!("{label}{shown}")),
+    }
+}
+
+/// A path as a URL; nothing in it ends the sequence that it stands in.
+fn file_url(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let encoded = path.to_string_lossy().bytes().fold(String::new(), |url, byte| match plain(byte) {
+        true => url + &char::from(byte).to_string(),
+        false => url + &format!("%{byte:02X}"),
+    });
+    format!("file://{encoded}")
+}
+
+/// One write, so that lines of several processes do not mix.
+fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 pub fn on_terminal() -> bool {
@@ -68,5 +100,15 @@ impl Progress {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_holds_nothing_that_ends_it() {
+        assert_eq!(file_url(Path::new("/a b/\u{1b}c.html")), "file:///a%20b/%1Bc.html");
     }
 }

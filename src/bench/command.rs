@@ -75,7 +75,7 @@ impl OutputArgs {
         }
         let directory = self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose()?;
         let report = measure(Started::now())?;
-        if let Some(directory) = &directory {
+        let saved = directory.as_ref().map_or(Ok(()), |directory| {
             let name = F::BENCH.unwrap_or_default();
             let file = directory.write(&format!("{name}.json"), &report.to_json())?;
             if F::MARKDOWN_BESIDE {
@@ -85,7 +85,8 @@ impl OutputArgs {
                 directory.write(&picture.name, &picture.svg)?;
             }
             terminal::note(self.quiet, &format!("report: {}", file.display()));
-        }
+            Ok(())
+        });
         match report.render(self.format, reference)? {
             Made::Text(text) => files::deliver(text, None)?,
             Made::Bytes(bytes) => files::deliver(bytes, None)?,
@@ -93,6 +94,7 @@ impl OutputArgs {
             Made::Pictures(several) if several.len() > 1 => {}
             Made::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,
         }
+        saved?;
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
     }
 }

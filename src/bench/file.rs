@@ -1,29 +1,16 @@
-//! What the files of all benches have in common: how their plain data is declared, and the formats they have.
+//! What the files of all benches have in common: the formats they have.
 
 use jitterstat::file::File;
 use jitterstat::report::Warning;
 
 use crate::exit;
 use crate::picture::canvas::Picture;
-use crate::render::formats::{Format, Made, refused};
+use crate::render::formats::{Format, Made, for_people, refused};
 use crate::text::markdown::cell;
 use crate::text::wrap::wrap;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";
-
-/// Structs that are written as JSON, refuse unknown fields, and are in a published JSON Schema.
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(test, derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
-
-pub(crate) use model;
 
 /// The formats of the file of every bench.
 pub const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Markdown, Format::Svg];
@@ -45,13 +32,14 @@ pub trait BenchFile: File {
     }
 
     fn render(&self, format: Format, reference: bool) -> exit::Result<Made> {
-        Ok(match format {
+        let made = match format {
             Format::Table => Made::Text(self.table(reference)),
             Format::Json => Made::Text(self.to_json()),
             Format::Markdown => Made::Text(self.markdown()),
             Format::Svg => Made::Pictures(self.pictures()),
             other => return Err(refused("the file of a bench", FORMATS, other)),
-        })
+        };
+        Ok(for_people(format, made))
     }
 }
 

@@ -11,8 +11,8 @@ use jitterstat::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion, ordered_count};
 
-use crate::bench::file::model;
 use crate::exit::{self, Error, usage};
+use crate::files::model;
 use crate::{interrupt, scenario, terminal};
 
 model! {

@@ -60,30 +60,13 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Made>
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use jitterstat::file::File;
-
     use super::*;
-
-    /// Set to write the schemas anew instead of comparing.
-    const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
-
-    fn check<F: BenchFile + schemars::JsonSchema>() {
-        let name = format!("osjitter.bench.1.{}.json", F::BENCH.unwrap());
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema").join(&name);
-        let schema = serde_json::to_string_pretty(&<F as File>::json_schema()).unwrap() + "\n";
-        if std::env::var_os(UPDATE).is_some() {
-            std::fs::write(&path, &schema).unwrap();
-        }
-        let committed = std::fs::read_to_string(&path).unwrap();
-        assert!(committed == schema, "the model of {name} has changed: run with {UPDATE}=1 and read the difference");
-    }
+    use crate::files::check_schema;
 
     #[test]
     fn the_committed_schemas_are_the_models() {
-        check::<ClockReport>();
-        check::<DispatchReport>();
-        check::<TimeoutReport>();
+        check_schema::<ClockReport>("osjitter.bench.1.clock.json");
+        check_schema::<DispatchReport>("osjitter.bench.1.dispatch.json");
+        check_schema::<TimeoutReport>("osjitter.bench.1.timeout.json");
     }
 }

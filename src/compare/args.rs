@@ -9,10 +9,10 @@ use crate::render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A side is a report.json, the directory of a run, or either with #ID of a subject. Without ids, every subject that both
+A side is a report.json, the directory of a run, or either with #ID of a subject. Without ids, every subject that both \
 have is compared with its namesake.
 
-Two subjects of one run are paired by round, the sharper comparison; two runs are compared by their rounds, and relative
+Two subjects of one run are paired by round, the sharper comparison; two runs are compared by their rounds, and relative \
 to the control nanosleep where both measured it. Different machines, kernels, settings or periods are refused.
 
 Examples:

@@ -70,6 +70,7 @@ impl Side {
             file: self.file.display().to_string(),
             started_utc: self.report.started_utc.clone(),
             partial: self.report.partial,
+            fitness: self.report.fitness.clone(),
             tool: self.report.tool.clone(),
         }
     }

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend};
 use crate::picture::nines::{self, Nines};
-use crate::picture::palette::{self, Dash};
+use crate::picture::palette::{Dash, Sign, Signs};
 
 /// Height of the lines above the chart.
 const HEAD: i32 = 76;
@@ -19,9 +19,16 @@ const STEPS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0];
 /// More labels than this are crowded.
 const MOST_LABELS: usize = 12;
 
+/// Ratios beyond these are drawn at the edge: a file may state any number.
+const FARTHEST: [f64; 2] = [1e-9, 1e9];
+
+fn drawn(ratio: f64) -> f64 {
+    ratio.clamp(FARTHEST[0], FARTHEST[1])
+}
+
 /// A pair of subjects with a range to draw.
 struct Curve<'a> {
-    i: usize,
+    sign: Sign,
     name: String,
     quantiles: &'a Quantiles,
 }
@@ -39,6 +46,11 @@ pub fn picture(comparison: &Comparison) -> Result<Picture, String> {
 
 fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
     let several = comparison.subjects.len() > 1;
+    let twin = |i: usize| {
+        let before = &comparison.subjects[..i];
+        before.iter().filter(|c| c.a.name == comparison.subjects[i].a.name).count()
+    };
+    let signs = Signs::of(comparison.subjects.iter().enumerate().map(|(i, c)| (c.a.name.as_str(), twin(i))));
     let curves: Vec<Curve<'_>> = comparison
         .subjects
         .iter()
@@ -51,19 +63,19 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
                 (a, _) if several && !twins => a.name.clone(),
                 (a, _) => a.id.clone(),
             };
-            Some(Curve { i, name, quantiles: compared.quantiles.as_ref()? })
+            Some(Curve { sign: signs.sign(&compared.a.name, twin(i)), name, quantiles: compared.quantiles.as_ref()? })
         })
         .collect();
     let (head, body) = area.split_vertically(HEAD);
     headline(&head, comparison, &curves)?;
-    let entries: Vec<(usize, &str)> = curves.iter().map(|c| (c.i, c.name.as_str())).collect();
+    let entries: Vec<(Sign, &str)> = curves.iter().map(|c| (c.sign, c.name.as_str())).collect();
     let body = if several {
-        with_legend(&body, &entries, |legend, i, (x, y)| legend.draw(&line(i, vec![(x, y), (x + 24, y)])))?
+        with_legend(&body, &entries, |legend, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)])))?
     } else {
         body
     };
     let points = || curves.iter().flat_map(|c| &c.quantiles.points);
-    let values = points().flat_map(|p| [p.ratio].into_iter().chain(p.ratio_ci95.into_iter().flatten()));
+    let values = points().flat_map(|p| [p.ratio].into_iter().chain(p.ratio_ci95.into_iter().flatten())).map(drawn);
     let (low, high) = values.fold((1.0 / LEAST_SPAN, LEAST_SPAN), |(l, h), v| (f64::min(l, v), f64::max(h, v)));
     let (low, high) = (low / LEAST_SPAN, high * LEAST_SPAN);
     let end = points().map(|p| nines::position(p.quantile)).fold(1.0, f64::max);
@@ -85,14 +97,16 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
     for curve in &curves {
         let at = |quantile: f64| nines::position(quantile);
         let band: Vec<(f64, [f64; 2])> =
-            curve.quantiles.points.iter().filter_map(|p| Some((at(p.quantile), p.ratio_ci95?))).collect();
+            curve.quantiles.points.iter().filter_map(|p| Some((at(p.quantile), p.ratio_ci95?.map(drawn)))).collect();
         let upper = band.iter().map(|&(x, [_, high])| (x, high));
         let lower = band.iter().rev().map(|&(x, [low, _])| (x, low));
-        chart
-            .draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour(curve.i).mix(0.18).filled())])?;
-        let points = curve.quantiles.points.iter().map(|p| (at(p.quantile), p.ratio));
-        let style = colour(curve.i).stroke_width(2);
-        match palette::dash(curve.i) {
+        chart.draw_series([Polygon::new(
+            upper.chain(lower).collect::<Vec<_>>(),
+            colour(curve.sign).mix(0.18).filled(),
+        )])?;
+        let points = curve.quantiles.points.iter().map(|p| (at(p.quantile), drawn(p.ratio)));
+        let style = colour(curve.sign).stroke_width(2);
+        match curve.sign.dash {
             Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
             Dash::Dashed { on, off } => chart.draw_series(DashedLineSeries::new(points, on, off, style))?,
         };

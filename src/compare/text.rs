@@ -5,16 +5,20 @@ use std::fmt::Write as _;
 use jitterstat::compare::{Compared, Comparison, Estimate, Finding, Method};
 use jitterstat::environment::Difference;
 
+use crate::render::fitness;
 use crate::text::align::align;
 use crate::text::markdown::cell;
 use crate::text::printable::printable;
-use crate::text::time::{Unit, time};
+use crate::text::time::{interval, time};
 use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
 /// What the estimates other than those over all rounds are called, with what that means.
 const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
 /// See [`QUIET`].
 const CONTROL: (&str, &str) = ("ctl", "what each side has beyond the control nanosleep of its own run");
+
+/// What a percentile is here, and what it is not.
+const MEDIAN_ROUND: &str = "percentiles of the median round (`osjitter run` shows those of all ticks)";
 
 /// For the terminal, 80 columns wide where the names are not longer.
 pub fn table(comparison: &Comparison) -> String {
@@ -28,10 +32,9 @@ pub fn table(comparison: &Comparison) -> String {
             let _ = writeln!(text, "{side}  {id}\n   in {file}");
         }
         let rows = rows(compared);
-        let unit = unit(&rows);
-        let heading = [unit.symbol(), "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"].map(str::to_owned);
-        let cells = rows.iter().map(|row| cells(row, Some(unit)));
-        let _ = writeln!(text, "{}\n", method(compared));
+        let heading = ["", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"].map(str::to_owned);
+        let cells = rows.iter().map(cells);
+        let _ = writeln!(text, "{}\n{MEDIAN_ROUND}\n", method(compared));
         text += &align(&std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(), 1);
         for (mark, means) in marks(&rows) {
             let _ = writeln!(text, "{mark}: {means}");
@@ -39,6 +42,10 @@ pub fn table(comparison: &Comparison) -> String {
         text.push('\n');
         text += &wrap(&reading(compared), WIDEST_PARAGRAPH);
         text += &wrap(&surroundings(compared), WIDEST_PARAGRAPH);
+    }
+    for line in fitness_lines(comparison) {
+        text.push('\n');
+        text += &wrap(&line, WIDEST_PARAGRAPH);
     }
     for warning in &comparison.warnings {
         text.push('\n');
@@ -60,11 +67,19 @@ pub fn markdown(comparison: &Comparison) -> String {
         text += "| Percentile | A | B | B/A, 95 % | B-A, 95 % | Rounds | |\n|---|---:|---:|---:|---:|---:|---|\n";
         let rows = rows(compared);
         for row in &rows {
-            let cells = cells(row, None).map(|text| cell(&text));
+            let cells = cells(row).map(|text| cell(&text));
             let _ = writeln!(text, "| {} | {} |", cells.join(" | "), finding(row.estimate.finding));
         }
         let marks: String = marks(&rows).map(|(mark, means)| format!(" {mark}: {means}.")).collect();
-        let _ = writeln!(text, "\nCompared {}.{marks}\n{}", method(compared), cell(&surroundings(compared)));
+        let _ = writeln!(
+            text,
+            "\nCompared {}: {MEDIAN_ROUND}.{marks}\n{}",
+            method(compared),
+            cell(&surroundings(compared))
+        );
+    }
+    for line in fitness_lines(comparison) {
+        let _ = writeln!(text, "\n> {}", cell(&line));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(text, "\n> **{}** {} {}", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
@@ -92,29 +107,15 @@ fn rows(compared: &Compared) -> Vec<Row<'_>> {
     rows
 }
 
-/// Its cells, in one unit for all where it is given, otherwise each time in the unit that suits it.
-fn cells(row: &Row<'_>, unit: Option<Unit>) -> [String; 6] {
+fn cells(row: &Row<'_>) -> [String; 6] {
     let of = row.estimate;
-    let shown = |ns: i64| unit.map_or_else(|| time(ns), |unit| unit.format(ns));
-    let (a, b) = (shown(of.a_ns), shown(of.b_ns));
-    [row.name.clone(), a, b, ratio_with_interval(of), difference_with_interval(of, unit), rounds(of)]
+    let (a, b) = (time(of.a_ns), time(of.b_ns));
+    [row.name.clone(), a, b, ratio_with_interval(of), difference_with_interval(of), rounds(of)]
 }
 
 /// The marks in the names of rows, with what they mean.
 fn marks(rows: &[Row<'_>]) -> impl Iterator<Item = (&'static str, &'static str)> {
     [QUIET, CONTROL].into_iter().filter(|(mark, _)| rows.iter().any(|row| row.name.ends_with(mark)))
-}
-
-/// Largest number of a table that is told in microseconds.
-const MOST_IN_US: i64 = 10_000_000;
-
-/// The unit that a table of these rows is told in.
-fn unit(rows: &[Row<'_>]) -> Unit {
-    match rows.iter().flat_map(|r| [r.estimate.a_ns, r.estimate.b_ns]).map(i64::abs).max() {
-        Some(0..1_000) => Unit::Ns,
-        Some(most) if most >= MOST_IN_US => Unit::Ms,
-        _ => Unit::Us,
-    }
 }
 
 /// A ratio with three digits.
@@ -132,14 +133,16 @@ fn ratio_with_interval(of: &Estimate) -> String {
     ratio(of.ratio) + &interval.unwrap_or_default()
 }
 
-/// The difference with its interval; one unit for all where it is given, otherwise one that suits.
-fn difference_with_interval(of: &Estimate, unit: Option<Unit>) -> String {
-    let signed = |ns: i64| {
-        let text = unit.map_or_else(|| time(ns), |unit| unit.format(ns));
-        if ns > 0 { format!("+{text}") } else { text }
+/// The difference with its interval.
+fn difference_with_interval(of: &Estimate) -> String {
+    let plus = |ns: i64| if ns > 0 { "+" } else { "" };
+    let both = |ci: [i64; 2]| {
+        let [low, high] = ci.map(plus);
+        let text = interval(ci);
+        // The signs of the ends stand before their numbers.
+        text.replacen('[', &format!(" [{low}"), 1).replacen(", ", &format!(", {high}"), 1)
     };
-    let interval = of.difference_ns_ci95.map(|[low, high]| format!(" [{}, {}]", signed(low), signed(high)));
-    signed(of.difference_ns) + &interval.unwrap_or_default()
+    format!("{}{}{}", plus(of.difference_ns), time(of.difference_ns), of.difference_ns_ci95.map_or(String::new(), both))
 }
 
 /// Rounds of both sides; a pair is one.
@@ -191,13 +194,28 @@ fn surroundings(compared: &Compared) -> String {
     let mut text = String::new();
     if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
         let (x, y) = (percent(a.same_stall_share), percent(b.same_stall_share));
-        let _ = write!(text, "Ticks that fell due while the one before was late: A {x}, B {y}. ");
+        let _ = write!(text, "Ticks inside a stall already counted: A {x}, B {y}. ");
+    }
+    let lifted = compared.percentiles.iter().filter_map(|p| p.lift.map(|lift| (p.name.replace('_', "."), lift)));
+    for (name, [a, b]) in lifted.filter(|(_, lift)| lift.iter().any(|&ratio| ratio >= 1.000_5)) {
+        let [x, y] = [a, b].map(|ratio| percent(Some(ratio - 1.0)));
+        let _ = write!(text, "Stalls raise {name} by: A {x}, B {y}. ");
     }
     if a.steal_share.is_some() || b.steal_share.is_some() {
         let (x, y) = (percent(a.steal_share), percent(b.steal_share));
         let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {x}, B {y}.");
     }
     text.trim_end().to_owned()
+}
+
+/// Whether to believe each side; once where both are of one run.
+fn fitness_lines(comparison: &Comparison) -> Vec<String> {
+    let [a, b] = [&comparison.a, &comparison.b].map(|side| fitness::sentence(side.fitness.as_ref()));
+    if a == b {
+        return a.into_iter().collect();
+    }
+    let side = |name: &str, line: Option<String>| line.map(|line| format!("{name}: {line}"));
+    [side("A", a), side("B", b)].into_iter().flatten().collect()
 }
 
 /// Said loudest of all: that this should not have been compared; `None` where nothing is wrong.
@@ -234,15 +252,11 @@ mod tests {
     fn numbers_keep_three_digits_and_a_sign() {
         let of = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
         assert_eq!(ratio_with_interval(&of), "1.06 [0.998, 12.3]");
-        assert_eq!(difference_with_interval(&of, Some(Unit::Us)), "+0.800 [-0.020, +1.30]");
-        assert_eq!(difference_with_interval(&of, None), "+800 ns [-20 ns, +1.30 us]");
+        assert_eq!(difference_with_interval(&of), "+800 ns [-20 ns, +1.30 us]");
         assert_eq!(rounds(&of), "40/38");
         let told = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(ratio);
         assert_eq!(told, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
         let few = estimate(1.0563, None, Finding::TooFewRounds);
-        assert_eq!(
-            (ratio_with_interval(&few).as_str(), difference_with_interval(&few, None).as_str()),
-            ("1.06", "+800 ns")
-        );
+        assert_eq!((ratio_with_interval(&few).as_str(), difference_with_interval(&few).as_str()), ("1.06", "+800 ns"));
     }
 }

@@ -15,10 +15,10 @@ use jitterstat::gate::verdict::BaselineMetric;
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::against::table;
-use crate::gate::args::{BaselineAddArgs, OnInconclusive};
+use crate::gate::args::BaselineAddArgs;
 use crate::gate::session::{SessionPlan, listed, read};
 use crate::gate::text::why;
-use crate::machine::{host, tuning};
+use crate::machine::{host, os, tuning};
 use crate::{files, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
@@ -40,8 +40,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         }
     }
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::NamedTempFile::new_in(directory)
-        .map_err(|e| usage!("cannot write to {}: {e}; nothing was measured", directory.display()))?;
+    files::prove_writable(file)?;
     session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
@@ -57,11 +56,15 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         return Ok(ExitStatus::NotMeasured);
     }
     let measured = session.session(&pairs, started_utc);
-    let judged = judged(&measured, kept.as_ref(), &session);
+    // From here to the end no other of us adds to the file: it is judged by what it joins.
+    let _alone =
+        os::lock(directory).map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))?;
+    let joined = joined(file, found.as_ref(), args.replace, &session, &environment)?;
+    let judged = judged(&measured, joined.as_ref(), &session);
     let told = table(&judged);
     let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
         Outcome::Pass | Outcome::Improved => {
-            let (sessions, gone) = store(file, found, args.replace, measured, &session, environment)?;
+            let (sessions, gone) = store(file, joined, measured, &session, environment)?;
             let dropped = if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
             terminal::note(quiet, &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"));
             ExitStatus::Done
@@ -74,10 +77,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         Outcome::Inconclusive => {
             let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", why);
             terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
-            match args.on_inconclusive {
-                OnInconclusive::Pass => ExitStatus::Done,
-                OnInconclusive::Fail => ExitStatus::Inconclusive,
-            }
+            ExitStatus::Inconclusive
         }
     };
     std::io::stdout().write_all(told.as_bytes()).map_err(Error::writing)?;
@@ -98,33 +98,37 @@ fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec
     metrics
 }
 
-/// Adds the session to what the file holds now, which may be more than when the session began.
+/// What the file holds now, which may be more than when the session began; none where the session starts it anew.
+fn joined(
+    file: &Path,
+    found: Option<&Baseline>,
+    replace: bool,
+    plan: &SessionPlan,
+    environment: &EnvironmentKey,
+) -> exit::Result<Option<Baseline>> {
+    let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
+    let what = match (&now, found) {
+        (None, Some(_)) => "went away",
+        (Some(_), None) if replace => "appeared",
+        (Some(now), Some(found)) if replace && now != found => "was changed",
+        (Some(now), _) if !replace && (now.scenario != plan.design || now.environment != *environment) => "was changed",
+        _ => return Ok(now.filter(|_| !replace)),
+    };
+    let name = file.display();
+    Err(Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again")))
+}
+
+/// Adds the session to those it joins: how many there are now, and how many had to go.
 fn store(
     file: &Path,
-    found: Option<Baseline>,
-    replace: bool,
+    joined: Option<Baseline>,
     session: Session,
     plan: &SessionPlan,
     environment: EnvironmentKey,
 ) -> exit::Result<(usize, usize)> {
-    let name = file.display();
-    let meanwhile = |what: &str| {
-        Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again"))
-    };
-    let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
-    let same = |now: &Baseline, found: &Baseline| {
-        if replace { now == found } else { now.scenario == found.scenario && now.environment == found.environment }
-    };
-    let kept = match (now, &found) {
-        (Some(_), None) => return Err(meanwhile("appeared")),
-        (None, Some(_)) => return Err(meanwhile("went away")),
-        (Some(now), Some(found)) if !same(&now, found) => return Err(meanwhile("was changed")),
-        (now, _) => now.filter(|_| !replace),
-    };
     let (schema, scenario) = (SCHEMA.to_owned(), plan.design.clone());
-    let mut baseline = kept.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
+    let mut baseline = joined.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
     let gone = baseline.push(session).len();
-    files::write_atomically(file, baseline.to_json().as_bytes())
-        .map_err(|e| Error::measure(format!("cannot write {name}: {e}")))?;
+    files::deliver(baseline.to_json(), Some(file))?;
     Ok((baseline.sessions.len(), gone))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use jitterstat::environment::{Difference, EnvironmentKey};
+use jitterstat::fitness::Fitness;
 use jitterstat::gate::against;
 use jitterstat::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
 use jitterstat::gate::look::{Outcome, Reason};
@@ -12,10 +13,12 @@ use crate::exit::{self, Error, usage};
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::Pairs;
 use crate::gate::question::{Gate, Question};
+use crate::gate::reading::Judged;
 use crate::gate::session::{SessionPlan, listed, read};
-use crate::gate::text::{Row, Section, changes, code, counted, micros, or_none, rows};
+use crate::gate::text::{Row, Section, code, counted, or_none, rows};
 use crate::machine::{host, tuning};
 use crate::scenario::one_subject;
+use crate::text::time::time;
 
 /// A session to be judged by a file.
 struct Against {
@@ -76,6 +79,7 @@ impl Question for Against {
                 against::judge(&new, &self.stored.sessions, &self.session.design, &self.session.test.rules)
             }
         };
+        gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
         let checked = self.verdict(&pairs, metrics, reason, gate.cpus());
         if reason.is_some() {
             gate.cut_short(pairs.failure);
@@ -124,16 +128,8 @@ pub fn table(metrics: &[BaselineMetric]) -> String {
 }
 
 fn row(m: &BaselineMetric, subject: &str) -> Row {
-    let [change, interval, tolerated] = changes(m.ratio, m.ratio_interval, m.tolerated_ratio);
-    let (control, stored, now) = (micros(m.control_ns), or_none(m.stored_ns, micros), micros(m.now_ns));
-    Row {
-        name: m.name.clone(),
-        class: subject.to_owned(),
-        case: format!("{} against stored sessions", m.name),
-        verdict: m.verdict,
-        detail: format!("{change}, interval {interval}"),
-        cells: vec![control, stored, now, change, interval, tolerated],
-    }
+    let sides = vec![time(m.control_ns), or_none(m.stored_ns, time), time(m.now_ns)];
+    Judged::from(m).row(subject, &format!("{} against stored sessions", m.name), sides)
 }
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
@@ -156,7 +152,9 @@ fn section(of: &AgainstBaseline) -> Section {
         headings: HEADINGS.to_vec(),
         rows: of.metrics.iter().map(|metric| row(metric, subject)).collect(),
         measured: format!("{pairs} pairs of rounds {}, {:.1}s", Mode::Interleaved, of.duration_ns as f64 / 1e9),
+        notes: Vec::new(),
         sides: of.sides.clone(),
+        lifts: of.metrics.iter().filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?))).collect(),
         advice: (of.reason == Some(Reason::TooNoisy)).then_some(advice),
     }
 }

@@ -8,10 +8,14 @@ use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::text::FORMATS;
 use crate::measure::child::Program;
+use crate::measure::metric::Wanted;
 use crate::render::formats::{Format, parser};
 use crate::scenario::{Runtime, one_subject};
 use crate::subject::Entry;
 use crate::text::units;
+
+/// Pairs of rounds that a test takes at most: more are half an hour at the default period.
+pub const MOST_PAIRS: u64 = 6400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnInconclusive {
@@ -28,7 +32,9 @@ pub enum OnInconclusive {
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter gate --a os-interval --b os-interval-group --period 500us --duet
+  osjitter gate --a tokio-interval --b os-interval --calibration osjitter-calibration.json --see 5%
   osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --out gate
+  osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
   osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
@@ -37,6 +43,11 @@ Examples:
 A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP and OSJITTER_OUT \
 set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
 line.
+
+With --metric, a round is a whole run of any program, by its wall time, the CPU time and the largest memory of all its \
+processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \
+lower|higher`, then `NAME VALUE` lines, above zero. Of several values a run, p50 and p99 are judged. The metrics of a \
+gate share its rate of false alarms.
 
 The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
@@ -67,8 +78,27 @@ pub struct GateArgs {
     /// Program to judge, with its arguments
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "baseline_cmd", help_heading = "Two sides")]
     pub candidate_cmd: Option<Program>,
+    /// What to call the program compared against, for example its commit [default: the command]
+    #[arg(long, value_name = "NAME", requires = "baseline_cmd", help_heading = "Two sides")]
+    pub baseline_name: Option<String>,
+    /// What to call the program to judge [default: the command]
+    #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
+    pub candidate_name: Option<String>,
+    /// Judge whole runs of both commands by this instead of lateness: wall, cpu, max-rss, or what they write, such as
+    /// throughput or latency:p99; repeatable
+    #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "candidate_cmd", help_heading = "Whole runs")]
+    pub metric: Vec<Wanted>,
+    /// Command to run before each run, outside of its time
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
+    pub prepare: Option<Program>,
+    /// Runs of each side before the first pair; they are dropped
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000), default_value = "1", help_heading = "Whole runs")]
+    pub warmup_runs: u64,
+    /// Refuse to judge wall or cpu of shorter runs: starting a process would be much of them
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
+    pub min_run_time: Duration,
     /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=MOST_PAIRS))]
     pub max_pairs: Option<u64>,
     /// Stop after this long; looks that would come later are not taken
     #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true)]
@@ -94,6 +124,9 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Limits")]
     pub ticks: Option<u64>,
+    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50, or p99=30%; repeat for both
+    #[arg(long, value_name = "PERCENT", value_parser = seen, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
+    pub see: Vec<Tolerance>,
     /// File of osjitter calibrate: warns of a tolerance below the noise level of this machine
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
@@ -118,8 +151,8 @@ pub struct JudgedArgs {
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,
-    /// Tolerated rise, for example p50=20% or p99=50%; repeat for both [default: these]
-    #[arg(long, value_name = "PERCENTILE=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
+    /// Tolerated rise, for example p50=20% and p99=50% [default: these; of --metric, 5%, and 20% of a tail percentile]
+    #[arg(long, value_name = "NAME=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
     /// A rise by less than this is always tolerated
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
@@ -173,7 +206,10 @@ Examples:
 A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps: later sessions are \
 compared by how much the subject was later than its control. Three sessions at different hours are worth more \
 than one; the file keeps the last ten. A session that is worse than those of the file, or inconclusive, is not \
-added. A file is of one subject, one period and one machine.")]
+added. A file is of one subject, one period and one machine.
+
+Exit codes: 0 added, 1 not added as it is worse, 2 bad usage or input, 3 not added as it is inconclusive, 4 could not \
+measure or interrupted.")]
 pub struct BaselineAddArgs {
     /// The file; created if missing
     #[arg(value_name = "FILE")]
@@ -185,19 +221,17 @@ pub struct BaselineAddArgs {
     #[arg(long)]
     pub replace: bool,
     /// Pairs of rounds, at least 24 [default: 200]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=6400))]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=MOST_PAIRS))]
     pub max_pairs: Option<u64>,
-    /// What an inconclusive session means for the exit code
-    #[arg(long, value_enum, default_value = "pass")]
-    pub on_inconclusive: OnInconclusive,
     #[command(flatten)]
     pub judged: JudgedArgs,
 }
 
-/// A tolerated rise of a percentile.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A tolerated rise.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    pub percentile: &'static str,
+    /// A percentile of lateness, or a metric.
+    pub name: String,
     /// As a share: 0.2 for 20 %.
     pub rise: f64,
 }
@@ -206,10 +240,15 @@ pub struct Tolerance {
 fn tolerance(text: &str) -> Result<Tolerance, String> {
     let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
     let (name, value) = text.split_once('=').ok_or_else(bad)?;
-    let percentile = ["p50", "p90", "p95", "p99"].into_iter().find(|p| *p == name).ok_or_else(bad)?;
     let percent = value.strip_suffix('%').and_then(|v| v.trim().parse::<f64>().ok()).filter(|p| *p > 0.0);
     let percent = percent.filter(|p| p.is_finite()).ok_or_else(bad)?;
-    Ok(Tolerance { percentile, rise: percent / 100.0 })
+    Ok(Tolerance { name: name.to_owned(), rise: percent / 100.0 })
+}
+
+/// Reads `5%`, which is of the median, or `p99=30%`.
+fn seen(text: &str) -> Result<Tolerance, String> {
+    let of = if text.contains('=') { text.to_owned() } else { format!("p50={text}") };
+    tolerance(&of).map_err(|_| format!("no change {text:?}; write 5% or p99=30%"))
 }
 
 /// A limit on a number of a summary.

@@ -1,16 +1,21 @@
 //! What `osjitter calibrate` found here, held against what the gate is asked to tolerate.
 
 use std::path::Path;
+use std::time::Duration;
 
 use jitterstat::environment::EnvironmentKey;
-use jitterstat::gate::calibration::{Calibration, ToleranceBelowNoise};
+use jitterstat::gate::calibration::{Calibration, LEAST_PAIRS, ToleranceBelowNoise};
+use jitterstat::gate::look::Rules;
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
-use crate::exit;
+use crate::exit::{self, usage};
 use crate::files;
+use crate::gate::args::{MOST_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
-use crate::gate::text::change;
+use crate::gate::text::{change, percent};
+use crate::machine::host;
+use crate::text::time::{long, time};
 
 /// Reads the file before anything is measured.
 pub fn read(file: &Path) -> exit::Result<Calibration> {
@@ -40,6 +45,61 @@ pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> V
         }
     }
     warnings
+}
+
+/// The pairs that see all of these changes in a test, whose looks up to so many pairs `looks` plans; refused where they
+/// cannot be had. The rules tolerate no more than these changes.
+pub fn pairs_to_see(
+    calibration: &Calibration,
+    test: &PairTest,
+    changes: &[Tolerance],
+    most_time: Option<Duration>,
+    looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
+) -> exit::Result<u64> {
+    let (key, design) = (EnvironmentKey::of(&host::capture()), &test.design);
+    let differences = calibration.differences(&key, design.period_ns, design.round_ticks);
+    if !differences.is_empty() {
+        let listed = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        return Err(usage!("--see: the calibration does not hold for this gate: {listed}; nothing was measured"));
+    }
+    let in_time = most_time.map_or(u64::MAX, |time| (time.as_secs_f64() / test.pair_time().as_secs_f64()) as u64);
+    let most = in_time.min(MOST_PAIRS);
+    let mut pairs = LEAST_PAIRS as u64;
+    for Tolerance { name: percentile, rise } in changes {
+        let what = format!("a change of {} at {percentile}", percent(*rise));
+        let metric = calibration.metrics.iter().find(|m| m.name == *percentile);
+        let metric =
+            metric.ok_or_else(|| usage!("--see: the calibration has no {percentile}; nothing was measured"))?;
+        let tolerated = test.rules.tolerance(*rise, metric.median_ns as f64).exp_m1();
+        if tolerated > rise * (1.0 + 1e-9) {
+            let (is, floor) = (time((metric.median_ns as f64 * rise) as i64), time(test.rules.floor_ns as i64));
+            return Err(usage!("--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"));
+        }
+        // More looks share the alpha, and take more pairs: until the two agree.
+        let mut takes = Some(LEAST_PAIRS as u64);
+        for _ in 0..8 {
+            let looks = looks(takes.unwrap_or(most).min(MOST_PAIRS))?;
+            takes = calibration.pairs_to_see(percentile, 1.0 + rise, &Rules { looks, ..test.rules.clone() });
+        }
+        match takes {
+            Some(n) if n <= most => pairs = pairs.max(n),
+            _ => {
+                let looks = looks(most.max(LEAST_PAIRS as u64))?;
+                let seen = calibration.seen_at(percentile, most, &Rules { looks, ..test.rules.clone() });
+                let why = match (takes, seen) {
+                    (Some(n), Some(seen)) => format!(
+                        "it takes about {n} pairs of rounds ({}), and {most} is the most {}; those see {}",
+                        long(test.seconds(n)),
+                        if in_time < MOST_PAIRS { "within --max-time" } else { "there may be" },
+                        change(seen)
+                    ),
+                    _ => "stalls of the machine make so much of it; use a quieter machine or CPU".to_owned(),
+                };
+                return Err(usage!("{what} cannot be had here: {why}; nothing was measured"));
+            }
+        }
+    }
+    Ok(pairs)
 }
 
 fn not_used(why: &str) -> Warning {

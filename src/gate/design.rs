@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
-use jitterstat::gate::verdict::{GateDesign, Mode};
+use jitterstat::gate::verdict::{GateDesign, Mode, Tolerance};
 
 use crate::exit::{self, usage};
 use crate::gate::args::{JudgedArgs, RoundArgs};
@@ -71,6 +71,7 @@ impl PairTest {
         self.pairs = looks.last().map_or(0, |&n| n as u64);
         self.design.looks = looks.iter().map(|&n| n as u64).collect();
         self.design.alpha = self.rules.alpha;
+        self.design.tolerance = Some(Tolerance::of(&self.rules));
         self.rules.looks = looks;
         self
     }
@@ -111,6 +112,7 @@ fn design(like: &Scenario, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign
         cpu,
         alpha: 0.0,
         looks: Vec::new(),
+        tolerance: None,
     }
 }
 
@@ -138,6 +140,7 @@ pub fn scenario(
         round_ticks: rounds.round_ticks,
         warmup: rounds.warmup,
         instances: None,
+        ..ScenarioArgs::default()
     };
     args.only()
 }
@@ -148,7 +151,7 @@ pub fn rules(judged: &JudgedArgs, like: &Scenario) -> exit::Result<Rules> {
     rules.floor_ns = judged.floor.as_nanos() as f64;
     let tail = tail_name(tail_quantile(like.round_ticks));
     for tolerance in &judged.tolerance {
-        match tolerance.percentile {
+        match tolerance.name.as_str() {
             "p50" => rules.tolerance_median = tolerance.rise,
             name if name == tail => rules.tolerance_tail = tolerance.rise,
             name => return Err(usage!("rounds of {} ticks are judged by {tail}, not by {name}", like.round_ticks)),

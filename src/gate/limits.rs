@@ -1,6 +1,6 @@
 //! The question of limits on numbers of one run: of a report that is there, or of a subject that is measured for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jitterstat::file::File as _;
 use jitterstat::gate::limit::{RoundTicks, SummaryPath};
@@ -12,14 +12,16 @@ use crate::exit::{self, Error, usage};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{one_cpu, periods, scenario};
 use crate::gate::question::{Gate, Question};
-use crate::gate::text::{Row, Section, between, code, or_none};
+use crate::gate::text::{Row, Section, between, code, counted, or_none};
 use crate::interop;
 use crate::machine::tuning;
+use crate::measure::load::Loads;
 use crate::measure::order::Observer;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
 use crate::terminal::Progress;
+use crate::text::time::time;
 
 /// Limits and what they are held against.
 struct Limits {
@@ -29,8 +31,8 @@ struct Limits {
 
 /// Where the numbers come from.
 enum LimitedSubject {
-    /// A report that is there, and which of its subjects.
-    Reported(Box<Report>, usize),
+    /// A report that is there, its file, and which of its subjects.
+    Reported(Box<Report>, PathBuf, usize),
     /// A plan of one scenario.
     Planned(Box<Plan>),
 }
@@ -64,7 +66,7 @@ fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
         return Err(usage!("{name}: choose with --subject one of {}", ids.join(", ")));
     };
-    Ok(LimitedSubject::Reported(Box::new(report), one))
+    Ok(LimitedSubject::Reported(Box::new(report), file.to_owned(), one))
 }
 
 fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
@@ -81,6 +83,7 @@ fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
         samples: true,
         tuning: tuning::Settings { cpu: one_cpu(rounds), ..tuning::Settings::default() },
         scenarios: vec![scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
+        why: None,
     };
     plan.fits_memory()?;
     Ok(LimitedSubject::Planned(Box::new(plan)))
@@ -98,7 +101,7 @@ impl Question for Limits {
 
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         match &self.subject {
-            LimitedSubject::Reported(report, which) => {
+            LimitedSubject::Reported(report, _, which) => {
                 // Where something is measured here, too, the verdict's machine is this one.
                 if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
                     gate.verdict.host = report.host.clone();
@@ -106,16 +109,18 @@ impl Question for Limits {
                 if report.partial {
                     gate.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
                 }
+                gate.met(report.fitness.clone());
                 self.hold(&report.subjects[*which], gate);
             }
             LimitedSubject::Planned(plan) => {
                 if let Some(why) = gate.over() {
-                    let id = &plan.scenarios[0].id;
-                    gate.verdict.limits = self.limits.iter().map(|limit| check(limit, id, Err(why))).collect();
+                    let scenario = &plan.scenarios[0];
+                    gate.verdict.limits = self.checks(&scenario.id, scenario.period_ns(), Err(why));
                     gate.cut_short(None);
                     return Ok(());
                 }
                 let report = measure(plan, gate)?;
+                gate.met(report.fitness.clone());
                 gate.out.write("report.json", &report.to_json())?;
                 self.hold(&report.subjects[0], gate);
             }
@@ -131,7 +136,7 @@ impl Limits {
             LimitedSubject::Planned(plan) => {
                 self.limits.iter().try_for_each(|limit| is_supported(&limit.path, &plan.scenarios[0]))
             }
-            LimitedSubject::Reported(report, which) => {
+            LimitedSubject::Reported(report, _, which) => {
                 let subject = &report.subjects[*which];
                 let rounds = RoundTicks::all_of(subject).map_err(|e| Error::usage(e.to_string()))?;
                 let missing = self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
@@ -159,7 +164,18 @@ impl Limits {
             gate.cut_short(failure.clone());
         }
         let found = rounds.as_deref().map_err(|(why, _)| *why);
-        gate.verdict.limits = self.limits.iter().map(|limit| check(limit, &subject.id, found)).collect();
+        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, found);
+    }
+
+    /// Every limit, held against rounds, or why there are none.
+    fn checks(&self, subject: &str, period_ns: u64, rounds: Result<&[RoundTicks], Reason>) -> Vec<LimitCheck> {
+        let report = match &self.subject {
+            LimitedSubject::Reported(_, file, _) => Some(file.display().to_string()),
+            LimitedSubject::Planned(_) => None,
+        };
+        let check =
+            |limit| LimitCheck { period_ns: Some(period_ns), report: report.clone(), ..check(limit, subject, rounds) };
+        self.limits.iter().map(check).collect()
     }
 }
 
@@ -181,6 +197,8 @@ fn check(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) ->
         rounds: measured.map_or(0, |m| m.rounds as u64),
         ticks: measured.map_or(0, |m| m.ticks),
         ticks_to_decide: measured.and_then(|m| m.ticks_to_decide(limit.most)),
+        period_ns: None,
+        report: None,
     }
 }
 
@@ -204,7 +222,8 @@ fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
 /// Measures the plan of one scenario into a report.
 fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
-    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc };
+    let loads = Loads::default();
+    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc, loads };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
     let report = record::measure(plan, conditions, &gate.stop, &mut progress);
     progress.0.finish();
@@ -226,7 +245,7 @@ impl Observer for ShowProgress {
 /// A value of a limit in the unit people use for it.
 fn limited(value: f64, unit: &str) -> String {
     match unit {
-        "ns" => format!("{:.1} us", value / 1e3),
+        "ns" => time(value.round() as i64),
         unit => format!("{value:.3} {unit}"),
     }
 }
@@ -242,19 +261,33 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
             class: l.subject.clone(),
             case: format!("{} at most {limit}", l.path),
             verdict: l.verdict,
-            detail: format!("{value}, interval {interval}"),
+            detail: format!("{} {value} ({interval}), limit {limit}", l.path),
             cells: vec![limit, value, interval],
         }
     };
     let title = |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
-    let ticks = verdict.limits.iter().filter_map(|l| l.ticks_to_decide).max();
     vec![Section {
         title: [title(&first.subject), title(&code(&first.subject))],
         of: ("Limited", code),
         headings: vec!["limit", "value", "99 % interval"],
         rows: verdict.limits.iter().map(row).collect(),
+        notes: Vec::new(),
         measured: String::new(),
         sides: Vec::new(),
-        advice: ticks.map(|n| format!("about {n} ticks would probably decide the limits: --ticks {n}")),
+        lifts: Vec::new(),
+        advice: advice(&verdict.limits),
     }]
+}
+
+/// What would decide the limits that are left open.
+fn advice(limits: &[LimitCheck]) -> Option<String> {
+    let longest = limits.iter().filter(|l| l.ticks_to_decide.is_some()).max_by_key(|l| l.ticks_to_decide)?;
+    let ticks = longest.ticks_to_decide?;
+    let takes = longest.period_ns.map(|period| format!(" ({:.0}s)", (period as f64 * ticks as f64 / 1e9).ceil()));
+    let about =
+        format!("about {}{} would probably decide the limits", counted(ticks, "tick"), takes.unwrap_or_default());
+    Some(match &longest.report {
+        Some(_) => format!("a report of {about}"),
+        None => format!("{about}: --ticks {ticks}"),
+    })
 }

@@ -1,6 +1,7 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each question has a file, which plans, measures, judges and words it: two sides ([`sides`]), one against what is stored
+//! Each question has a file, which plans, measures, judges and words it: two sides ([`sides`]), whole runs of two programs
+//! ([`runs`]), one against what is stored
 //! of it ([`mod@against`]), limits on one of them ([`limits`]). Another one is another file, a line in [`QUESTIONS`], and
 //! its key in the verdict.
 
@@ -13,6 +14,8 @@ mod design;
 mod limits;
 mod pairs;
 mod question;
+mod reading;
+mod runs;
 mod session;
 mod sides;
 pub mod text;
@@ -36,8 +39,12 @@ use text::{Section, Worded};
 type Kind = (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdict) -> Vec<Section>);
 
 /// All that a gate can be asked, in the order in which it is measured and told.
-const QUESTIONS: [Kind; 3] =
-    [(sides::plan, sides::sections), (against::plan, against::sections), (limits::plan, limits::sections)];
+const QUESTIONS: [Kind; 4] = [
+    (sides::plan, sides::sections),
+    (runs::plan, runs::sections),
+    (against::plan, against::sections),
+    (limits::plan, limits::sections),
+];
 
 /// Plans, measures until all is decided, writes the verdict.
 pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
@@ -59,9 +66,7 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     if !announced.is_empty() {
         terminal::note(quiet, &format!("gate: {}", announced.join("; ")));
     }
-    for question in questions {
-        question.ask(&mut gate)?;
-    }
+    questions.into_iter().try_for_each(|question| question.ask(&mut gate))?;
     let (verdict, out) = gate.conclude();
     report(verdict, args, &out)
 }
@@ -78,11 +83,11 @@ fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<Ex
     let worded = worded(verdict);
     let made = make("a verdict", &text::FORMATS, args.format, &worded)?;
     let written = files::deliver(made.into_bytes(), None);
-    let (verdict, sections) = worded;
-    terminal::note(args.judged.rounds.quiet, &format!("verdict: {}", file.display()));
+    let (verdict, _) = worded;
+    terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
     if verdict.verdict == Outcome::Inconclusive {
         // Said even when asked to be quiet: an exit code of 0 must not be taken for a pass.
-        terminal::note(false, &format!("NOT A PASS. {}", text::sentence(&verdict, &sections)));
+        terminal::note(false, "NOT A PASS: the gate is inconclusive");
     }
     written?;
     Ok(match verdict.verdict {

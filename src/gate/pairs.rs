@@ -4,19 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use jitterstat::fitness::Tally;
 use jitterstat::gate::round::{Pair, RoundRecord};
 use jitterstat::gate::verdict::{Mode, Side};
+use jitterstat::report::Round;
 use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary;
 
 use crate::gate::design::{PairTest, Sides};
 use crate::machine::{host, os, tuning};
-use crate::measure::child::{self, NotMeasured, Program, ProgramRound};
+use crate::measure::child::{Asked, NotMeasured, Program};
+use crate::measure::cost::Cost;
 use crate::measure::duet;
+use crate::measure::load::Loads;
 use crate::measure::order::{self, Observer};
-use crate::measure::round::{Cost, MeasuredRound};
+use crate::measure::round::MeasuredRound;
+use crate::measure::written;
 use crate::scenario::{Plan, Scenario};
+use crate::subject::Place;
 use crate::terminal::Progress;
+
+/// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the machine's doing.
+const MOST_WITHOUT_TICK: u64 = 5;
 
 #[derive(Default)]
 pub struct Pairs {
@@ -27,8 +36,14 @@ pub struct Pairs {
     /// Lateness of every tick of each side, where it was to be kept.
     pub lateness_ns: [Vec<i64>; 2],
     pub elapsed: Duration,
+    /// Pairs left out because a machine stalled for a whole round, so that a side that skips delivered no tick.
+    pub without_tick: u64,
+    /// What the machine did meanwhile.
+    pub tally: Tally,
     /// Why it could not go on, if it could not.
     pub failure: Option<String>,
+    /// That is because a program cannot be started.
+    pub not_started: bool,
 }
 
 impl Pairs {
@@ -42,11 +57,10 @@ impl Pairs {
         let ticks = test.design.round_ticks + test.design.warmup_ticks;
         let round_ns = test.design.period_ns as f64 * ticks as f64;
         let side = |(side, name): (usize, &str)| {
-            let sum = |of: fn(&RoundRecord) -> u64| self.records.iter().map(|(r, _)| of(&r[side])).sum::<u64>() as f64;
             let stolen = self.steal_ns(side).filter(|_| !self.records.is_empty());
             Side {
                 side: name.to_owned(),
-                same_stall_share: sum(|r| r.same_stall) / sum(|r| r.kept + r.same_stall).max(1.0),
+                same_stall_share: same_stall_share(self.records.iter().map(|(rounds, _)| &rounds[side])),
                 lateness_ns: summary::distribution(&[self.lateness_ns[side].as_slice()]),
                 steal_share: stolen.map(|ns| ns as f64 / (round_ns * self.records.len() as f64 * cpus)),
             }
@@ -57,6 +71,12 @@ impl Pairs {
     pub fn duration_ns(&self) -> u64 {
         u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// Share of the ticks of the rounds that belonged to a stall already counted.
+pub fn same_stall_share<'a>(rounds: impl Iterator<Item = &'a RoundRecord>) -> f64 {
+    let (same, all) = rounds.fold((0, 0), |(same, all), r| (same + r.same_stall, all + r.same_stall + r.kept));
+    same as f64 / all.max(1) as f64
 }
 
 /// How a test is run: until `enough` is true of the pairs so far, or it is interrupted or fails.
@@ -88,8 +108,8 @@ impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
             (Sides::Subjects(both), Mode::Duet) => duet::run(both, u64::MAX, test.design.seed, stop, &mut collector),
             (Sides::Subjects(both), Mode::Interleaved) => {
                 let tuning = tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() };
-                let plan = Plan { seed: test.design.seed, samples: false, tuning, scenarios: both.to_vec() };
-                order::run(&plan, stop, &mut collector, |_, _| ());
+                let plan = Plan { seed: test.design.seed, samples: false, tuning, scenarios: both.to_vec(), why: None };
+                order::run(&plan, &mut Loads::default(), stop, &mut collector, |_, _| ());
             }
         }
         collector.progress.finish();
@@ -103,8 +123,8 @@ struct PairCollector<'a, F> {
     resolution_ns: i64,
     keep_ticks: bool,
     enough: F,
-    /// The round of a side whose partner is still to come, with its place in the order.
-    open: [Option<(u64, RoundRecord)>; 2],
+    /// The round of a side whose partner is still to come, with its place in the order; without a record if no tick came.
+    open: [Option<(u64, Option<RoundRecord>)>; 2],
     over: bool,
     pairs: Pairs,
 }
@@ -118,19 +138,26 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                 all.push(*lateness);
             }
         });
-        let Some(record) = RoundRecord::of(ticks, self.test.design.period_ns) else {
-            return self.fail(side, "a round delivered no tick");
-        };
-        let used = RoundRecord {
+        let record = RoundRecord::of(ticks, self.test.design.period_ns);
+        let used = record.map(|record| RoundRecord {
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,
             switches_voluntary: cost.switches_voluntary,
             switches_involuntary: cost.switches_involuntary,
             ..record
-        };
+        });
         self.open[side] = Some((slot, used));
         if let [Some(_), Some(_)] = self.open {
             let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else { return };
+            let empty = usize::from(a.is_some());
+            let (Some(a), Some(b)) = (a, b) else {
+                // Whichever side it was: leaving the pair out favours neither.
+                self.pairs.without_tick += 1;
+                if self.pairs.without_tick > MOST_WITHOUT_TICK + self.pairs.values.len() as u64 / 10 {
+                    self.fail(empty, "round after round delivered no tick");
+                }
+                return;
+            };
             let value = |record: &RoundRecord| record.value(self.test.tail(), self.resolution_ns);
             self.pairs.values.push(Pair { a: value(&a), b: value(&b) });
             self.pairs.records.push(([a, b], slot_b < slot_a));
@@ -148,25 +175,25 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     fn run_programs(&mut self, programs: &[Program; 2], stop: &AtomicBool) {
         let test = self.test;
         let mut random = SplitMix64::new(test.design.seed);
-        let round = ProgramRound {
-            period: Duration::from_nanos(test.design.period_ns),
-            ticks: test.design.round_ticks,
-            warmup: test.design.warmup_ticks,
-            limit: test.max_round_time,
-        };
+        let period = Duration::from_nanos(test.design.period_ns);
+        let asked =
+            Asked { ticks: test.design.round_ticks, warmup: test.design.warmup_ticks, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {
                 self.progress.show(programs[side].text(), index);
                 let before = os::steal_ns();
-                match child::measure(&programs[side], round, stop) {
+                match written::ticks(&programs[side], period, asked, stop) {
                     Ok(lateness_ns) => {
                         let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
                         self.add(side, slot, (0..).zip(lateness_ns), &Cost { steal_ns, ..Cost::default() });
                     }
                     Err(NotMeasured::Interrupted) => return,
                     // It names the program itself.
-                    Err(NotMeasured::Failed(why)) => (self.pairs.failure, self.over) = (Some(why), true),
+                    Err(why) => {
+                        self.pairs.not_started = matches!(why, NotMeasured::NotStarted(_));
+                        (self.pairs.failure, self.over) = (why.message(), true);
+                    }
                 }
                 if self.over {
                     return;
@@ -187,7 +214,14 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
             Err(reason) => self.fail(side, reason),
             // An interrupted round is no round.
             Ok(round) if round.stopped => {}
-            Ok(round) => self.add(side, round.slot, round.instances[0].samples.pairs(), &round.cost),
+            Ok(round) => {
+                let samples = &round.instances[0].samples;
+                if scenario.subject.place != Place::Script {
+                    let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
+                    self.pairs.tally.add(scenario.subject.name, scenario.period_ns(), &costs, &samples.lateness_ns);
+                }
+                self.add(side, round.slot, samples.pairs(), &round.cost);
+            }
         }
     }
 

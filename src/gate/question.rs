@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{SCHEMA, Verdict};
-use jitterstat::report::Warning;
+use jitterstat::report::{Fitness, Warning};
 
 use crate::exit;
 use crate::files::Directory;
@@ -50,9 +50,11 @@ impl Gate {
             verdict: Outcome::Inconclusive,
             reason: None,
             comparisons: Vec::new(),
+            runs: None,
             baseline: None,
             limits: Vec::new(),
             failure: None,
+            fitness: None,
             host: host::capture(),
             warnings: Vec::new(),
         };
@@ -78,6 +80,14 @@ impl Gate {
     pub fn warn(&mut self, code: &str, message: &str, hint: &str) {
         let warning = Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
         self.verdict.warnings.push(warning);
+    }
+
+    /// Takes what the machine was like for one answer: the worst is that of the gate.
+    pub fn met(&mut self, fitness: Option<Fitness>) {
+        let of = |fitness: &Option<Fitness>| fitness.as_ref().map(|f| f.verdict);
+        if of(&fitness) > of(&self.verdict.fitness) {
+            self.verdict.fitness = fitness;
+        }
     }
 
     /// What all answers come to.

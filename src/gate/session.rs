@@ -75,6 +75,16 @@ impl SessionPlan {
         let design = SessionDesign::of(subject.name, runtime, &test.design);
         if let Some((file, stored)) = file.filter(|(_, stored)| stored.scenario != design) {
             let differences = listed(&stored.scenario.differences(&design));
+            if stored.scenario.stalls != design.stalls {
+                return Err(usage!(
+                    "{} is of an older osjitter, which took every late tick for a stall ({differences}), and cannot be \
+                     judged any more: start it anew with `osjitter gate baseline add {} --subject {} --replace`; \
+                     nothing was measured",
+                    file.display(),
+                    file.display(),
+                    design.subject
+                ));
+            }
             return Err(usage!("{} holds something else: {differences}; nothing was measured", file.display()));
         }
         Ok(Self { design, test })

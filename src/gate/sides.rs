@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use jitterstat::fitness::Fitness;
 use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
@@ -14,14 +15,17 @@ use crate::gate::calibration;
 use crate::gate::design::{ENDLESS, PairTest, Sides, periods, rules, scenario};
 use crate::gate::pairs::{Collecting, Pairs};
 use crate::gate::question::{Gate, Question};
-use crate::gate::text::{Row, Section, changes, code, counted, micros};
+use crate::gate::reading::{self, Judged};
+use crate::gate::text::{Section, code, counted};
 use crate::machine::tuning;
+use crate::measure::child::Program;
 use crate::measure::duet;
 use crate::scenario::{Scenario, draw_seed, one_subject};
 use crate::terminal;
+use crate::text::time::{long, time};
 
 /// Pairs after which a test ends undecided, in turn and at once.
-const DEFAULT_PAIRS: [u64; 2] = [400, 200];
+pub const DEFAULT_PAIRS: [u64; 2] = [400, 200];
 /// A side that keeps the CPU busy for more of the period than this is in the way of the other.
 const MOST_BUSY: f64 = 0.2;
 /// From this share of all CPUs on, two sides at once share so many stalls that their difference drowns.
@@ -35,6 +39,7 @@ struct PairTests {
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let mut judged = args.judged.clone();
+    judged.tolerance.extend(args.see.iter().cloned());
     judged.rounds.seed.get_or_insert_with(draw_seed);
     if args.a.len() != args.b.len() {
         return Err(usage!("{} times --a and {} times --b; give as many of each", args.a.len(), args.b.len()));
@@ -48,27 +53,47 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
             tests.push(PairTest::of_subjects([a, b], &judged.rounds, rules));
         }
     }
-    if let (Some(a), Some(b)) = (&args.baseline_cmd, &args.candidate_cmd) {
+    if let (Some(a), Some(b), true) = (&args.baseline_cmd, &args.candidate_cmd, args.metric.is_empty()) {
         let like = like_a_program(&judged)?;
         let rules = rules(&judged, &like)?;
-        tests.push(PairTest::of_programs([a.clone(), b.clone()], &like, &judged.rounds, rules));
+        let mut test = PairTest::of_programs([a.clone(), b.clone()], &like, &judged.rounds, rules);
+        test.names = names(args, [a, b]);
+        test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+        tests.push(test);
+    }
+    if tests.is_empty() && !args.see.is_empty() {
+        return Err(Error::usage(
+            "--see plans the pairs of two sides, judged by lateness; give --a and --b, or two commands",
+        ));
     }
     let several = tests.len();
-    let pairs = args.max_pairs.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]);
+    let calibration = args.calibration.as_deref().map(calibration::read).transpose()?;
     let most_time = args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
     let share = |mut test: PairTest| {
         test.mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
         test.rules = test.rules.one_of(several);
-        let looks = looks(test.mode, pairs, test.pair_time(), most_time)?;
+        let looks = |pairs: u64| looks(test.mode, pairs, test.pair_time(), most_time, SHORTER);
+        let looks = match &calibration {
+            Some(calibration) if !args.see.is_empty() => {
+                let untimed = |pairs| self::looks(test.mode, pairs, test.pair_time(), None, SHORTER);
+                looks(calibration::pairs_to_see(calibration, &test, &args.see, most_time, untimed)?)?
+            }
+            _ => looks(args.max_pairs.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]))?,
+        };
         Ok(test.with_looks(looks))
     };
     let tests: Vec<PairTest> = tests.into_iter().map(share).collect::<exit::Result<_>>()?;
-    let calibration = args.calibration.as_deref().map(calibration::read).transpose()?;
     Ok((!tests.is_empty()).then(|| Box::new(PairTests { tests, calibration }) as Box<dyn Question>))
 }
 
+/// What two programs are called.
+pub fn names(args: &GateArgs, programs: [&Program; 2]) -> [String; 2] {
+    let [a, b] = programs.map(|program| program.text().to_owned());
+    [args.baseline_name.clone().unwrap_or(a), args.candidate_name.clone().unwrap_or(b)]
+}
+
 /// Programs follow the same rule for the length of a round as any subject does.
-fn like_a_program(judged: &JudgedArgs) -> exit::Result<Scenario> {
+pub fn like_a_program(judged: &JudgedArgs) -> exit::Result<Scenario> {
     let [period] = periods(judged)[..] else {
         return Err(Error::usage("commands run at one period of their own; give --period once"));
     };
@@ -79,8 +104,17 @@ fn like_a_program(judged: &JudgedArgs) -> exit::Result<Scenario> {
     scenario(&judged.rounds, thread, period, ENDLESS)
 }
 
-/// 50, 100, 200 and so on up to `most_pairs`, as far as the time allows.
-fn looks(mode: Mode, most_pairs: u64, pair_time: Duration, most_time: Option<Duration>) -> exit::Result<Vec<usize>> {
+/// What makes a pair of rounds shorter.
+const SHORTER: &str = "choose shorter rounds with --round-ticks";
+
+/// 50, 100, 200 and so on up to `most_pairs`, as far as the time allows; `shorter` is the advice where it allows none.
+pub fn looks(
+    mode: Mode,
+    most_pairs: u64,
+    pair_time: Duration,
+    most_time: Option<Duration>,
+    shorter: &str,
+) -> exit::Result<Vec<usize>> {
     let first = match mode {
         Mode::Interleaved => LOOKS[0],
         Mode::Duet => DUET_LOOKS[0],
@@ -95,9 +129,8 @@ fn looks(mode: Mode, most_pairs: u64, pair_time: Duration, most_time: Option<Dur
         looks.retain(|&n| takes(n) <= time.as_secs_f64());
         if looks.is_empty() {
             return Err(usage!(
-                "the first look, at {first} pairs, takes about {:.0}s; allow more with --max-time, or choose shorter \
-                 rounds with --round-ticks",
-                takes(first)
+                "the first look, at {first} pairs, takes about {}; allow more with --max-time, or {shorter}",
+                long(takes(first))
             ));
         }
     }
@@ -108,12 +141,17 @@ impl Question for PairTests {
     fn announce(&self) -> Vec<String> {
         let all = |pairs: fn(&PairTest) -> u64| self.tests.iter().map(|t| t.seconds(pairs(t))).sum::<f64>();
         let (first, last) = (all(|t| t.design.looks[0]), all(|t| t.pairs));
-        let mut said = vec![format!("{first:.0}s to the first look, at most {last:.0}s to the last")];
+        let mut said = vec![format!("{} to the first look, at most {} to the last", long(first), long(last))];
         said.extend(self.tests.iter().filter_map(PairTest::short_rounds));
         said
     }
 
     fn prepare(&self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+        for test in &self.tests {
+            if let Sides::Programs(programs) = &test.sides {
+                programs.iter().try_for_each(Program::find).map_err(Error::usage)?;
+            }
+        }
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
         self.tests.iter().filter(|t| t.mode == Mode::Duet).try_for_each(|test| can_run_at_once(test, stop))
     }
@@ -132,7 +170,7 @@ impl Question for PairTests {
                 gate.cut_short(None);
                 return Ok(());
             }
-            judge(test, gate);
+            judge(test, gate)?;
         }
         Ok(())
     }
@@ -166,7 +204,7 @@ fn can_run_at_once(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> 
 }
 
 /// Measures a test, look by look, until one decides.
-fn judge(test: &PairTest, gate: &mut Gate) {
+fn judge(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     let looks = &test.rules.looks;
     let (mut looks_taken, mut decisive) = (0, None);
     let enough = |pairs: &[Pair]| {
@@ -178,16 +216,25 @@ fn judge(test: &PairTest, gate: &mut Gate) {
         decisive.is_some()
     };
     let pairs = Collecting { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, enough }.run(test);
+    if pairs.not_started && pairs.values.is_empty() {
+        return Err(Error::usage(pairs.failure.unwrap_or_default()));
+    }
     let verdict = pair_verdict(test, &pairs, looks_taken, decisive, gate.cpus());
     if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
-        gate.cut_short(pairs.failure);
+        gate.cut_short(pairs.failure.clone());
     }
+    gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
     let stolen = verdict.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
     if verdict.mode == Mode::Duet && stolen > MUCH_STEAL {
         let message = format!("The hypervisor took {:.0} % of the CPUs while both sides ran at once.", stolen * 100.0);
         gate.warn("duet-under-steal", &message, "Run them in turn, without --duet: that decides more surely here.");
     }
+    if pairs.without_tick > 0 {
+        let message = format!("{} of rounds left out: a side delivered no tick.", counted(pairs.without_tick, "pair"));
+        gate.warn("no-tick", &message, "The machine stalled for a whole round: use a quieter one, or longer rounds.");
+    }
     gate.verdict.comparisons.push(verdict);
+    Ok(())
 }
 
 /// Without a look that decides there is no verdict, only what the pairs look like.
@@ -227,31 +274,17 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
 fn section(of: &PairVerdict) -> Section {
     let PairVerdict { a, b, pairs, .. } = of;
     let seconds = of.duration_ns as f64 / 1e9;
-    let row = |m: &Metric| {
-        let [change, interval, tolerated] = changes(m.ratio, m.ratio_interval, m.tolerated_ratio);
-        Row {
-            name: m.name.clone(),
-            class: b.clone(),
-            case: m.name.clone(),
-            verdict: m.verdict,
-            detail: format!("{change} against {a}, interval {interval}"),
-            cells: vec![micros(m.a_ns), micros(m.b_ns), change, interval, tolerated],
-        }
-    };
-    let open = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
-    let to_decide = open.filter_map(|m| m.pairs_to_decide).max();
-    let advice = to_decide.filter(|_| of.verdict == Outcome::Inconclusive && *pairs > 0).map(|n| {
-        let takes = seconds / *pairs as f64 * n as f64;
-        format!("about {n} pairs of rounds ({takes:.0}s) would probably decide {b} against {a}: --max-pairs {n}")
-    });
+    let row = |m: &Metric| Judged::from(m).row(b, &m.name, vec![time(m.a_ns), time(m.b_ns)]);
     Section {
         title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
         of: ("Percentile", str::to_owned),
-        headings: vec!["A", "B", "change", "interval", "tolerated"],
+        headings: vec!["median A", "median B", "change in pairs", "interval", "tolerated"],
         rows: of.metrics.iter().map(row).collect(),
         measured: format!("{pairs} pairs of rounds {}, {}, {seconds:.1}s", of.mode, counted(of.looks_taken, "look")),
+        notes: reading::notes(of),
         sides: of.sides.clone(),
-        advice,
+        lifts: of.metrics.iter().filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?))).collect(),
+        advice: reading::advice(of),
     }
 }
 
@@ -262,7 +295,7 @@ mod tests {
     #[test]
     fn looks_double_up_to_the_last_and_the_time_cuts_them() {
         let pair = Duration::from_secs(1);
-        let of = |mode, most, time: Option<u64>| looks(mode, most, pair, time.map(Duration::from_secs));
+        let of = |mode, most, time: Option<u64>| looks(mode, most, pair, time.map(Duration::from_secs), SHORTER);
         assert_eq!(of(Mode::Interleaved, 400, None).unwrap(), [50, 100, 200, 400]);
         assert_eq!(of(Mode::Interleaved, 24, None).unwrap(), [24]);
         assert_eq!(of(Mode::Interleaved, 150, None).unwrap(), [50, 100, 150]);

@@ -6,8 +6,12 @@ use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{Side, Verdict};
 
+use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
+use crate::text::markdown::block;
+use crate::text::time::time;
+use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
 /// A verdict with the answers to its questions.
 pub type Worded = (Verdict, Vec<Section>);
@@ -29,9 +33,13 @@ pub struct Section {
     /// Of the columns between the name and the verdict.
     pub headings: Vec<&'static str>,
     pub rows: Vec<Row>,
-    /// How it was measured, and what each side met; empty where there are no sides.
+    /// What a reader of the rows may stumble over.
+    pub notes: Vec<String>,
+    /// How it was measured, and what each side met; empty where there is nothing to say.
     pub measured: String,
     pub sides: Vec<Side>,
+    /// By how much stalls raise each percentile, on each side, as ratios.
+    pub lifts: Vec<(String, [f64; 2])>,
     /// What would decide it, if it is open.
     pub advice: Option<String>,
 }
@@ -43,6 +51,7 @@ pub struct Row {
     /// Class, name and message as a test case.
     pub class: String,
     pub case: String,
+    /// What decided, with the figures.
     pub detail: String,
 }
 
@@ -60,18 +69,12 @@ fn word(outcome: Outcome) -> &'static str {
 pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::TooNoisy => "the rounds differ too much among themselves",
-        Reason::StallDominated => {
-            "both sides are so late that machine stalls alone could explain the difference; compare shows what there is"
-        }
+        Reason::StallDominated => "stalls of the machine make so much of it that they could hide a change",
         Reason::TooFewRounds => "there are too few rounds for any interval",
         Reason::TooFewTicks => "there are too few ticks for that percentile",
         Reason::Interrupted => "it was interrupted",
         Reason::NotMeasured => "something could not be measured",
     }
-}
-
-pub fn micros(ns: i64) -> String {
-    format!("{:.1} us", ns as f64 / 1e3)
 }
 
 /// A cell of something that may not be known.
@@ -88,9 +91,9 @@ pub fn change(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-/// What is found of a judged percentile: its change, the interval of that, and what is tolerated.
-pub fn changes(ratio: Option<f64>, interval: Option<[f64; 2]>, tolerated: f64) -> [String; 3] {
-    [or_none(ratio, change), or_none(interval, |both| between(both, change)), change(tolerated)]
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value < 1_000.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
 pub fn counted(n: u64, what: &str) -> String {
@@ -102,16 +105,28 @@ pub fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
 }
 
-/// The outcome in a sentence, and what would decide it if it is open.
+/// The outcome in a sentence: what decided, with the figures, or what would if it is open.
 pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = format!("verdict: {}", word(verdict.verdict));
     if let Some(failure) = &verdict.failure {
         let _ = write!(text, "; it could not go on: {failure}");
-    } else if let Some(reason) = verdict.reason {
+    } else if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
         let _ = write!(text, ": {}", why(reason));
+    } else {
+        let decides = |row: &&Row| match verdict.verdict {
+            Outcome::Improved => true,
+            all => row.verdict == all || (all == Outcome::Pass && row.verdict == Outcome::Improved),
+        };
+        for (i, row) in sections.iter().flat_map(|s| &s.rows).filter(decides).enumerate() {
+            let (mark, of) = if i == 0 { (": ", &row.class) } else { ("; ", &row.class) };
+            let of = if sections.len() > 1 { format!("{of} ") } else { String::new() };
+            let _ = write!(text, "{mark}{of}{}", row.detail);
+        }
     }
-    for advice in sections.iter().filter_map(|s| s.advice.as_ref()) {
-        let _ = write!(text, "; {advice}");
+    for section in sections {
+        let of =
+            section.rows.first().filter(|_| sections.len() > 1).map_or(String::new(), |row| format!("{}: ", row.class));
+        section.advice.iter().for_each(|advice| text += &format!("; {of}{advice}"));
     }
     text
 }
@@ -120,17 +135,22 @@ pub fn table(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
         let _ = writeln!(text, "{}\n\n{}", section.title[0], rows(&section.headings, &section.rows));
-        if !section.sides.is_empty() {
+        section.notes.iter().for_each(|note| text += &paragraph(note));
+        if !section.measured.is_empty() {
             let _ = writeln!(text, "{}", section.measured);
-            section.sides.iter().for_each(|side| text.push_str(&met("", side)));
+            section.met().for_each(|met| text += &paragraph(&met));
             text.push('\n');
         }
     }
+    text.extend(fitness::sentence(verdict.fitness.as_ref()).map(|line| paragraph(&line)));
     for warning in &verdict.warnings {
-        let _ = writeln!(text, "warning: {} {}", warning.message, warning.hint);
+        text += &paragraph(&format!("warning: {} {}", warning.message, warning.hint));
     }
-    let _ = writeln!(text, "{}", sentence(verdict, sections));
-    text
+    text + &paragraph(&sentence(verdict, sections))
+}
+
+fn paragraph(text: &str) -> String {
+    wrap(text, WIDEST_PARAGRAPH)
 }
 
 /// Judged numbers, aligned.
@@ -141,23 +161,31 @@ pub fn rows(headings: &[&str], rows: &[Row]) -> String {
     align(&std::iter::once(heading).chain(judged).collect::<Vec<_>>(), 1)
 }
 
-/// Every tick of a side, stalls and all.
-fn met(bullet: &str, side: &Side) -> String {
-    let mut text = format!("{bullet}{}: ", side.side.to_uppercase());
-    if let Some(all) = &side.lateness_ns {
-        text.push_str("all ticks");
-        for (name, ns) in [("p50", all.p50), ("p99", all.p99), ("p99.9", all.p99_9), ("max", Some(all.max))] {
-            if let Some(ns) = ns {
-                let _ = write!(text, " {name} {},", micros(ns));
+impl Section {
+    /// Every tick of each side, stalls and all, and what those did.
+    fn met(&self) -> impl Iterator<Item = String> + '_ {
+        self.sides.iter().enumerate().map(|(i, side)| {
+            let mut text = format!("{}: ", side.side.to_uppercase());
+            if let Some(all) = &side.lateness_ns {
+                text.push_str("all ticks");
+                for (name, ns) in [("p50", all.p50), ("p99", all.p99), ("p99.9", all.p99_9), ("max", Some(all.max))] {
+                    if let Some(ns) = ns {
+                        let _ = write!(text, " {name} {},", time(ns));
+                    }
+                }
+                text.push(' ');
             }
-        }
-        text.push(' ');
+            let _ = write!(text, "{} inside a stall already counted", percent(side.same_stall_share));
+            for (k, (name, lift)) in self.lifts.iter().enumerate() {
+                let raise = if k == 0 { "; stalls raise" } else { " and" };
+                let _ = write!(text, "{raise} {name} by {}", percent(lift[i.min(1)] - 1.0));
+            }
+            if let Some(steal) = side.steal_share {
+                let _ = write!(text, "; {} of all CPUs stolen", percent(steal));
+            }
+            text
+        })
     }
-    let _ = write!(text, "{:.1} % inside a stall already counted", side.same_stall_share * 100.0);
-    if let Some(steal) = side.steal_share {
-        let _ = write!(text, ", {:.1} % of all CPUs stolen", steal * 100.0);
-    }
-    text + "\n"
 }
 
 /// For a step summary or a comment.
@@ -176,15 +204,23 @@ pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
             text.push_str(&line(&name(&row.name), &row.cells, word(row.verdict)));
         }
         text.push('\n');
-        if !section.sides.is_empty() {
-            section.sides.iter().for_each(|side| text.push_str(&met("- ", side)));
-            text.push('\n');
+        let said: String =
+            section.notes.iter().cloned().chain(section.met()).map(|line| format!("- {line}\n")).collect();
+        if !said.is_empty() {
+            let _ = writeln!(text, "{said}");
         }
+    }
+    if let Some(line) = fitness::sentence(verdict.fitness.as_ref()) {
+        let _ = writeln!(text, "> {line}\n");
     }
     for warning in &verdict.warnings {
         let _ = writeln!(text, "> {} {}\n", warning.message, warning.hint);
     }
-    let _ = writeln!(text, "{}", sentence(verdict, sections));
+    let _ = writeln!(text, "{}", sentence(&Verdict { failure: None, ..verdict.clone() }, sections));
+    if let Some(failure) = &verdict.failure {
+        // It quotes what a program said, which may be anything.
+        let _ = write!(text, "\nIt could not go on:\n\n{}", block(failure));
+    }
     text
 }
 

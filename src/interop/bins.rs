@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jitterstat::histogram;
-use jitterstat::report::{LONGEST_NS, MOST_COUNT, Status, Subject, Summary, Warning};
+use jitterstat::report::{Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning};
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -156,8 +156,9 @@ impl Binned {
 pub(super) fn add(to: &mut Imported, mut subject: Subject, values: Option<Binned>, hint: &str) {
     if let Some(values) = values {
         let above = (values.max_ns, values.above);
-        subject.histogram =
-            (!values.bins.is_empty()).then(|| histogram::pack_counts(values.bins.iter().copied().chain([above])));
+        let overflow = (values.above > 0).then_some(Overflow { count: values.above });
+        subject.histogram = (!values.bins.is_empty())
+            .then(|| Histogram { overflow, ..histogram::pack_counts(values.bins.iter().copied().chain([above])) });
         subject.summary = Some(values.summary(subject.period_ns));
         subject.status = Status::Measured;
         to.warnings.extend(values.warning(&subject.id, hint));

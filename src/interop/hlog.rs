@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
-    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, LogIteratorError, Tag,
+    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
 use jitterstat::histogram;
 use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
@@ -18,7 +18,7 @@ use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary,
 use crate::exit::{Error, Result, usage};
 use crate::interop::imported::{self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
 use crate::render::entry::entries;
-use crate::text::{position, units};
+use crate::text::units;
 
 const TOOL: &str = "hdr-log";
 /// Name of a subject without a tag.
@@ -48,21 +48,22 @@ pub(super) fn read(text: &str) -> Result<Report> {
 }
 
 fn intervals(text: &str) -> Result<Report> {
-    // The library asks for the end of the last line.
-    let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let ours =
         text.lines().take_while(|l| l.starts_with('#')).any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
     let (mut start, mut base) = (None, None);
     let mut first = None;
     let mut end = Duration::ZERO;
     let mut tags: BTreeMap<String, Tagged> = BTreeMap::new();
-    for (n, entry) in IntervalLogIterator::new(text.as_bytes()).enumerate() {
-        match entry.map_err(|e| unreadable(&text, &e))? {
+    // A line at a time: the library looks through all of the rest for what a line may lack.
+    for (n, line) in (1..).zip(text.lines()) {
+        let line = format!("{line}\n");
+        let Some(entry) = IntervalLogIterator::new(line.as_bytes()).next() else { continue };
+        match entry.map_err(|_| usage!("line {n} is no entry of one"))? {
             LogEntry::StartTime(at) => start = Some(at),
             LogEntry::BaseTime(at) => base = Some(at),
             LogEntry::Interval(interval) => {
                 let tag = interval.tag().map_or(UNTAGGED, |tag| tag.as_str());
-                let at = |e: Error| e.context(format!("entry {} ({tag})", n + 1));
+                let at = |e: Error| e.context(format!("line {n} ({tag})"));
                 let histogram = decoded(&interval).map_err(at)?;
                 let begin = interval.start_timestamp();
                 let origin = *first.get_or_insert(begin);
@@ -84,7 +85,9 @@ fn intervals(text: &str) -> Result<Report> {
     for (tag, tagged) in tags {
         let (name, period_ns) = named(&tag, ours);
         let mut subject = subject(tag.clone(), name, period_ns);
-        subject.runtime = tag.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
+        let (scenario, load) = tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
+        subject.load = load.filter(|_| ours).map(str::to_owned);
+        subject.runtime = scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
         subject.rounds = tagged.rounds;
         subject.summary = summary(&tagged.all, period_ns).map_err(|e| e.context(&tag))?;
         if subject.summary.is_some() {
@@ -148,12 +151,6 @@ fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
 fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
     let bytes = BASE64.decode(interval.encoded_histogram().trim()).map_err(|e| usage!("not base64: {e}"))?;
     histogram::decode(&bytes).map_err(|e| Error::usage(e.to_string()))
-}
-
-fn unreadable(text: &str, error: &LogIteratorError) -> Error {
-    let LogIteratorError::ParseError { offset } = error;
-    let before = text.as_bytes().get(..*offset).unwrap_or_default();
-    usage!("{} is no entry of one", position::after(before))
 }
 
 /// Counts and percentiles of a histogram; `None` where it is empty.

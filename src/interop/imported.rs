@@ -48,6 +48,7 @@ impl Imported {
                 warmup_ticks: 0,
                 runtime: None,
                 instances: 1,
+                load: None,
             }
         });
         let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
@@ -61,7 +62,9 @@ impl Imported {
             host: self.host,
             clock: self.clock,
             changes: Vec::new(),
+            fitness: None,
             warnings: self.warnings,
+            loads: Vec::new(),
             subjects: self.subjects,
         }
     }
@@ -75,11 +78,13 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
         period_ns: period_ns.unwrap_or(0),
         runtime: None,
         instances: 1,
+        load: None,
         backend: None,
         status: Status::Failed { reason: "no sample was taken".to_owned() },
         summary: None,
         histogram: None,
         rounds: Vec::new(),
+        why: None,
     }
 }
 

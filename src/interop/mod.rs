@@ -7,6 +7,7 @@ mod bins;
 pub mod cyclictest;
 pub mod hgrm;
 pub mod hlog;
+mod hwlatdetect;
 mod imported;
 mod jitterdebugger;
 pub mod openmetrics;
@@ -26,10 +27,10 @@ use crate::files;
 use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
-/// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, or an HdrHistogram
-/// interval log; of a directory, the report in it.
+/// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, what `hwlatdetect`
+/// prints, or an HdrHistogram interval log; of a directory, the report in it.
 ///
-/// An imported report has no samples. Those of cyclictest, oslat and jitterdebugger have no rounds either: they can be shown
+/// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect have no rounds either: they can be shown
 /// and set side by side, but a difference between two of them cannot be judged, as one run does not show how much runs
 /// differ. A line of an interval log becomes a round with a summary. A period of 0 means that the source does not state it;
 /// counts of missed ticks are then 0, and mean nothing.
@@ -60,6 +61,9 @@ pub fn parse(text: &str) -> Result<Report> {
     if hlog::is_one(text) {
         return hlog::read(text);
     }
+    if hwlatdetect::is_one(text) {
+        return hwlatdetect::read(text);
+    }
     let head: Head = serde_json::from_str(text).map_err(|e| {
         let divided = if text.contains(": -nan") { NAN } else { "" };
         usage!("not a report: {e}{divided}")
@@ -78,7 +82,7 @@ pub fn parse(text: &str) -> Result<Report> {
         Head { cpu: Some(_), thread: None, .. } => jitterdebugger::read(text),
         _ => Err(usage!(
             "not a report: no \"schema\" key; this version reads {SCHEMA:?}, cyclictest --json, oslat --json, \
-             jitterdebugger's results.json and HdrHistogram logs"
+             jitterdebugger's results.json, hwlatdetect's output and HdrHistogram logs"
         )),
     }
 }

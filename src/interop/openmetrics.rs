@@ -64,6 +64,9 @@ fn labels(entry: &Entry<'_>) -> String {
     if let Some(runtime) = &subject.runtime {
         let _ = write!(labels, ",runtime=\"{}\"", escaped(runtime));
     }
+    if let Some(load) = &subject.load {
+        let _ = write!(labels, ",load=\"{}\"", escaped(load));
+    }
     labels
 }
 

@@ -52,8 +52,6 @@ fn small() -> Report {
         .iter()
         .map(|part| Round {
             index: part.round,
-            slot: 0,
-            instance: 0,
             start_ns: part.round * 12_000_000,
             phase_ns: 77,
             cpu_ns: part.cost.cpu_ns,
@@ -66,6 +64,7 @@ fn small() -> Report {
             lateness_ns: part.samples.lateness_ns.clone(),
             tick: (part.round == 5).then(|| part.samples.ticks.clone()),
             until_unpark_ns: Some(part.samples.until_unpark_ns.clone()),
+            ..Round::default()
         })
         .collect();
     Imported {
@@ -85,7 +84,7 @@ fn small() -> Report {
 fn export_all(report: &Report) {
     let both = [report.clone(), report.clone()];
     for reports in [&both[..1], &both[..]] {
-        let _ = render::table::of_several(reports, 80);
+        let _ = render::table::of_several(reports, &render::table::TableArgs::default(), 80, true);
         let _ = render::markdown::text(reports);
         let _ = render::html::page(reports);
         let _ = render::csv::summary(reports);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use jitterstat::report::{Host, Tool};
 
-use crate::machine::os;
+use crate::machine::{cgroup, os};
 
 pub fn capture() -> Host {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
@@ -26,7 +27,7 @@ pub fn capture() -> Host {
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
         hypervisor: hypervisor(&field("flags").unwrap_or_default()),
-        quota_cpus: quota_cpus(),
+        quota_cpus: cgroup::quota(Path::new("/")).map(|quota| quota.cpus()),
         sched: os::sched(),
         versions: BTreeMap::from([
             ("osjitter".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -70,13 +71,4 @@ fn hypervisor(cpu_flags: &str) -> Option<String> {
     let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
     let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
     guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
-}
-
-/// The quota of our own control group (version 2), in CPUs.
-fn quota_cpus() -> Option<f64> {
-    let groups = read("/proc/self/cgroup")?;
-    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?;
-    let text = read(&format!("/sys/fs/cgroup{path}/cpu.max"))?;
-    let mut words = text.split_whitespace().map(str::parse::<f64>);
-    Some(words.next()?.ok()? / words.next()?.ok()?)
 }

@@ -1,6 +1,7 @@
 //! What is changed on the machine while it is measured, and what it was before.
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -52,9 +53,7 @@ impl Settings {
             changed("timer slack of the measuring thread", from, format!("{slack_ns} ns"));
         }
         if self.mlock {
-            // A limit that the pages of today fit may have no room for the stack of one more thread.
-            let with_room = os::lock_memory().and_then(|()| std::thread::Builder::new().spawn(|| ()));
-            with_room.map_err(|e| {
+            lock_memory().map_err(|e| {
                 usage!("cannot lock memory: {e}; it needs CAP_IPC_LOCK or a larger ulimit -l; nothing was run")
             })?;
             changed("memory of the process", "pageable".to_owned(), "locked".to_owned());
@@ -69,6 +68,12 @@ impl Settings {
     }
 }
 
+/// Locks the memory of the process, with room for what it needs later: a limit that the pages of today fit may have none for
+/// the stack of one more thread.
+pub fn lock_memory() -> io::Result<()> {
+    os::lock_memory().and_then(|()| std::thread::Builder::new().spawn(|| ())).map(drop)
+}
+
 /// Binds the calling thread, and those it starts, to one CPU.
 pub fn bind(cpu: usize) -> exit::Result<()> {
     if let Some(allowed) = os::affinity().filter(|allowed| !allowed.contains(&cpu)) {
@@ -76,7 +81,7 @@ pub fn bind(cpu: usize) -> exit::Result<()> {
         let list = list.join(", ");
         return Err(usage!("CPU {cpu} is not there or not allowed; this process may use {list}; nothing was run"));
     }
-    os::bind(cpu).map_err(|e| usage!("cannot bind to CPU {cpu}: {e}; nothing was run"))
+    os::bind(&[cpu]).map_err(|e| usage!("cannot bind to CPU {cpu}: {e}; nothing was run"))
 }
 
 impl fmt::Display for Sched {

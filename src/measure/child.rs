@@ -1,19 +1,25 @@
-//! One round of a user's own program: start it, wait with a limit, reap it in every case, read what it wrote.
+//! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{PipeWriter, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use jitterstat::file::File as _;
-use jitterstat::report::Report;
-use jitterstat::series::{self, Reader};
+use jitterstat::series;
 
-/// How often a program that should be done by now is looked at.
-const POLL: Duration = Duration::from_millis(2);
+use crate::machine::os::{self, TreeUsage};
+use crate::text::printable::printable;
+
 /// How long an interrupt may go unnoticed.
 const NOTICE: Duration = Duration::from_millis(50);
-/// As much of its standard error as a message quotes.
+/// How long processes may take to die, and the last of what they said to arrive.
+const LINGER: Duration = Duration::from_secs(5);
+/// As much of its standard error is kept while it runs.
+const KEPT_BYTES: usize = 64 << 10;
+/// As much of that as a message quotes.
 const QUOTED_BYTES: usize = 400;
 
 /// A program and its arguments.
@@ -33,17 +39,29 @@ impl Program {
         Ok(Self { text: text.to_owned(), words })
     }
 
+    /// Whether there is such a file, as far as that shows without starting it.
+    pub fn find(&self) -> Result<(), String> {
+        let word = Path::new(&self.words[0]);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&path).map(|place| place.join(word));
+        // Elsewhere a name has endings that are not written.
+        let is_there = !cfg!(unix) || word.is_file() || (word.components().count() == 1 && places.any(|p| p.is_file()));
+        if is_there { Ok(()) } else { Err(self.not_started("there is no such program")) }
+    }
+
+    fn not_started(&self, why: impl std::fmt::Display) -> String {
+        format!("cannot start {}: {why}", self.text)
+    }
+
     /// As it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// What a round asks of a program.
+/// What is asked of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct ProgramRound {
-    /// Nominal period it must run at.
-    pub period: Duration,
+pub struct Asked {
     pub ticks: u64,
     pub warmup: u64,
     /// When it is ended by force.
@@ -55,91 +73,268 @@ pub struct ProgramRound {
 pub enum NotMeasured {
     /// The stop flag was set.
     Interrupted,
+    /// There is no such program, or it cannot be started.
+    NotStarted(String),
     /// It failed, hung, or wrote something else than was asked for.
     Failed(String),
 }
 
-/// Ends and reaps the program whatever happens between start and exit.
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        // Both fail only for one that is gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl NotMeasured {
+    pub fn message(self) -> Option<String> {
+        match self {
+            Self::Interrupted => None,
+            Self::NotStarted(why) | Self::Failed(why) => Some(why),
+        }
     }
 }
 
-/// Runs one round and returns the lateness of its ticks in order.
-pub fn measure(program: &Program, round: ProgramRound, stop: &AtomicBool) -> Result<Vec<i64>, NotMeasured> {
+/// A program that ran and exited with 0, and the directory it wrote to.
+pub struct Ran {
+    run: Arc<Run>,
+    /// From just before it was started until it had exited.
+    pub wall: Duration,
+    /// What it used, with everything it started.
+    pub usage: TreeUsage,
+}
+
+impl Ran {
+    /// Where it was to write.
+    pub fn out(&self) -> PathBuf {
+        self.run.scratch.path().join("series")
+    }
+}
+
+/// A program under way. Whatever happens to the run, nothing of the program stays.
+struct Run {
+    tree: os::Tree,
+    scratch: tempfile::TempDir,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // What cannot be ended was reported by the run; after it, nothing is left to be ended.
+        let _ = self.tree.end(LINGER);
+    }
+}
+
+/// The runs under way, for [`abandon`].
+static UNDER_WAY: Mutex<Vec<Weak<Run>>> = Mutex::new(Vec::new());
+
+fn under_way(run: &Arc<Run>) {
+    let mut runs = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
+    runs.retain(|run| run.strong_count() > 0);
+    runs.push(Arc::downgrade(run));
+}
+
+/// Ends the programs that are running, and takes away what they wrote: before this process ends out of turn.
+pub fn abandon() {
+    let runs = std::mem::take(&mut *UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner));
+    for run in runs.iter().filter_map(Weak::upgrade) {
+        // Nobody is left to be told of either.
+        let _ = run.tree.end(Duration::from_secs(1));
+        let _ = std::fs::remove_dir_all(run.scratch.path());
+    }
+}
+
+/// Runs a program once.
+pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, NotMeasured> {
     let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text));
+    if stop.load(Ordering::Relaxed) {
+        return Err(NotMeasured::Interrupted);
+    }
     let scratch = tempfile::tempdir().map_err(|e| fail(format!("no temporary directory for it: {e}")))?;
-    let (out, talk) = (scratch.path().join("series"), scratch.path().join("stderr"));
-    let stderr = std::fs::File::create(&talk).map_err(|e| fail(format!("no file for its standard error: {e}")))?;
-    let spawned = Command::new(&program.words[0])
+    let mut command = Command::new(&program.words[0]);
+    command
         .args(&program.words[1..])
-        .env(series::ENV_TICKS, round.ticks.to_string())
-        .env(series::ENV_WARMUP, round.warmup.to_string())
-        .env(series::ENV_OUT, &out)
+        .env(series::ENV_TICKS, asked.ticks.to_string())
+        .env(series::ENV_WARMUP, asked.warmup.to_string())
+        .env(series::ENV_OUT, scratch.path().join("series"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(stderr)
-        .spawn();
-    let mut child = KillOnDrop(spawned.map_err(|e| fail(format!("cannot be started: {e}")))?);
-    let status = wait(&mut child.0, round, stop).map_err(|why| match why {
+        .stderr(Stdio::piped());
+    let started = now();
+    let (tree, stderr) = os::Tree::start(&mut command).map_err(|e| NotMeasured::NotStarted(program.not_started(e)))?;
+    let run = Arc::new(Run { tree, scratch });
+    under_way(&run);
+    let said = stderr.map(Said::listen);
+    let exited = wait(&run.tree, started, asked.limit, stop);
+    let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
+    let exited = exited.map_err(|why| match why {
         NotMeasured::Failed(what) => fail(what),
-        interrupted => interrupted,
+        other => other,
     })?;
-    if !status.success() {
-        return Err(fail(format!("ended with {status}{}", quoted(&talk))));
+    if !ended.status.success() {
+        return Err(fail(format!("ended with {}{}", ended.status, said.map_or_else(String::new, Said::quoted))));
     }
-    read(&out, round).map_err(fail)
+    Ok(Ran { run, wall: exited.saturating_duration_since(started), usage: ended.usage })
 }
 
-#[allow(clippy::disallowed_methods, reason = "a time limit on another process needs a clock and a pause")]
-fn wait(child: &mut Child, round: ProgramRound, stop: &AtomicBool) -> Result<std::process::ExitStatus, NotMeasured> {
-    let started = Instant::now();
-    let ideal = round.period.saturating_mul(u32::try_from(round.ticks + round.warmup).unwrap_or(u32::MAX));
+#[allow(clippy::disallowed_methods, reason = "wall time of what is measured, and its limit")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Reports when the program itself has exited.
+fn exit_of(tree: &os::Tree) -> mpsc::Receiver<std::io::Result<Instant>> {
+    let (sender, exited) = mpsc::channel();
+    let exit = tree.exit();
+    // It ends when the program does, at the latest when that is ended by force.
+    std::thread::spawn(move || {
+        let waited = exit();
+        sender.send(waited.map(|()| now()))
+    });
+    exited
+}
+
+/// How long a command may take to come to its work before the first round.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long a process of ours may take to be ready.
+const GET_READY: Duration = Duration::from_secs(30);
+
+/// A program that runs beside what is measured, and is ended when this goes.
+pub struct Beside {
+    run: Arc<Run>,
+    exited: mpsc::Receiver<std::io::Result<Instant>>,
+    said: Option<Said>,
+    /// Where a process of ours waits for the end of its input, even if this process is killed.
+    _input: Option<PipeWriter>,
+}
+
+impl Beside {
+    /// Starts a command of the user's, and gives it time to come to its work.
+    pub fn start(program: &Program) -> Result<Self, String> {
+        let mut command = Command::new(&program.words[0]);
+        command.args(&program.words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
+        match beside.exited.recv_timeout(SETTLE) {
+            Err(RecvTimeoutError::Timeout) => Ok(beside),
+            _ => Err(beside.why_ended()),
+        }
+    }
+
+    /// Starts a process of ours, and waits until it has written `ready`.
+    pub fn start_own(args: &[&str], ready: &str) -> Result<Self, String> {
+        let failed = |e: std::io::Error| format!("cannot be started: {e}");
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let (input, end) = std::io::pipe().map_err(failed)?;
+        let (mut answer, output) = std::io::pipe().map_err(failed)?;
+        command.args(args).stdin(input).stdout(output);
+        let mut beside = Self::spawn(command, Some(end)).map_err(failed)?;
+        let (sender, answered) = mpsc::channel();
+        let mut text = vec![0; ready.len()];
+        std::thread::spawn(move || sender.send(answer.read_exact(&mut text).map(|()| text)));
+        match answered.recv_timeout(GET_READY) {
+            Ok(Ok(text)) if text == ready.as_bytes() => Ok(beside),
+            Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {GET_READY:?}")),
+            _ => Err(beside.why_ended()),
+        }
+    }
+
+    fn spawn(mut command: Command, input: Option<PipeWriter>) -> std::io::Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        let (tree, stderr) = os::Tree::start(command.stderr(Stdio::piped()))?;
+        let run = Arc::new(Run { tree, scratch });
+        under_way(&run);
+        Ok(Self { exited: exit_of(&run.tree), run, said: stderr.map(Said::listen), _input: input })
+    }
+
+    /// Lets it stand still until [`Self::resume`], and whether it does.
+    pub fn pause(&self) -> bool {
+        self.run.tree.pause()
+    }
+
+    pub fn resume(&self) {
+        self.run.tree.resume();
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&mut self) -> Option<String> {
+        match self.exited.try_recv() {
+            Err(mpsc::TryRecvError::Empty) => None,
+            _ => Some(self.why_ended()),
+        }
+    }
+
+    fn why_ended(&mut self) -> String {
+        let status = self.run.tree.end(LINGER).map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
+        let said = self.said.take().map_or_else(String::new, Said::quoted);
+        format!("ended by itself, with {status}{said}")
+    }
+
+    /// Ends it with all that it started: the CPU time of all of them.
+    pub fn end(self) -> Option<u64> {
+        self.run.tree.end(LINGER).ok().map(|ended| ended.usage.cpu_ns)
+    }
+}
+
+/// Waits until the program itself has exited: when that was.
+fn wait(tree: &os::Tree, started: Instant, limit: Duration, stop: &AtomicBool) -> Result<Instant, NotMeasured> {
+    let exited = exit_of(tree);
     loop {
-        if let Some(status) = child.try_wait().map_err(|e| NotMeasured::Failed(format!("cannot be waited for: {e}")))? {
-            return Ok(status);
+        match exited.recv_timeout(NOTICE.min(limit.saturating_sub(started.elapsed()))) {
+            Ok(Ok(at)) => return Ok(at),
+            Ok(Err(e)) => return Err(NotMeasured::Failed(format!("cannot be waited for: {e}"))),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the sender sends before it goes"),
+            Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed) {
             return Err(NotMeasured::Interrupted);
         }
-        let elapsed = started.elapsed();
-        if elapsed >= round.limit {
-            return Err(NotMeasured::Failed(format!("was still running after {:?} and was ended", round.limit)));
+        if started.elapsed() >= limit {
+            return Err(NotMeasured::Failed(format!("was still running after {limit:?} and was ended")));
         }
-        // While it must still be ticking it is left alone.
-        std::thread::sleep(ideal.saturating_sub(elapsed).clamp(POLL, NOTICE));
     }
 }
 
-fn quoted(talk: &Path) -> String {
-    let bytes = std::fs::read(talk).unwrap_or_default();
-    let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]).trim().to_owned();
-    if tail.is_empty() { String::new() } else { format!("; it said: {tail}") }
+/// The last of what a program says, taken while it runs, so that it never has to wait for a reader.
+struct Said {
+    tail: Arc<Mutex<Vec<u8>>>,
+    over: mpsc::Receiver<()>,
 }
 
-fn read(out: &Path, round: ProgramRound) -> Result<Vec<i64>, String> {
-    let name = series::ENV_OUT;
-    let bytes = std::fs::read(out).map_err(|e| format!("wrote nothing to {name}: {e}"))?;
-    let (period_ns, lateness_ns) = if bytes.starts_with(b"{") {
-        let report = Report::from_json(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{name}: {e}"))?;
-        let [subject] = report.subjects.as_slice() else {
-            return Err(format!("{name} holds a report of {} subjects; one was expected", report.subjects.len()));
-        };
-        (subject.period_ns, subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect())
-    } else {
-        let read = Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?;
-        (read.period_ns, read.lateness_ns)
-    };
-    if u128::from(period_ns) != round.period.as_nanos() {
-        return Err(format!("ran at a period of {period_ns} ns, and --period is {} ns", round.period.as_nanos()));
+impl Said {
+    fn listen(mut stderr: ChildStderr) -> Self {
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let (sender, over) = mpsc::channel();
+        let kept = Arc::clone(&tail);
+        std::thread::spawn(move || {
+            let mut chunk = vec![0; KEPT_BYTES];
+            while let Ok(n @ 1..) = stderr.read(&mut chunk) {
+                keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
+            }
+            drop(sender);
+        });
+        Self { tail, over }
     }
-    if lateness_ns.len() as u64 != round.ticks {
-        return Err(format!("wrote {} ticks where {} were asked for", lateness_ns.len(), round.ticks));
+
+    /// Its last words. What has escaped may hold the pipe open for ever: that is not waited for.
+    fn quoted(self) -> String {
+        let _ = self.over.recv_timeout(LINGER);
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(QUOTED_BYTES)..]);
+        let text = printable(text.trim());
+        if text.is_empty() { String::new() } else { format!("; it said: {text}") }
     }
-    Ok(lateness_ns)
+}
+
+/// Appends, and forgets all but the last [`KEPT_BYTES`].
+fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
+    let too_many = (tail.len() + more.len()).saturating_sub(KEPT_BYTES);
+    tail.drain(..too_many.min(tail.len()));
+    tail.extend_from_slice(&more[more.len().saturating_sub(KEPT_BYTES)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_program_says_the_last_is_kept_and_no_more() {
+        let mut tail = Vec::new();
+        for (length, byte) in [(10, 0), (KEPT_BYTES, 1), (3, 2), (3 * KEPT_BYTES, 3), (KEPT_BYTES - 1, 4)] {
+            keep_last(&mut tail, &vec![byte; length]);
+            assert!(tail.len() <= KEPT_BYTES && tail.ends_with(&vec![byte; length.min(KEPT_BYTES)]));
+        }
+        assert_eq!((tail.len(), tail[0]), (KEPT_BYTES, 3));
+    }
 }

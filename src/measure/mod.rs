@@ -1,7 +1,14 @@
 //! Measures: the rounds of a plan, and the report they make.
 
+pub mod answers;
 pub mod child;
+pub mod cost;
 pub mod duet;
+pub mod load;
+pub mod metric;
+mod neighbours;
 pub mod order;
 pub mod record;
 pub mod round;
+pub mod why;
+pub mod written;

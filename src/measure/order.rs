@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
+use crate::measure::load::Loads;
 use crate::measure::round::{MeasuredRound, RoundRequest};
+use crate::measure::why::Session;
 use crate::scenario::{Plan, Scenario};
 
 /// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
@@ -33,6 +35,8 @@ pub struct Turn {
     /// Which of the plan.
     pub scenario: usize,
     pub phase: Duration,
+    /// Whether it is asked why its ticks are late.
+    pub asked: bool,
 }
 
 /// All turns of a plan, in order: a function of its seed, the same on every machine.
@@ -49,7 +53,20 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
             slot,
             scenario,
             phase: phase(scenarios[scenario].period, draw),
+            asked: false,
         })
+    })
+}
+
+/// Mixed into the seed, for draws beside those that a run without questions makes.
+const ASKING: u64 = 0x7768_793f;
+
+/// The same with another turn beside each, which is asked: before it or after it, as the seed draws.
+fn asked_too(seed: u64, turns: impl Iterator<Item = Turn>) -> impl Iterator<Item = Turn> {
+    let mut random = SplitMix64::new(seed ^ ASKING);
+    turns.flat_map(move |turn| {
+        let first = random.coin();
+        [Turn { asked: first, ..turn }, Turn { asked: !first, ..turn }]
     })
 }
 
@@ -63,12 +80,17 @@ pub fn phase(period: Duration, draw: u64) -> Duration {
 /// with the place of its scenario in the plan.
 pub fn run(
     plan: &Plan,
+    loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
     mut keep: impl FnMut(usize, Result<MeasuredRound, String>),
 ) {
     let mut failed = vec![false; plan.scenarios.len()];
-    for Turn { index, slot, scenario: place, phase } in turns(plan.seed, &plan.scenarios) {
+    let session = plan.why.is_some().then(Session::open);
+    let all = turns(plan.seed, &plan.scenarios);
+    let all: &mut dyn Iterator<Item = Turn> =
+        if plan.why.is_some() { &mut asked_too(plan.seed, all) } else { &mut { all } };
+    for Turn { index, slot, scenario: place, phase, asked } in all {
         if stop.load(Ordering::Relaxed) || observer.knows_enough() {
             return;
         }
@@ -78,7 +100,13 @@ pub fn run(
         let scenario = &plan.scenarios[place];
         observer.before(scenario, index);
         let ticks = scenario.ticks_of_round(index);
-        let result = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop }.measure();
+        let why = session.as_ref().filter(|_| asked);
+        let round = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop, why };
+        let result = loads.during(&scenario.load, || round.measure());
+        if asked && result.is_err() {
+            // What was measured without questions stands.
+            continue;
+        }
         failed[place] = result.is_err();
         observer.after(scenario, &result);
         keep(place, result);
@@ -122,6 +150,19 @@ mod tests {
         assert_eq!(found, expected);
         let phases: Vec<u128> = turns(u64::MAX, &scenarios()[3..]).map(|t| t.phase.as_nanos()).collect();
         assert_eq!(phases, [6_257_600, 6_388_180, 1_536_373]);
+    }
+
+    #[test]
+    fn each_turn_has_one_beside_it_that_is_asked_and_the_others_stay_as_they_are() {
+        let plain: Vec<Turn> = turns(7, &scenarios()).collect();
+        let both: Vec<Turn> = asked_too(7, turns(7, &scenarios())).collect();
+        assert!(both.iter().filter(|t| !t.asked).eq(&plain));
+        for pair in both.chunks(2) {
+            assert_eq!(Turn { asked: pair[1].asked, ..pair[0] }, pair[1]);
+            assert_ne!(pair[0].asked, pair[1].asked);
+        }
+        let first = both.iter().step_by(2).filter(|t| t.asked).count();
+        assert!((1..plain.len()).contains(&first), "both orders are drawn: {first} of {}", plain.len());
     }
 
     #[test]

@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::histogram;
-use jitterstat::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
-use jitterstat::summary::{InstanceRound, RoundCost, summarise};
+use jitterstat::report::{self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
+use jitterstat::stats::random::SplitMix64;
+use jitterstat::summary::{InstanceRound, Pool, RoundCost, summarise};
+use tach::Anchor;
 
 use crate::exit;
 use crate::machine::{host, os};
+use crate::measure::answers::Answers;
+use crate::measure::load::Loads;
 use crate::measure::order::{self, Observer};
 use crate::measure::round::{Instance, MeasuredRound};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
 use crate::subject::Place;
 
 /// Changes on the machine what the plan asks for, and returns that with what its subjects change by themselves.
@@ -27,18 +32,25 @@ pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
 }
 
 /// What was so before the first round.
-#[derive(Debug)]
 pub struct Conditions {
     pub host: Host,
     pub changes: Vec<Change>,
     pub started_utc: String,
+    /// Of the plan, started.
+    pub loads: Loads,
 }
 
 /// Runs a plan into a report. The observer sees the rounds go by.
-pub fn measure(plan: &Plan, conditions: Conditions, stop: &Arc<AtomicBool>, observer: &mut impl Observer) -> Report {
+pub fn measure(
+    plan: &Plan,
+    mut conditions: Conditions,
+    stop: &Arc<AtomicBool>,
+    observer: &mut impl Observer,
+) -> Report {
+    let mut loads = std::mem::take(&mut conditions.loads);
     let mut report = ReportBuilder::new(plan, conditions);
-    order::run(plan, stop, observer, |place, result| report.add(place, result));
-    report.finish(stop.load(Ordering::Relaxed))
+    order::run(plan, &mut loads, stop, observer, |place, result| report.add(place, result));
+    report.finish(loads.end(), stop.load(Ordering::Relaxed))
 }
 
 /// Collects the rounds of a run.
@@ -46,7 +58,8 @@ struct ReportBuilder<'a> {
     plan: &'a Plan,
     conditions: Conditions,
     started: Instant,
-    rounds: Vec<Vec<MeasuredRound>>,
+    first: Anchor,
+    rounds: Vec<Rounds>,
     failures: Vec<Option<String>>,
 }
 
@@ -54,39 +67,45 @@ struct ReportBuilder<'a> {
 impl<'a> ReportBuilder<'a> {
     fn new(plan: &'a Plan, conditions: Conditions) -> Self {
         let n = plan.scenarios.len();
-        let rounds = std::iter::repeat_with(Vec::new).take(n).collect();
-        Self { plan, conditions, started: Instant::now(), rounds, failures: vec![None; n] }
+        let rounds = plan.scenarios.iter().map(|scenario| Rounds::new(plan, scenario)).collect();
+        let (started, first) = (Instant::now(), Anchor::take());
+        Self { plan, conditions, started, first, rounds, failures: vec![None; n] }
     }
 
     /// Adds a round of a scenario, or the reason why there is none.
     fn add(&mut self, place: usize, result: Result<MeasuredRound, String>) {
         match result {
-            Ok(round) => self.rounds[place].push(round),
+            Ok(round) if round.why.is_some() => {
+                self.rounds[place].answers.iter_mut().for_each(|a| a.add(&round, self.started))
+            }
+            Ok(round) => self.rounds[place].add(round),
             Err(reason) => self.failures[place] = Some(reason),
         }
     }
 
     /// The report; `partial` where the run was interrupted.
-    fn finish(self, partial: bool) -> Report {
+    fn finish(mut self, loads: Vec<report::Load>, partial: bool) -> Report {
+        self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
         let ended = Instant::now();
-        let all = || self.rounds.iter().flatten();
+        let all = || self.rounds.iter().flat_map(|rounds| &rounds.kept);
         let n = all().count().max(1) as f64;
         let info = tach::info();
         let clock = Clock {
             source: info.source.to_string(),
             rate_hz: all().map(|r| r.rate_hz).sum::<f64>() / n,
             rate_known_by: "anchors at the start and end of each round".to_owned(),
-            error_bound_ns: all().map(|r| r.error_bound_ns).max().unwrap_or(0),
+            error_bound_ns: self.rounds.iter().map(|r| r.error_bound_ns).max().unwrap_or(0),
             rate_error_ppb: Some(info.rate_error_ppb),
             rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
             cross_thread_order: Some(info.cross_thread_order.to_string()),
             why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
         };
         let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
-        let subjects = subjects
+        let subjects: Vec<Subject> = subjects
             .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), self.plan, self.started))
             .collect();
-        let Conditions { host, changes, started_utc } = self.conditions;
+        let fitness = self.fitness(&subjects);
+        let Conditions { host, changes, started_utc, .. } = self.conditions;
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -94,32 +113,98 @@ impl<'a> ReportBuilder<'a> {
             duration_ns: ns(ended.saturating_duration_since(self.started)),
             partial,
             plan: self.plan.to_report(),
-            warnings: warnings(&host, self.plan),
+            warnings: warnings(&host, self.plan, self.first.suspended_until(&Anchor::take()), &self.rounds),
             host,
             clock,
             changes,
+            fitness,
+            loads,
             subjects,
+        }
+    }
+
+    /// By the rounds as they were measured: the report may keep none of their samples.
+    fn fitness(&self, subjects: &[Subject]) -> Option<Fitness> {
+        let mut tally = Tally::default();
+        // What ran beside the others by intent is no fault of the machine.
+        for (subject, rounds) in subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none()) {
+            let instances = rounds.kept.iter().flat_map(|r| &r.instances);
+            for (entry, instance) in subject.rounds.iter().zip(instances) {
+                tally.add(&subject.name, subject.period_ns, entry, &instance.samples.lateness_ns);
+            }
+        }
+        Fitness::of(&tally, self.conditions.host.cpus_online)
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// More rounds than this are not kept of a subject whose samples nobody wants.
+const MOST_KEPT: usize = ROUNDS_WITHOUT_SAMPLES as usize;
+
+/// The rounds of one scenario: all of them, or of a long run without samples so many drawn at random, and what all of
+/// them add up to. Memory does not grow with the length of such a run.
+struct Rounds {
+    kept: Vec<MeasuredRound>,
+    all: Option<Pool>,
+    /// Rounds measured so far.
+    seen: u64,
+    /// Every one of them ran to its end.
+    complete: bool,
+    error_bound_ns: u64,
+    keep_all: bool,
+    random: SplitMix64,
+    /// Why ticks were late, where that is asked.
+    answers: Option<Answers>,
+}
+
+impl Rounds {
+    fn new(plan: &Plan, scenario: &Scenario) -> Self {
+        let random = SplitMix64::new(plan.seed);
+        let answers = plan.why.map(|why| Answers::new(why, scenario));
+        let (keep_all, complete) = (plan.samples, true);
+        Self { kept: Vec::new(), all: None, seen: 0, complete, error_bound_ns: 0, keep_all, random, answers }
+    }
+
+    fn add(&mut self, round: MeasuredRound) {
+        self.seen += 1;
+        self.complete &= !round.stopped;
+        self.error_bound_ns = self.error_bound_ns.max(round.error_bound_ns);
+        self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
+        if self.keep_all || self.kept.len() < MOST_KEPT {
+            self.kept.push(round);
+            return;
+        }
+        let pool = self.all.get_or_insert_with(|| {
+            let mut pool = Pool::default();
+            self.kept.iter().for_each(|round| pool.add(&parts(round).collect::<Vec<_>>()));
+            pool
+        });
+        pool.add(&parts(&round).collect::<Vec<_>>());
+        // Each round so far is among the kept ones with the same probability.
+        let place = usize::try_from(self.random.next_u64() % self.seen).unwrap_or(usize::MAX);
+        if let Some(kept) = self.kept.get_mut(place) {
+            *kept = round;
         }
     }
 }
 
-fn ns(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn subject(
-    scenario: &Scenario,
-    rounds: &[MeasuredRound],
-    failure: Option<&String>,
-    plan: &Plan,
-    started: Instant,
-) -> Subject {
+fn subject(scenario: &Scenario, measured: &Rounds, failure: Option<&String>, plan: &Plan, started: Instant) -> Subject {
     let has_runtime = scenario.runtime.is_some();
+    let rounds = &measured.kept;
     let parts: Vec<InstanceRound<'_>> = rounds.iter().flat_map(parts).collect();
-    let summary = summarise(&parts, has_runtime);
-    let lateness = parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
-    let histogram = summary.is_some().then(|| histogram::pack(lateness));
-    let complete = rounds.len() as u64 == scenario.rounds() && rounds.iter().all(|r| !r.stopped);
+    let mut summary = summarise(&parts, has_runtime);
+    let lateness = || parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
+    let histogram = match &measured.all {
+        Some(all) => {
+            summary = all.summary(summary, has_runtime);
+            summary.is_some().then(|| all.histogram())
+        }
+        None => summary.is_some().then(|| histogram::pack(lateness())),
+    };
+    let complete = measured.seen == scenario.rounds() && measured.complete;
     let status = match failure {
         Some(reason) => Status::Failed { reason: reason.clone() },
         None if complete => Status::Measured,
@@ -131,11 +216,13 @@ fn subject(
         period_ns: scenario.period_ns(),
         runtime: scenario.runtime.map(|r| r.to_string()),
         instances: scenario.instances,
+        load: scenario.reported_load(),
         backend: rounds.first().map(|r| r.backend.clone()),
         status,
         summary,
         histogram,
         rounds: rounds.iter().flat_map(|r| entries(r, has_runtime, plan.samples, started)).collect(),
+        why: measured.answers.as_ref().map(Answers::finish),
     }
 }
 
@@ -177,7 +264,10 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
             instance: i,
             start_ns: ns(instance.start.saturating_duration_since(started)),
             phase_ns: ns(round.phase),
+            window_ns: Some(round.cost.window_ns),
             cpu_ns: share(round, round.cost.cpu_ns),
+            throttled_ns: share(round, round.cost.throttled_ns),
+            suspended_ns: share(round, round.cost.suspended_ns),
             steal_ns: share(round, round.cost.steal_ns),
             run_queue_ns: share(round, round.cost.run_queue_ns),
             switches_voluntary: share(round, round.cost.switches_voluntary),
@@ -193,8 +283,25 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
 }
 
 /// How far to trust the numbers.
-fn warnings(host: &Host, plan: &Plan) -> Vec<Warning> {
+fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    if let Some(length) = suspended.filter(|length| !length.is_zero()) {
+        warnings.push(Warning {
+            code: "suspended".to_owned(),
+            message: format!("the machine was suspended for {:.1} s during the run", length.as_secs_f64()),
+            hint: "the round it fell into is void; measure again on a machine that stays awake".to_owned(),
+        });
+    }
+    if let Some(most) = rounds.iter().filter_map(|r| r.all.as_ref()).map(Pool::rounds).max() {
+        warnings.push(Warning {
+            code: "rounds-drawn".to_owned(),
+            message: format!(
+                "of up to {most} rounds of a subject, {MOST_KEPT} drawn at random are kept; percentiles are of all ticks, to \
+                 three digits"
+            ),
+            hint: "intervals are of the rounds that are kept, and so wider than need be; without --no-samples all are".to_owned(),
+        });
+    }
     if plan.scenarios.iter().any(|s| s.subject.place == Place::Script) {
         warnings.push(Warning {
             code: "scripted".to_owned(),

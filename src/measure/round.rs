@@ -5,18 +5,25 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::num::NonZeroU64;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
+use tokio::runtime::Builder;
 
-use crate::machine::os::{self, Usage};
+use crate::load::Tasks;
+use crate::machine::os;
+use crate::measure::cost::{Before, Cost};
+use crate::measure::neighbours::{self, Held};
+use crate::measure::why::{self, Answer, Asked, Asking, Parks, Session, Unasked, Watch};
 use crate::scenario::{Runtime, Scenario};
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
 use crate::subject::{self, Entry, Place, Visitor, scripted};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
@@ -44,6 +51,8 @@ pub struct MeasuredRound {
     pub error_bound_ns: u64,
     /// Whether it was stopped before its last tick.
     pub stopped: bool,
+    /// Why its ticks were late, where it was asked: such a round is in no other figure.
+    pub why: Option<Answer>,
 }
 
 /// What one of the tickers of a round did.
@@ -55,21 +64,6 @@ pub struct Instance {
     pub samples: RoundSamples,
     /// Ticks that ran, warm-up included: what the cost is shared among.
     pub ticks_run: u64,
-}
-
-/// What a round cost, from the moment its runtime was ready to its last tick.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cost {
-    /// CPU time of the process.
-    pub cpu_ns: Option<u64>,
-    /// Context switches by waiting.
-    pub switches_voluntary: Option<u64>,
-    /// Context switches by being preempted.
-    pub switches_involuntary: Option<u64>,
-    /// Time the process's threads waited for a CPU.
-    pub run_queue_ns: Option<u64>,
-    /// Time the hypervisor took from all CPUs.
-    pub steal_ns: Option<u64>,
 }
 
 /// A round to be measured.
@@ -88,6 +82,8 @@ pub struct RoundRequest<'a> {
     pub run_on: u64,
     /// Set to stop at the current tick: the only word a round shares with other threads.
     pub stop: &'a Arc<AtomicBool>,
+    /// Where it is asked why its ticks are late.
+    pub why: Option<&'a Session>,
 }
 
 impl RoundRequest<'_> {
@@ -108,7 +104,8 @@ impl Visitor for RoundRequest<'_> {
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
         let runtime = self.scenario.runtime.unwrap_or(Runtime::CurrentThread);
-        self.run(|setup| on_tokio::<S>(setup, runtime))
+        let tasks = self.scenario.load.tasks();
+        self.run(|setup| on_tokio::<S>(setup, runtime, tasks))
     }
 
     fn on_busypoll<S: Subject>(self) -> Self::Output {
@@ -141,12 +138,24 @@ impl RoundRequest<'_> {
             last_tick: total - 1,
             recorders,
             stop: Arc::clone(self.stop),
+            held: Held::default(),
+            watch: self.why.map(|session| session.begin(capacity)),
         };
-        let raw = place(setup).map_err(|error| reason(&error))?;
+        let watch = setup.watch.clone();
+        let raw = caught(|| place(setup))?.map_err(|error| reason(&error))?;
         let (first, last) = &raw.anchors;
+        steady(first, last)?;
         let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
         let instance =
             |recording: &Recording| booked(recording.start, &wakeups(recording, &conversion), grid, recording.stopped);
+        let why = self.why.zip(watch).map(|(session, watch)| {
+            let instances: Vec<why::Ticks> = raw.recordings.iter().map(Recording::ticks).collect();
+            let (waits, steal_ns) = (raw.waits, raw.cost.steal_ns);
+            let alone = instances.len() == 1 && self.scenario.load.tasks().is_none();
+            let ended =
+                why::Ended { index: self.index, grid, conversion, waits, instances: &instances, alone, steal_ns };
+            why::answer(session, &watch, &ended)
+        });
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
@@ -157,6 +166,7 @@ impl RoundRequest<'_> {
             rate_hz: conversion.rate_hz(),
             error_bound_ns: conversion.error_bound_ns(),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
+            why,
         })
     }
 
@@ -185,13 +195,51 @@ impl RoundRequest<'_> {
                 switches_involuntary: played.switches_per_tick.map(|_| 0),
                 run_queue_ns: played.run_queue_ns,
                 steal_ns: played.steal_ns,
+                window_ns: grid.period_ns * (grid.first_tick + grid.ticks),
+                ..Cost::default()
             },
             backend: played.backend,
             rate_hz: 1e9,
             error_bound_ns: 0,
             stopped: played.stopped,
+            why: self.why.map(|_| Answer::none(self.index, "a script has no threads")),
         })
     }
+}
+
+/// What a panic of a runtime ends is its round, not the run: where a thread cannot be had, or the driver of a runtime
+/// meets an error that it does not expect.
+fn caught<T>(round: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(round)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        format!("its runtime gave up: {}", text.unwrap_or("without a word"))
+    })
+}
+
+/// How far counter and kernel clock may come apart over a round: more than any rate is off, and any read delayed.
+const LARGEST_STEP: Duration = Duration::from_millis(20);
+const STEP_PER_LENGTH: f64 = 0.02;
+
+/// Refuses a round over which the kernel's clock jumped: lateness against it would be the jump.
+fn steady(first: &Anchor, last: &Anchor) -> Result<(), String> {
+    static RATE_HZ: OnceLock<f64> = OnceLock::new();
+    let rate_hz = *RATE_HZ.get_or_init(|| tach::info().rate_hz);
+    let counted = last.count().saturating_sub(first.count()) as f64 / rate_hz;
+    let forward = last.std().checked_duration_since(first.std()).map(|time| time.as_secs_f64());
+    let stated = forward.unwrap_or_else(|| -first.std().saturating_duration_since(last.std()).as_secs_f64());
+    no_jump(counted, stated)
+}
+
+/// The same of lengths in seconds, by the CPU counter and by the kernel's clock.
+fn no_jump(counted: f64, stated: f64) -> Result<(), String> {
+    let jump = stated - counted;
+    if jump.abs() <= LARGEST_STEP.as_secs_f64() + counted.abs() * STEP_PER_LENGTH {
+        return Ok(());
+    }
+    Err(format!(
+        "the clock jumped by {jump:+.3} s within a round: it took {counted:.3} s by the CPU counter, and {stated:.3} s by the \
+         kernel's clock"
+    ))
 }
 
 /// Why a round could not be measured, with what helps where that is known.
@@ -209,6 +257,10 @@ struct RoundSetup {
     /// One for each instance.
     recorders: Vec<Recorder>,
     stop: Arc<AtomicBool>,
+    /// What tasks of a load used.
+    held: Held,
+    /// Where it is asked why.
+    watch: Option<Watch>,
 }
 
 /// What a round leaves behind, before anything is converted.
@@ -217,6 +269,7 @@ struct RawRound {
     anchors: (Anchor, Anchor),
     cost: Cost,
     backend: String,
+    waits: Waits,
 }
 
 /// What one instance did, before anything is converted.
@@ -224,11 +277,38 @@ struct Recording {
     start: Instant,
     recorder: Recorder,
     stopped: bool,
+    /// The thread of each wake-up, where it was asked.
+    threads: Vec<usize>,
+}
+
+impl Recording {
+    fn ticks(&self) -> why::Ticks {
+        let samples = self.recorder.samples().iter().zip(&self.threads);
+        let wakeups = samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
+        why::Ticks { start: self.start, wakeups }
+    }
+}
+
+/// Runs a round on this thread, watched where it is asked: `plain` or `asked`.
+fn here(
+    setup: RoundSetup,
+    plain: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+    asked: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+) -> io::Result<RawRound> {
+    let Some(watch) = setup.watch.clone() else { return plain(setup) };
+    watch.enter();
+    let result = asked(setup);
+    watch.leave();
+    result
 }
 
 fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    here(setup, |setup| poll_to_end(drive::<S, Unasked>(setup)), |setup| poll_to_end(drive::<S, Asked>(setup)))
+}
+
+fn poll_to_end(round: impl Future<Output = io::Result<RawRound>>) -> io::Result<RawRound> {
     // A control blocks in its wait, so its future is ready at the first poll.
-    let mut future = pin!(drive::<S>(setup));
+    let mut future = pin!(round);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     loop {
         if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
@@ -238,40 +318,96 @@ fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
 }
 
 fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S>(setup)).await });
+    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Asked>)
+}
+
+fn spawned_on_busypoll<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
+    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
     result.map_err(|error| io::Error::other(error.to_string()))?
 }
 
-fn on_tokio<S>(setup: RoundSetup, runtime: Runtime) -> io::Result<RawRound>
+fn on_tokio<S>(setup: RoundSetup, runtime: Runtime, load: Option<Tasks>) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let mut builder = match runtime {
-        Runtime::CurrentThread => tokio::runtime::Builder::new_current_thread(),
-        Runtime::MultiThread(workers) => {
-            let mut builder = tokio::runtime::Builder::new_multi_thread();
+    match (runtime, &setup.watch) {
+        (Runtime::CurrentThread, _) => here(
+            setup,
+            |setup| spawned_on_tokio::<S, Unasked>(setup, Builder::new_current_thread(), load),
+            |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
+        ),
+        (Runtime::MultiThread(workers), watch) => {
+            threads_can_be_had(workers)?;
+            let mut builder = Builder::new_multi_thread();
             builder.worker_threads(workers);
-            builder
+            let Some(watch) = watch.clone() else { return spawned_on_tokio::<S, Unasked>(setup, builder, load) };
+            let leaving = watch.clone();
+            let mut builder = hooked(builder);
+            builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
+            // Its threads have left when the runtime is gone.
+            spawned_on_tokio::<S, Asked>(setup, builder, load)
+        }
+    }
+}
+
+/// With a hook before each park.
+fn hooked(mut builder: Builder) -> Builder {
+    builder.on_thread_park(why::park);
+    builder
+}
+
+fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, mut builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let unparked = move || {
+        let count = tach::count();
+        UNPARKED.set(NonZeroU64::new(count));
+        if A::ASKS {
+            why::unpark(count);
         }
     };
-    let runtime = builder.enable_all().on_thread_unpark(|| UNPARKED.set(Some(tach::count()))).build()?;
+    let runtime = builder.enable_all().on_thread_unpark(unparked).build()?;
     let result = runtime.block_on(async {
+        if let Some(tasks) = load {
+            neighbours::spawn(tasks, &setup.held);
+        }
         match setup.recorders.len() {
-            1 => tokio::spawn(drive::<S>(setup)).await,
-            _ => tokio::spawn(drive_many::<S>(setup)).await,
+            1 => tokio::spawn(drive::<S, A>(setup)).await,
+            _ => tokio::spawn(drive_many::<S, A>(setup)).await,
         }
     });
     result.map_err(io::Error::other)?
 }
 
+/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever.
+fn threads_can_be_had(n: usize) -> io::Result<()> {
+    static PROVED: AtomicUsize = AtomicUsize::new(0);
+    if PROVED.load(Ordering::Relaxed) >= n {
+        return Ok(());
+    }
+    let gate = RwLock::new(());
+    let started = std::thread::scope(|scope| {
+        let closed = gate.write();
+        let pass = || drop(gate.read());
+        let all = (0..n).map(|_| std::thread::Builder::new().spawn_scoped(scope, pass)).collect::<io::Result<Vec<_>>>();
+        drop(closed);
+        all.map(drop)
+    });
+    let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
+    started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))?;
+    PROVED.fetch_max(n, Ordering::Relaxed);
+    Ok(())
+}
+
 thread_local! {
     /// When this thread's runtime last came back from its park; taken by the wake-up that follows.
-    static UNPARKED: Cell<Option<u64>> = const { Cell::new(None) };
+    static UNPARKED: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
 }
 
 /// One round: accounting around the loop.
-async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    let (round, loops) = RunningRound::new::<S>(setup)?;
+async fn drive<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
+    let (round, loops) = RunningRound::new::<S, A>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
     for one in loops {
         recordings.push(one.await?);
@@ -280,11 +416,11 @@ async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
 }
 
 /// The same around as many loops as there are instances, a task each.
-async fn drive_many<S>(setup: RoundSetup) -> io::Result<RawRound>
+async fn drive_many<S, A: Asking>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let (round, loops) = RunningRound::new::<S>(setup)?;
+    let (round, loops) = RunningRound::new::<S, A>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
     let tasks: Vec<_> = loops.into_iter().map(tokio::spawn).collect();
     for task in tasks {
@@ -295,18 +431,24 @@ where
 
 /// The accounting of a round that runs.
 struct RunningRound {
-    before: Snapshot,
+    before: Before,
     start_anchor: Anchor,
     backend: String,
+    held: Held,
+    /// How much of it was before the round.
+    held_before_ns: u64,
+    waits: Waits,
 }
 
 impl RunningRound {
     /// With the loops that are to run, one for each instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup { period, phase, start, last_tick, recorders, stop } = setup;
+    fn new<S: Subject, A: Asking>(
+        setup: RoundSetup,
+    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _ } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let before = Snapshot::take();
+        let (held_before_ns, before) = (held.ns(), Before::read());
         let start_anchor = Anchor::take();
         let start = start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
         let spread = |i: u32| Schedule { start: start + period * i / instances, period };
@@ -315,17 +457,22 @@ impl RunningRound {
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
         let settings = LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE };
         UNPARKED.set(None);
+        let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
         let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-            let recording = Recording { start: schedule.start, recorder, stopped: false };
-            ticking(ticker, recording, settings, Arc::clone(&stop))
+            let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
+            let asking = A::of_loop(last_tick + 1, parks);
+            ticking(ticker, recording, settings, Arc::clone(&stop), asking)
         });
-        Ok((Self { before, start_anchor, backend }, loops.collect()))
+        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS };
+        Ok((running, loops.collect()))
     }
 
     fn close(self, recordings: Vec<Recording>) -> RawRound {
         let end_anchor = Anchor::take();
-        let cost = Snapshot::take().since(&self.before);
-        RawRound { recordings, anchors: (self.start_anchor, end_anchor), cost, backend: self.backend }
+        let cost = self.before.cost(&self.start_anchor, &end_anchor);
+        let cost = cost.without(self.held.ns() - self.held_before_ns);
+        let anchors = (self.start_anchor, end_anchor);
+        RawRound { recordings, anchors, cost, backend: self.backend, waits: self.waits }
     }
 }
 
@@ -336,26 +483,27 @@ struct LoopSettings {
     parks_until_due: bool,
 }
 
-async fn ticking<T: Ticker>(
+async fn ticking<T: Ticker, A: Asking>(
     ticker: T,
     mut recording: Recording,
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
+    mut asking: A,
 ) -> io::Result<Recording> {
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {
         ticker.as_mut().begin(next);
+        asking.waits();
         let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
         let wake_count = tach::ordered_count();
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        if tick >= settings.last_tick {
-            return Ok(recording);
-        }
-        if stop.load(Ordering::Relaxed) {
-            recording.stopped = true;
+        asking.woken(wake_count);
+        recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
+        if tick >= settings.last_tick || recording.stopped {
+            recording.threads = asking.threads();
             return Ok(recording);
         }
         next = tick + 1;
@@ -369,7 +517,7 @@ fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
         tick: s.tick,
         expirations: s.expirations,
         wake_ns: ns(s.wake_count),
-        unpark_ns: s.unpark_count.map(ns),
+        unpark_ns: s.unpark_count.map(|count| ns(count.get())),
     };
     recording.recorder.samples().iter().map(wakeup).collect()
 }
@@ -380,29 +528,6 @@ fn booked(start: Instant, wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Resu
     let asked = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
     let samples = RoundSamples::from_wakeups(Grid { ticks: asked, ..grid }, wakeups).map_err(|e| e.to_string())?;
     Ok(Instance { start, samples, ticks_run })
-}
-
-struct Snapshot {
-    usage: Usage,
-    run_queue_ns: Option<u64>,
-    steal_ns: Option<u64>,
-}
-
-impl Snapshot {
-    fn take() -> Self {
-        Self { usage: os::usage(), run_queue_ns: os::run_queue_ns(), steal_ns: os::steal_ns() }
-    }
-
-    fn since(&self, before: &Self) -> Cost {
-        let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        Cost {
-            cpu_ns: delta(self.usage.cpu_ns, before.usage.cpu_ns),
-            switches_voluntary: delta(self.usage.switches_voluntary, before.usage.switches_voluntary),
-            switches_involuntary: delta(self.usage.switches_involuntary, before.usage.switches_involuntary),
-            run_queue_ns: delta(self.run_queue_ns, before.run_queue_ns),
-            steal_ns: delta(self.steal_ns, before.steal_ns),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -423,6 +548,41 @@ mod tests {
         subject::with(subject.name, visitor).expect("a subject of that name")
     }
 
+    #[test]
+    fn what_neighbour_tasks_use_is_not_the_subjects_cost() {
+        let of = |load: &str| {
+            let args = ScenarioArgs {
+                subjects: vec![crate::scenario::one_subject("tokio-interval").unwrap()],
+                length: Some(Length::Ticks(20)),
+                periods: vec![Duration::from_millis(1)],
+                loads: vec![load.parse().unwrap()],
+                ..ScenarioArgs::default()
+            };
+            let scenario = args.only().unwrap();
+            let (index, slot, ticks, phase) = (0, 0, 20, Duration::ZERO);
+            let stop = Arc::default();
+            let round = RoundRequest {
+                scenario: &scenario,
+                index,
+                slot,
+                ticks,
+                phase,
+                start: None,
+                run_on: 0,
+                stop: &stop,
+                why: None,
+            };
+            let before = os::usage().cpu_ns;
+            let cost = round.measure().unwrap().cost;
+            (cost, os::usage().cpu_ns.zip(before).map(|(now, before)| now - before))
+        };
+        assert_eq!(of("none").0.load_cpu_ns, 0);
+        let (beside, of_process) = of("tasks:4x500us");
+        assert!(beside.load_cpu_ns > 0);
+        // Of the process's time, nothing is booked twice.
+        assert!(beside.cpu_ns.unwrap() + beside.load_cpu_ns <= of_process.unwrap(), "{beside:?} {of_process:?}");
+    }
+
     /// Runs the loop of a round without what comes after it, and counts.
     struct LoopOnly<'a> {
         scenario: &'a Scenario,
@@ -435,7 +595,7 @@ mod tests {
         where
             S: Subject<Ticker: Ticker<Event: Send> + Send>,
         {
-            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread))
+            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread, None))
         }
 
         fn on_busypoll<S: Subject>(self) -> u64 {
@@ -456,7 +616,9 @@ mod tests {
                 start: None,
                 last_tick: ticks - 1,
                 recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
+                held: Held::default(),
                 stop: Arc::default(),
+                watch: None,
             };
             let mut pushed = 0;
             let counted = allocation_counter::measure(|| {
@@ -464,6 +626,64 @@ mod tests {
             });
             assert!(pushed > 0, "the loop ran");
             counted.count_total
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_noticed_and_one_that_runs_is_not() {
+        for (counted, stated) in [(0.130, 0.130), (0.130, 0.149), (60.0, 60.9), (1e-6, 0.0)] {
+            assert_eq!(no_jump(counted, stated), Ok(()), "{counted} {stated}");
+        }
+        for (counted, stated, says) in
+            [(0.13, 3600.13, "+3600.000 s"), (0.13, -3599.87, "-3600.000 s"), (0.13, 0.0, "-0.130")]
+        {
+            let error = no_jump(counted, stated).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    /// Ticks at once, and panics at the third.
+    struct GivesUp(u64);
+
+    impl Ticker for GivesUp {
+        type Event = ();
+
+        fn poll_wait(
+            self: std::pin::Pin<&mut Self>,
+            next: u64,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            assert!(next < self.0, "as a driver does");
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn backend(&self) -> String {
+            String::new()
+        }
+    }
+
+    impl Subject for GivesUp {
+        const PARKS_UNTIL_DUE: bool = false;
+        type Ticker = Self;
+
+        fn ticker(_: Schedule) -> io::Result<Self> {
+            Ok(Self(2))
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_panics_ends_its_round_and_not_the_run() {
+        let subject = subject::ALL.iter().find(|e| e.name == "spin").expect("it is in the table");
+        let args = ScenarioArgs { subjects: vec![subject], ..ScenarioArgs::default() };
+        let (scenario, stop) = (args.only().unwrap(), Arc::default());
+        let request = |ticks| {
+            let phase = Duration::ZERO;
+            let (start, why) = (None, None);
+            RoundRequest { scenario: &scenario, index: 0, slot: 0, ticks, phase, start, run_on: 0, stop: &stop, why }
+        };
+        for ended in [request(5).on_thread::<GivesUp>(), request(5).on_tokio::<GivesUp>()] {
+            let reason = ended.unwrap_err();
+            assert!(reason.contains("as a driver does"), "{reason}");
         }
     }
 

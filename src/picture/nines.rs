@@ -2,9 +2,14 @@
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9.
+/// The end of the longest axis: more nines than any count of samples has.
+const MOST: f64 = 20.0;
+
+/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9. A quantile so close to 1 that
+/// a float holds no difference lies where the longest axis ends.
 pub fn position(q: f64) -> f64 {
-    -(1.0 - q).log10()
+    let left = 1.0 - q;
+    if left > 0.0 { (-left.log10()).clamp(0.0, MOST) } else { MOST }
 }
 
 /// The quantiles that people read, below the nines.
@@ -12,7 +17,7 @@ const READ: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
 
 /// Where the marks of an axis that ends at `end` are.
 pub fn marks(end: f64) -> Vec<f64> {
-    let whole = (1..).map(f64::from).take_while(|&n| n <= end);
+    let whole = (1..).map(f64::from).take_while(|&n| n <= end.min(MOST));
     READ.iter().map(|&(q, _)| position(q)).chain(whole).collect()
 }
 
@@ -34,20 +39,24 @@ const POINTS: usize = 400;
 /// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the last sample.
 pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
     let at = |rank: u64| sorted.get(usize::try_from(rank).ok()?.checked_sub(1)?).copied();
-    curve_of(sorted.len() as u64, at)
+    curve_of(sorted.len() as u64, sorted.len() as u64, at)
 }
 
-/// The same of `n` samples that are asked for by rank, from 1.
-pub fn curve_of(n: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
-    let (Some(least), Some(largest)) = (at_rank(1), at_rank(n)) else { return Vec::new() };
-    // The largest of n samples stands for the quantile 1 - 1/(2n): in the middle of its own share.
-    // Written without the subtraction from 1, in which more samples than a float has digits are lost.
-    let end = (2.0 * n as f64).log10();
+/// Where the largest of `n` samples lies. It stands for the quantile 1 - 1/(2n): in the middle of its own share. Written
+/// without the subtraction from 1, in which more samples than a float has digits are lost.
+pub fn last(n: u64) -> f64 {
+    (2.0 * n as f64).log10()
+}
+
+/// The same of `n` samples that are asked for by rank, from 1; only the first so many of them are known.
+pub fn curve_of(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
+    let (Some(least), Some(largest)) = (at_rank(1), at_rank(known)) else { return Vec::new() };
+    let end = if known < n { (n as f64 / (n - known) as f64).log10() } else { last(n) };
     let mut curve: Vec<(f64, i64)> = (0..=POINTS)
         .map(|i| {
             let x = end * i as f64 / POINTS as f64;
             let q = 1.0 - 10_f64.powf(-x);
-            let rank = ((q * n as f64).ceil() as u64).clamp(1, n);
+            let rank = ((q * n as f64).ceil() as u64).clamp(1, known);
             (x, at_rank(rank).unwrap_or(least))
         })
         .collect();
@@ -97,9 +106,18 @@ mod tests {
     }
 
     #[test]
+    fn a_quantile_without_a_rest_still_has_a_place() {
+        for q in [1.0, 1.5, f64::INFINITY, f64::NAN] {
+            assert_eq!(position(q), MOST);
+        }
+        assert_eq!(position(-3.0), 0.0);
+        assert!(marks(f64::INFINITY).len() < 30);
+    }
+
+    #[test]
     fn an_axis_of_any_number_of_samples_ends() {
         for n in [1, 1_000, 1 << 53, u64::MAX] {
-            let curve = curve_of(n, |_| Some(7));
+            let curve = curve_of(n, n, |_| Some(7));
             assert!(curve[POINTS].0.is_finite() && marks(curve[POINTS].0).len() < 30, "{n}");
         }
     }

@@ -5,9 +5,10 @@ use jitterstat::report::{Report, Subject};
 use crate::render::classes::{self, Class};
 use crate::render::label::labels;
 use crate::render::samples::Lateness;
-use crate::render::{percentile, quantity};
+use crate::render::{overflow, percentile, quantity};
 use crate::text::printable::printable;
 use crate::text::time::time;
+use crate::text::wrap::wrap;
 
 const CELL: &str = "\u{2588}";
 /// Least cells of a bar; a terminal that has no room for them gets longer lines.
@@ -19,7 +20,8 @@ const RUN_OF_EMPTY: usize = 3;
 pub fn text(report: &Report, columns: usize) -> String {
     let gaps = quantity::is_gaps(report);
     let what = if gaps { "turns" } else { "ticks" };
-    let mut text = format!("{} by percentile, and as a histogram; all bars are logarithmic\n", quantity::name(report));
+    let scales = "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
+    let mut text = wrap(&format!("{} {scales}", quantity::name(report)), columns);
     let d = |s: &'_ Subject| s.summary.as_ref().map(|m| (m.lateness_ns.min, m.lateness_ns.max));
     let low = report.subjects.iter().filter_map(d).map(|(min, _)| min.max(1)).min().unwrap_or(1);
     let high = report.subjects.iter().filter_map(d).map(|(_, max)| max.max(1)).max().unwrap_or(1);
@@ -34,7 +36,9 @@ pub fn text(report: &Report, columns: usize) -> String {
             let cells = classes::of_time(ns, low, high, room(&head, columns)).max(1);
             text += &format!("{head}{}\n", CELL.repeat(cells));
         }
-        text += &histogram(&Lateness::of(subject), what, columns);
+        let values = Lateness::of(subject);
+        text += &histogram(&values, what, columns);
+        text.extend(overflow::says(subject).map(|above| wrap(&above, columns)));
     }
     printable(&text)
 }

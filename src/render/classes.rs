@@ -1,4 +1,4 @@
-//! Bars and classes on logarithmic scales, in whole cells: what a terminal can draw.
+//! Logarithmic classes, and bars in whole cells: what a terminal can draw.
 
 use crate::render::samples::Lateness;
 
@@ -57,12 +57,12 @@ fn edges(least: i64, largest: i64, steps: &[i64]) -> Vec<i64> {
     edges.split_off(first)
 }
 
-/// Cells of a bar for a count: at least one for a single one, `width` for the most; the logarithm between.
+/// Cells of a bar for a count, in proportion to it: at least one for a single one, `width` for the most.
 pub fn of_count(count: u64, most: u64, width: usize) -> usize {
     if count == 0 {
         return 0;
     }
-    let share = (count as f64).ln_1p() / (most.max(count) as f64).ln_1p();
+    let share = count as f64 / most.max(count) as f64;
     ((share * width as f64).round() as usize).clamp(1, width.max(1))
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn one_late_tick_is_seen_beside_a_million() {
-        assert_eq!([0, 1, 1_000_000].map(|n| of_count(n, 1_000_000, 40)), [0, 2, 40]);
+        assert_eq!([0, 1, 500_000, 1_000_000].map(|n| of_count(n, 1_000_000, 40)), [0, 1, 20, 40]);
         assert_eq!(of_count(1, u64::MAX, 10), 1);
         assert_eq!([100, 1_000, 10_000].map(|ns| of_time(ns, 100, 10_000, 40)), [0, 20, 40]);
         assert_eq!(of_time(5, 5, 5, 40), 40);

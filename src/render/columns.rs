@@ -55,6 +55,7 @@ pub fn summary<'a>() -> Vec<Column<Entry<'a>>> {
         [percentile!("p50"), percentile!("p90"), percentile!("p99"), percentile!("p99_9"), percentile!("p99_99")];
     columns.extend(percentiles.into_iter().flatten());
     columns.push(("max_ns", Get::Whole(|e| Some(e.summary.lateness_ns.max))));
+    columns.push(("load", Get::Text(|e| e.subject.load.as_deref().unwrap_or_default())));
     columns
 }
 

@@ -38,8 +38,12 @@ fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
     text + "\n"
 }
 
-/// A field, in quotes where it holds what would end it.
+/// A field, in quotes where it holds what would end it, and behind an apostrophe where a spreadsheet would take it for a
+/// formula.
 fn quoted(field: &str) -> Cow<'_, str> {
+    if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        return format!("\"'{}\"", field.replace('"', "\"\"")).into();
+    }
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\"")).into()
     } else {
@@ -53,5 +57,12 @@ mod tests {
     fn a_field_cannot_end_early() {
         assert_eq!(super::quoted("a\"b,c"), "\"a\"\"b,c\"");
         assert_eq!(super::quoted("tokio-interval@1ms"), "tokio-interval@1ms");
+    }
+
+    #[test]
+    fn a_field_is_no_formula() {
+        for field in ["=1+1", "@SUM(A1)", "+1", "-1", "=\"x\""] {
+            assert!(super::quoted(field).starts_with("\"'"), "{field}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::exit::{Error, Result, usage};
 use crate::picture::canvas::Picture;
+use crate::text::printable::printable;
 
 /// Every format of any command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,6 +14,8 @@ pub enum Format {
     Table,
     /// The whole result as JSON
     Json,
+    /// The whole result as JSON, one line each
+    Jsonl,
     /// A table for pull requests and job summaries
     Markdown,
     /// A picture; several go into the directory given by --out
@@ -86,9 +89,17 @@ pub fn only<T>(all: &[T]) -> Result<&T> {
 /// Makes a format; one that is not offered is refused with those that are.
 pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, of: &T) -> Result<Made> {
     if let Some((_, make)) = offers.iter().find(|(offered, _)| *offered == format) {
-        return make(of);
+        return Ok(for_people(format, make(of)?));
     }
     Err(refused(what, offers.iter().map(|(offered, _)| *offered), format))
+}
+
+/// What a person reads in a terminal cannot command it, whatever a file has put into it.
+pub fn for_people(format: Format, made: Made) -> Made {
+    match made {
+        Made::Text(text) if matches!(format, Format::Table | Format::Markdown) => Made::Text(printable(&text)),
+        other => other,
+    }
 }
 
 /// That a format is not offered, and which are.

@@ -1,10 +1,11 @@
 //! Names for people: what all subjects of a report share stands in the title, not in every line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jitterstat::report::{Report, Status, Subject};
 
+use crate::picture::palette::{Sign, Signs};
 use crate::text::units;
 
 /// The subjects that show what the machine could give just then.
@@ -32,17 +33,12 @@ pub struct Labels {
     pub shared: String,
 }
 
-/// When and where a report was made.
-pub fn origin(report: &Report) -> String {
-    let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
-    format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
-}
-
 /// Names the subjects of a report.
 pub fn labels(report: &Report) -> Labels {
     let subjects = &report.subjects;
     let period = shared(subjects.iter().map(|s| s.period_ns));
     let runtime = shared(subjects.iter().filter_map(|s| s.runtime.as_deref()));
+    let load = shared(subjects.iter().map(|s| s.load.as_deref()));
     let mut alike: BTreeMap<Key<'_>, u64> = BTreeMap::new();
     for subject in subjects {
         *alike.entry(key(subject)).or_default() += 1;
@@ -55,17 +51,46 @@ pub fn labels(report: &Report) -> Labels {
         let at = if period.is_none() && s.period_ns > 0 { format!("@{}", short(s.period_ns)) } else { String::new() };
         let on = s.runtime.as_ref().filter(|_| runtime.is_none()).map_or(String::new(), |r| format!("/{r}"));
         let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
-        format!("{}{many}{at}{on}", s.name)
+        let beside = s.load.as_ref().filter(|_| load.is_none()).map_or(String::new(), |load| format!("+{load}"));
+        format!("{}{many}{at}{on}{beside}", s.name)
     });
-    let shared = [period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))), runtime.map(str::to_owned)];
+    let shared = [
+        period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))),
+        runtime.map(str::to_owned),
+        load.flatten().map(|load| format!("load {load}")),
+    ];
     Labels { names: names.collect(), shared: shared.into_iter().flatten().collect::<Vec<_>>().join(", ") }
 }
 
+/// How the subjects of several reports look, each where it stands: a name has one sign on all of them. The same on
+/// another runtime, in another number, or beside another load, is a variant of it; at another period it looks the same.
+pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
+    type Variant<'a> = (Option<&'a str>, u64, Option<&'a str>);
+    type Look = (String, Option<String>, u64, Option<String>);
+    let of = |report: &'_ Report, subject: &'_ Subject| -> Look {
+        let twins = report.subjects.iter().filter(|other| key(other) == key(subject)).count() > 1;
+        let name = if twins { &subject.id } else { &subject.name };
+        (name.clone(), subject.runtime.clone(), subject.instances, subject.load.clone())
+    };
+    let all: Vec<Vec<Look>> =
+        reports.iter().map(|report| report.subjects.iter().map(|subject| of(report, subject)).collect()).collect();
+    let mut variants: BTreeMap<&str, BTreeSet<Variant<'_>>> = BTreeMap::new();
+    fn variant((_, runtime, instances, load): &Look) -> Variant<'_> {
+        (runtime.as_deref(), *instances, load.as_deref())
+    }
+    for look in all.iter().flatten() {
+        variants.entry(&look.0).or_default().insert(variant(look));
+    }
+    let place = |look: &Look| variants[look.0.as_str()].iter().position(|v| *v == variant(look)).unwrap_or(0);
+    let signs = Signs::of(all.iter().flatten().map(|subject| (subject.0.as_str(), place(subject))));
+    all.iter().map(|report| report.iter().map(|subject| signs.sign(&subject.0, place(subject))).collect()).collect()
+}
+
 /// What tells subjects apart in a name.
-type Key<'a> = (&'a str, u64, Option<&'a str>, u64);
+type Key<'a> = (&'a str, u64, Option<&'a str>, u64, Option<&'a str>);
 
 fn key(subject: &Subject) -> Key<'_> {
-    (&subject.name, subject.period_ns, subject.runtime.as_deref(), subject.instances)
+    (&subject.name, subject.period_ns, subject.runtime.as_deref(), subject.instances, subject.load.as_deref())
 }
 
 fn short(period_ns: u64) -> String {

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use jitterstat::report::{Distribution, Report};
 
-use crate::render::label::{labels, origin, why_unmeasured};
-use crate::render::reading;
+use crate::render::label::{labels, why_unmeasured};
+use crate::render::origin::{self, origin};
+use crate::render::{fitness, reading, why};
 use crate::text::markdown::cell;
-use crate::text::time::time;
+use crate::text::time::{interval, share, time};
 
 pub fn text(reports: &[Report]) -> String {
     reports.iter().map(section).collect::<Vec<_>>().join("\n")
@@ -17,6 +18,9 @@ fn section(report: &Report) -> String {
     let labels = labels(report);
     let shared = if labels.shared.is_empty() { String::new() } else { format!(" ({})", labels.shared) };
     let mut text = format!("### Lateness{}\n\n{}\n\n", cell(&shared), cell(&reading::reading(report)));
+    if let Some((word, why)) = fitness::line(report) {
+        let _ = writeln!(text, "**{}**: {}\n", cell(word), cell(&why));
+    }
     text += "| subject | p50 | p90 | p99 | p99.9 | max | missed | CPU per tick |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|---:|\n";
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
@@ -29,13 +33,18 @@ fn section(report: &Report) -> String {
         let values = d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
         let values = values.collect::<Vec<_>>().join(" | ");
         let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| time(ns as i64));
-        let (max, missed) = (time(d.max), summary.missed);
+        let max = time(d.max);
+        let missed = if subject.period_ns > 0 { share(summary.missed, summary.ticks) } else { "-".to_owned() };
         let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", cell(name));
     }
+    text += &why::to_markdown(report);
     let tool = format!("{} {}, {}.", report.tool.name, report.tool.version, origin(report));
     let _ = writeln!(text, "\n{}", cell(&tool));
     if report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| !s.lateness_ns.ci95.is_empty()) {
         text += "In brackets: 95 % confidence intervals over rounds.\n";
+    }
+    for load in report.loads.iter().filter_map(origin::load) {
+        let _ = writeln!(text, "{}.", cell(&load));
     }
     if report.partial {
         text += "\n**Interrupted: this is what was measured until then.**\n";
@@ -50,6 +59,6 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
     match (value, d.ci95.get(name)) {
         (None, _) => "-".to_owned(),
         (Some(v), None) => time(v),
-        (Some(v), Some([low, high])) => format!("{} [{}, {}]", time(v), time(*low), time(*high)),
+        (Some(v), Some(ci)) => format!("{} {}", time(v), interval(*ci)),
     }
 }

@@ -6,10 +6,13 @@ pub mod columns;
 pub mod cost;
 pub mod csv;
 pub mod entry;
+pub mod fitness;
 pub mod formats;
 pub mod html;
 pub mod label;
 pub mod markdown;
+mod origin;
+mod overflow;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod percentile;
@@ -19,3 +22,4 @@ pub mod samples;
 pub mod svg;
 pub mod table;
 pub mod tradeoff;
+pub mod why;

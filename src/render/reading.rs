@@ -1,25 +1,29 @@
 //! A report in plain English: only what its numbers show, no judgement and no advice.
 
-use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use jitterstat::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::{is_control, labels, why_unmeasured};
 use crate::render::quantity::is_gaps;
-use crate::render::tradeoff;
-use crate::text::time::time;
+use crate::render::{percentile, tradeoff};
+use crate::text::time::{share, time};
 
 /// One subject as the sentences need it.
 struct Line<'a> {
     name: String,
     subject: &'a Subject,
     summary: &'a Summary,
-    p50: i64,
+    /// Its lateness at the percentile that the report ranks by.
+    late: i64,
+    interval: Option<[i64; 2]>,
 }
 
-/// The summary, without line breaks; empty where no subject has a median.
+/// What the table cannot show, in at most three sentences without line breaks: who was the least late and at what price,
+/// what the machine could do in the same rounds, and what to beware of.
 pub fn reading(report: &Report) -> String {
+    let ranked = tradeoff::percentile(report);
     let names = labels(report).names;
     let lines: Vec<Line<'_>> = report
         .subjects
@@ -27,36 +31,136 @@ pub fn reading(report: &Report) -> String {
         .zip(names)
         .filter_map(|(subject, name)| {
             let summary = subject.summary.as_ref()?;
-            Some(Line { name, subject, summary, p50: summary.lateness_ns.p50? })
+            let late = percentile::named(&summary.lateness_ns, ranked)?;
+            Some(Line { name, subject, summary, late, interval: summary.lateness_ns.ci95.get(ranked).copied() })
         })
         .collect();
-    let mut periods: Vec<u64> = lines.iter().map(|l| l.subject.period_ns).collect();
-    periods.sort_unstable();
-    periods.dedup();
-    let mut sentences = Vec::new();
-    for &period in &periods {
-        let group: Vec<&Line<'_>> = lines.iter().filter(|l| l.subject.period_ns == period).collect();
-        if is_gaps(report) {
-            sentences
-                .extend(group.iter().map(|l| format!("{}: longest gap {}.", l.name, time(l.summary.lateness_ns.max))));
-        } else {
-            sentences.extend(of_one_period(&group));
-        }
+    if is_gaps(report) {
+        let longest = lines.iter().max_by_key(|l| l.summary.lateness_ns.max);
+        return longest.map_or(String::new(), |l| {
+            format!("The longest gap was {}, of {}.", time(l.summary.lateness_ns.max), l.name)
+        });
     }
-    sentences.extend(lines.iter().flat_map(oddities));
-    sentences.extend(steal(report));
-    sentences.join(" ")
+    let at = ranked.replace('_', ".");
+    [trade(&lines, &at), machine(&lines, &at), beware(report, &lines)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Who was the least late, and at what price.
+fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
+    let subjects: Vec<&Line<'_>> = lines.iter().filter(|l| !is_control(&l.subject.name)).collect();
+    fn conditions<'a>(line: &Line<'a>) -> (u64, Option<&'a str>) {
+        (line.subject.period_ns, line.subject.load.as_deref())
+    }
+    let all: BTreeSet<(u64, Option<&str>)> = subjects.iter().map(|l| conditions(l)).collect();
+    let choice = |of: (u64, Option<&str>)| -> Vec<&Line<'_>> {
+        let of = subjects.iter().filter(|l| conditions(l) == of && tradeoff::keeps_up(l.subject));
+        of.copied().collect()
+    };
+    let least = |of: &[&'_ Line<'_>]| of.iter().enumerate().min_by_key(|(_, l)| l.late).map(|(i, _)| i);
+    if let (1, Some(one)) = (all.len(), all.first()) {
+        let choice = choice(*one);
+        let Some(first) = least(&choice).map(|i| choice[i]) else {
+            return Some("Every subject missed more than half of its ticks: none is ranked.".to_owned());
+        };
+        if choice.len() == 1 {
+            let rest = if subjects.len() > 1 { " It alone missed no more than half of its ticks." } else { "" };
+            return Some(format!(
+                "{} was {} late at {at}{}.{rest}",
+                first.name,
+                time(first.late),
+                cost(first.subject, ", for")
+            ));
+        }
+        let equal = |l: &Line<'_>| l.late == first.late || overlap(l.interval, first.interval);
+        let near = choice.iter().find(|l| l.name != first.name && equal(l));
+        let near = near.map_or(String::new(), |l| format!(" (not clearly apart from {})", l.name));
+        let dearest = core_percent(first.subject);
+        let cheapest =
+            choice.iter().filter_map(|l| Some((core_percent(l.subject)?, *l))).min_by(|a, b| a.0.total_cmp(&b.0));
+        return Some(match cheapest.filter(|(_, l)| l.name != first.name).zip(dearest) {
+            Some(((core, cheap), dearest)) => format!(
+                "{} was the least late at {at}{near}, for {} % of one core; {}, the cheapest at {} %, was {} as late.",
+                first.name,
+                digits(dearest),
+                cheap.name,
+                digits(core),
+                fold(cheap.late as f64 / first.late.max(1) as f64)
+            ),
+            None => {
+                let cheapest = if dearest.is_some() { " and the cheapest" } else { "" };
+                format!("{} was the least late at {at}{near}{cheapest}{}.", first.name, cost(first.subject, ", for"))
+            }
+        });
+    }
+    let of = |of: &(u64, Option<&str>)| {
+        let choice = choice(*of);
+        least(&choice)
+            .map(|i| format!("{} ({}{})", choice[i].name, time(choice[i].late), cost(choice[i].subject, " for")))
+    };
+    let loads: BTreeSet<Option<&str>> = all.iter().map(|(_, load)| *load).collect();
+    let each = match (loads.len(), all.len()) {
+        (1, _) => "period",
+        (loads, all) if loads == all => "load",
+        _ => "period and load",
+    };
+    let all: Vec<String> = all.iter().filter_map(of).collect();
+    (!all.is_empty()).then(|| format!("The least late of each {each} at {at}: {}.", all.join(", ")))
+}
+
+fn overlap(a: Option<[i64; 2]>, b: Option<[i64; 2]>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a[0] <= b[1] && b[0] <= a[1])
+}
+
+/// What the controls met in the same rounds.
+fn machine(lines: &[Line<'_>], at: &str) -> Option<String> {
+    let what = |name: &str| if name == "spin" { "a spinning thread" } else { "a sleeping thread" };
+    let unloaded = lines.iter().any(|l| is_control(&l.subject.name) && l.subject.load.is_none());
+    // Beside a load they say what the load does, and the table has that.
+    let shown = |l: &&Line<'_>| is_control(&l.subject.name) && (l.subject.load.is_none() || !unloaded);
+    let controls = lines.iter().filter(shown);
+    let all: Vec<String> =
+        controls.map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, time(l.late))).collect();
+    (!all.is_empty()).then(|| format!("In the same rounds, at {at}, {}.", all.join(", and ")))
+}
+
+/// What numbers of a table hide: ticks that came early, together or never, subjects out of the ranking, stolen time.
+fn beware(report: &Report, lines: &[Line<'_>]) -> Option<String> {
+    let odd = |line: &Line<'_>| -> Vec<String> {
+        let (s, name) = (line.summary, &line.name);
+        let of = |n: u64, what: &str| (n > 0).then(|| format!("{name} {what} {} of its ticks", share(n, s.ticks)));
+        [of(s.early, "was early for"), of(s.coalesced, "woke once for several of"), of(s.skipped, "skipped")]
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let behind = |l: &&Line<'_>| !is_control(&l.subject.name) && !tradeoff::keeps_up(l.subject);
+    let behind: Vec<&str> = lines.iter().filter(behind).map(|l| l.name.as_str()).collect();
+    let unranked = match behind.as_slice() {
+        [] => None,
+        [one] => Some(format!("{one} missed most of its ticks and is not ranked")),
+        [rest @ .., last] => {
+            Some(format!("{} and {last} missed most of their ticks and are not ranked", rest.join(", ")))
+        }
+    };
+    let all: Vec<String> = unranked.into_iter().chain(lines.iter().flat_map(odd)).chain(steal(report)).collect();
+    (!all.is_empty()).then(|| format!("Beware: {}.", all.join("; ")))
 }
 
 /// One sentence per subject: its place in the report, and what follows its name.
-/// The most punctual stands first, the controls come after all others, what could not be measured last. *Unbeaten* is
-/// what no other subject of its period beats in both lateness and cost.
+/// The most punctual stands first, by the percentile that the report ranks by; then what misses most of its ticks, then
+/// the controls, then what could not be measured.
 pub fn sentences(report: &Report) -> Vec<(usize, String)> {
     let front: Vec<usize> = tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
     let mut all: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
+    let ranked = tradeoff::percentile(report);
     all.sort_by_key(|(_, s)| {
-        let late = s.summary.as_ref().map(|m| m.lateness_ns.p99.or(m.lateness_ns.p50).unwrap_or(m.lateness_ns.max));
-        (late.is_none(), is_control(&s.name), late)
+        let d = s.summary.as_ref().map(|m| &m.lateness_ns);
+        let late = d.map(|d| percentile::named(d, ranked).unwrap_or(d.max));
+        (late.is_none(), is_control(&s.name), !tradeoff::keeps_up(s), late)
     });
     all.into_iter().map(|(i, subject)| (i, sentence(subject, front.contains(&i), is_gaps(report)))).collect()
 }
@@ -81,7 +185,7 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
         0 => "; it missed no tick".to_owned(),
         n => format!("; it missed {}", share(n, summary.ticks)),
     };
-    let unbeaten = if front { "; unbeaten" } else { "" };
+    let unbeaten = if front { "; nothing else was both less late and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 
@@ -99,96 +203,25 @@ pub fn warnings(report: &Report) -> Vec<String> {
         .collect()
 }
 
-fn of_one_period(group: &[&Line<'_>]) -> Vec<String> {
-    let (controls, subjects): (Vec<&Line<'_>>, Vec<&Line<'_>>) =
-        group.iter().partition(|l| is_control(&l.subject.name));
-    let mut sentences = Vec::new();
-    let by_median = |a: &&&Line<'_>, b: &&&Line<'_>| a.p50.cmp(&b.p50);
-    if let Some(least) = subjects.iter().min_by(by_median) {
-        let with_p99 = least.summary.lateness_ns.p99.map_or(String::new(), |v| format!(" and {} at p99", time(v)));
-        let cost = cost(least.subject, ", for");
-        let of = if subjects.len() > 1 { "was the least late:" } else { "was late by" };
-        sentences.push(format!("{} {of} {} at the median{with_p99}{cost}.", least.name, time(least.p50)));
-        if let Some(most) = subjects.iter().max_by(by_median).filter(|m| m.name != least.name) {
-            sentences.push(against(most, least));
-        }
-    }
-    let controls: Vec<String> = controls.iter().map(|c| control(c)).collect();
-    if !controls.is_empty() {
-        sentences.push(format!("In the same rounds {}.", controls.join(", and ")));
-    }
-    let missed: Vec<String> = group
-        .iter()
-        .filter(|l| l.summary.missed > 0)
-        .map(|l| format!("{} {}", l.name, share(l.summary.missed, l.summary.ticks)))
-        .collect();
-    if group.iter().any(|l| l.subject.period_ns == 0) {
-        // Without a period there is no next one to be late for.
-        return sentences;
-    }
-    sentences.push(if missed.is_empty() {
-        "Every tick came before the next one was due.".to_owned()
-    } else {
-        format!("Ticks that had not come when the next one was due: {}.", missed.join(", "))
-    });
-    sentences
-}
-
-/// The latest against the least late: a ratio where the intervals are apart, else that they are not.
-fn against(most: &Line<'_>, least: &Line<'_>) -> String {
-    let interval = |l: &Line<'_>| l.summary.lateness_ns.ci95.get("p50").copied();
-    let cost = cost(most.subject, ", for");
-    let same = interval(most).zip(interval(least)).is_some_and(|(m, l)| m[0] <= l[1]);
-    if same {
-        format!("The latest was {}, at {}{cost}: the intervals of the two medians overlap.", most.name, time(most.p50))
-    } else {
-        let times = most.p50 as f64 / least.p50.max(1) as f64;
-        format!("{} was the latest: {} at the median, {} as late{cost}.", most.name, time(most.p50), fold(times))
-    }
-}
-
-fn control(line: &Line<'_>) -> String {
-    let what = if line.subject.name == "spin" { "a spinning thread" } else { "a sleeping thread" };
-    let cost = cost(line.subject, " for");
-    format!("{what} ({}) was {} late{cost}", line.name, time(line.p50))
-}
-
-/// Ticks that came early, shared a wake-up, or never came.
-fn oddities(line: &Line<'_>) -> Vec<String> {
-    let summary = line.summary;
-    let odd = [
-        (summary.early, "came before their deadline"),
-        (summary.coalesced, "shared the wake-up of a later one"),
-        (summary.skipped, "were skipped"),
-    ];
-    let odd = odd.into_iter().filter(|(n, _)| *n > 0);
-    odd.map(|(n, what)| format!("{}: {} of the ticks {what}.", line.name, share(n, summary.ticks))).collect()
-}
-
 /// Least share of stolen time that is worth a sentence.
 const LEAST_STEAL: f64 = 0.01;
 
+/// For a report without a verdict of its fitness, which says so itself.
 fn steal(report: &Report) -> Option<String> {
+    report.fitness.is_none().then_some(())?;
     let rounds = || report.subjects.iter().flat_map(|s| s.rounds.iter().map(move |r| (s.period_ns, r)));
-    let stolen: u64 = rounds().filter_map(|(_, r)| r.steal_ns).sum();
-    let asked = |(period, r): (u64, &jitterstat::report::Round)| r.summary.as_ref().map_or(0, |s| s.ticks * period);
-    let span: u64 = rounds().map(asked).sum();
+    let stolen: f64 = rounds().filter_map(|(_, r)| r.steal_ns).map(|ns| ns as f64).sum();
+    let asked = |(period, r): (u64, &jitterstat::report::Round)| {
+        r.summary.as_ref().map_or(0.0, |s| s.ticks as f64 * period as f64)
+    };
+    let span: f64 = rounds().map(asked).sum();
     let cpus = report.host.cpus_online?;
-    let share = stolen as f64 / (span as f64 * cpus as f64);
-    (share >= LEAST_STEAL)
-        .then(|| format!("While it measured, the hypervisor took {:.0} % of the CPU time away.", share * 100.0))
+    let share = stolen / (span * cpus as f64);
+    (share >= LEAST_STEAL).then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
 }
 
 fn cost(subject: &Subject, lead: &str) -> String {
     core_percent(subject).map_or(String::new(), |c| format!("{lead} {} % of one core", digits(c)))
-}
-
-fn share(part: u64, whole: u64) -> String {
-    let percent = part as f64 / whole.max(1) as f64 * 100.0;
-    match percent.partial_cmp(&0.01) {
-        Some(Ordering::Less) => format!("{part} in {whole}"),
-        _ => format!("{} %", digits(percent)),
-    }
 }
 
 fn fold(times: f64) -> String {
@@ -230,8 +263,22 @@ mod tests {
     }
 
     #[test]
-    fn small_shares_are_counts() {
-        assert_eq!(share(1, 1_000_000), "1 in 1000000");
-        assert_eq!((share(1, 8), share(1, 2), share(1, 100)), ("12 %".into(), "50 %".into(), "1.0 %".into()));
+    fn one_ranking_is_named_and_followed() {
+        let mut report = report();
+        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        let at = tradeoff::percentile(&report).replace('_', ".");
+        let first = report.subjects[sentences(&report)[0].0].name.clone();
+        let text = reading(&report);
+        assert!(text.starts_with(&format!("{first} was the least late at {at}")), "{first}: {text}");
+        assert!(text.matches(". ").count() < 3, "{text}");
+        // What misses nine of ten is praised by nobody.
+        for summary in report.subjects.iter_mut().filter(|s| s.name == first).filter_map(|s| s.summary.as_mut()) {
+            summary.missed = summary.ticks / 10 * 9;
+        }
+        let text = reading(&report);
+        assert!(!text.starts_with(&first) && text.contains("missed most of") && text.contains("not ranked"), "{text}");
+        let said = sentences(&report);
+        let of = |name: &str| said.iter().position(|(i, _)| report.subjects[*i].name == name).expect("it is there");
+        assert!(of(&first) > 0 && !said[of(&first)].1.contains("nothing else was"), "{said:?}");
     }
 }

@@ -9,6 +9,8 @@ use jitterstat::report::Subject;
 pub struct Lateness {
     /// A value, and how many are at or below it.
     steps: Vec<(i64, u64)>,
+    /// How many lie above all of these; of them only the largest is known.
+    above: u64,
 }
 
 impl Lateness {
@@ -19,9 +21,9 @@ impl Lateness {
             && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
         {
             let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
-            return Self::from_counts(
-                stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value())),
-            );
+            let counts = stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value()));
+            let above = subject.histogram.as_ref().and_then(|h| h.overflow.as_ref()).map_or(0, |o| o.count);
+            return Self::from_counts(counts).without_last(above);
         }
         Self::from_values(all)
     }
@@ -43,10 +45,26 @@ impl Lateness {
                 }
             }
         }
-        Self { steps }
+        Self { steps, above: 0 }
     }
 
+    /// The same, where the last so many have no value of their own.
+    fn without_last(mut self, above: u64) -> Self {
+        let known = self.known().saturating_sub(above);
+        self.above = self.known() - known;
+        let step = self.steps.partition_point(|step| step.1 < known);
+        self.steps.truncate(if known > 0 { step + 1 } else { 0 });
+        self.steps.iter_mut().for_each(|step| step.1 = step.1.min(known));
+        self
+    }
+
+    /// All, with those of which only the number is known.
     pub fn count(&self) -> u64 {
+        self.known() + self.above
+    }
+
+    /// How many have a value.
+    pub fn known(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.1)
     }
 
@@ -76,6 +94,9 @@ mod tests {
         }
         assert_eq!((all.at_rank(8), Lateness::default().at_rank(1)), (None, None));
         assert_eq!(all.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 3), (9, 1)]);
+        let open = all.without_last(2);
+        assert_eq!((open.count(), open.known(), open.at_rank(6)), (7, 5, None));
+        assert_eq!(open.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 2)]);
         let many = Lateness::from_counts([(1, u64::MAX), (2, u64::MAX)].into_iter());
         assert_eq!(many.count(), u64::MAX, "a count that cannot be stays a number");
     }

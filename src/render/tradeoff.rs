@@ -1,6 +1,6 @@
 //! Lateness against its price: which subjects nothing beats in both.
 
-use jitterstat::report::Report;
+use jitterstat::report::{Report, Subject, Summary};
 
 use crate::render::cost::per_tick_ci95;
 use crate::render::label::{is_control, labels};
@@ -11,8 +11,9 @@ pub struct Point {
     /// Its place in the report.
     pub subject: usize,
     pub name: String,
-    /// Nominal period: only subjects of one period compete.
+    /// Nominal period: only subjects of one period and one load compete.
     pub period_ns: u64,
+    pub load: Option<String>,
     /// There for comparison, not for choice.
     pub control: bool,
     /// Lateness at the percentile of the picture.
@@ -21,7 +22,7 @@ pub struct Point {
     /// CPU time of the process per tick.
     pub cpu_ns: f64,
     pub cpu_ci95: Option<[f64; 2]>,
-    /// No other subject of its period is as punctual for less, or more punctual for as much.
+    /// Among several to choose from, none of its period is as punctual for less, or more punctual for as much.
     pub front: bool,
 }
 
@@ -46,6 +47,7 @@ pub fn points(report: &Report) -> Vec<Point> {
                 subject,
                 name,
                 period_ns: measured.period_ns,
+                load: measured.load.clone(),
                 control: is_control(&measured.name),
                 late_ns: percentile::named(&summary.lateness_ns, of)?,
                 late_ci95: summary.lateness_ns.ci95.get(of).copied(),
@@ -55,25 +57,72 @@ pub fn points(report: &Report) -> Vec<Point> {
             })
         })
         .collect();
-    let front: Vec<bool> = points.iter().map(|p| !p.control && !points.iter().any(|other| beats(other, p))).collect();
+    let choice: Vec<Point> = points.iter().filter(|p| keeps_up(&report.subjects[p.subject])).cloned().collect();
+    let among = |p: &Point| choice.iter().filter(|other| other.conditions() == p.conditions()).count();
+    let front: Vec<bool> = points
+        .iter()
+        .map(|p| choice.contains(p) && among(p) > 1 && !choice.iter().any(|other| beats(other, p)))
+        .collect();
     points.iter_mut().zip(front).for_each(|(point, front)| point.front = front);
     points
 }
 
+impl Point {
+    /// What those that compete have in common.
+    pub fn conditions(&self) -> (u64, Option<&str>) {
+        (self.period_ns, self.load.as_deref())
+    }
+}
+
+/// What misses more of its ticks than this is no choice, however cheap it is.
+pub const MOST_MISSED: f64 = 0.5;
+
+/// Share of the ticks of a measured subject that did not come before the next one was due.
+pub fn missed(summary: &Summary) -> f64 {
+    summary.missed as f64 / summary.ticks.max(1) as f64
+}
+
+/// Whether a subject is there to be chosen: no control, measured, and most of its ticks came in time.
+pub fn keeps_up(subject: &Subject) -> bool {
+    !is_control(&subject.name) && subject.summary.as_ref().is_some_and(|s| missed(s) <= MOST_MISSED)
+}
+
 fn beats(other: &Point, point: &Point) -> bool {
-    let comparable = !other.control && other.period_ns == point.period_ns;
+    let comparable = !other.control && other.conditions() == point.conditions();
     let no_worse = other.late_ns <= point.late_ns && other.cpu_ns <= point.cpu_ns;
     comparable && no_worse && (other.late_ns < point.late_ns || other.cpu_ns < point.cpu_ns)
 }
 
 #[cfg(test)]
 mod tests {
+    use jitterstat::file::File as _;
+
     use super::*;
 
     fn point(name: &str, period_ns: u64, late_ns: i64, cpu_ns: f64) -> Point {
         let control = is_control(name);
         let name = name.to_owned();
-        Point { subject: 0, name, period_ns, control, late_ns, late_ci95: None, cpu_ns, cpu_ci95: None, front: false }
+        let (late_ci95, cpu_ci95) = (None, None);
+        Point { subject: 0, name, period_ns, load: None, control, late_ns, late_ci95, cpu_ns, cpu_ci95, front: false }
+    }
+
+    #[test]
+    fn nothing_is_praised_for_missing_its_ticks_or_for_being_alone() {
+        let mut whole = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        assert!(points(&whole).iter().any(|p| p.front), "there is a choice");
+        let mut alone = whole.clone();
+        let first = alone.subjects.iter().position(|s| !is_control(&s.name)).expect("a subject");
+        let kept = alone.subjects[first].id.clone();
+        alone.subjects.retain(|s| is_control(&s.name) || s.id == kept);
+        assert!(points(&alone).iter().all(|p| !p.front));
+        let mut idle = whole;
+        for summary in idle.subjects.iter_mut().filter(|s| s.id == kept).filter_map(|s| s.summary.as_mut()) {
+            (summary.missed, summary.cpu_ns_per_tick) = (summary.ticks / 10 * 9, Some(1.0));
+        }
+        let idle = points(&idle);
+        let cheapest = idle.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).expect("points");
+        assert!(!cheapest.front, "{cheapest:?}");
     }
 
     #[test]
@@ -83,6 +132,8 @@ mod tests {
         assert!(beats(&good, &point("c", 1, 10, 101.0)) && beats(&good, &point("c", 1, 11, 100.0)));
         assert!(!beats(&good, &point("c", 1, 10, 100.0)), "equals do not beat each other");
         assert!(!beats(&good, &point("c", 2, 50, 500.0)), "another period is another question");
+        let loaded = Point { load: Some("cpu:2".to_owned()), ..point("c", 1, 50, 500.0) };
+        assert!(!beats(&good, &loaded), "and so is another load");
         assert!(!beats(&point("spin", 1, 1, 1.0), &good), "a control is no choice");
     }
 }

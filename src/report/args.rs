@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::render::formats::{Format, parser};
 use crate::report::runs::{self, RunOptions};
@@ -24,12 +24,12 @@ Examples:
   cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
-calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, or an HdrHistogram interval log (.hlog). \
+calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, the output of hwlatdetect, or an HdrHistogram interval log (.hlog). \
 A directory stands for the report in it. What another tool's file does not state is listed below the table. Files other \
 than reports offer some of the formats.")]
 pub struct ReportArgs {
     /// Files of osjitter, or results of other tools
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
     /// What to show
     #[arg(long, value_parser = parser(formats()), default_value = "table")]

@@ -7,6 +7,7 @@ use jitterstat::report::Report;
 use crate::exit::{Error, Result, usage};
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
 use crate::render::formats::{Format, Made, Offer, only};
+use crate::render::table::TableArgs;
 use crate::render::{bars, csv, entry, html, markdown, svg, table};
 use crate::terminal;
 
@@ -19,6 +20,11 @@ pub struct RunOptions {
     /// With the table, draw percentiles and a histogram of each subject
     #[arg(long)]
     pub histogram: bool,
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// The table alone, without words
+    #[arg(long, short)]
+    pub quiet: bool,
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
@@ -62,7 +68,7 @@ impl Runs {
 
     fn table(&self) -> String {
         let columns = terminal::columns();
-        let mut text = table::of_several(&self.reports, columns);
+        let mut text = table::of_several(&self.reports, &self.options.table, columns, !self.options.quiet);
         if self.options.histogram {
             text.extend(self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))));
         }

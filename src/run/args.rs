@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
+use crate::load::Load;
 use crate::machine::os::Sched;
 use crate::machine::tuning;
 use crate::render::formats::{Format, parser};
+use crate::render::table::TableArgs;
 use crate::run::plan_file::PlanArgs;
-use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects};
+use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
 use crate::text::units;
 
 #[derive(Debug, Args)]
@@ -18,8 +20,19 @@ Examples:
   osjitter run --period 500us --ticks 10000
   osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
   osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
+  osjitter run --subject tokio-interval --load none --load cpu:2 --load tasks:100x50us
 
-A name may be a glob: 'tokio-*'. Several periods, subjects or runtimes make a matrix.
+A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
+
+Loads run during the rounds of their scenarios and pause between them; their CPU time is not the subject's:
+  none             nothing; with other loads, the same rounds measure with and without
+  cpu:N            N threads that spin [default: one per CPU]
+  memory:N         N threads that write through 64 MiB each [default: 1]
+  io:N             N threads that write and sync a file of up to 64 MiB in /var/tmp [default: 1]
+  softirq:N        N threads that send UDP packets over the loopback device [default: 1]
+  tasks:NxTIME     N tasks on the subject's own tokio runtime; each holds its worker for TIME, yields, and begins again
+  'any command'    started once, ended with all that it starts; it must not end by itself
+
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
@@ -38,11 +51,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by list]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
+    /// What runs beside the subject, see below; repeat for several [default: none]
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
+    pub load: Vec<Load>,
     /// Run N of each tokio subject at once, phases spread over the period; each records all its ticks
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub instances: Option<u64>,
@@ -61,8 +77,14 @@ pub struct RunArgs {
     /// Seed of the order and the phases of rounds [default: random; the report has it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
+    /// Find out why the latest per cent of the ticks were late, in as many rounds again
+    #[arg(long)]
+    pub why: bool,
+    /// Ask it of all ticks at least this late instead
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "why")]
+    pub why_threshold: Option<Duration>,
     /// Directory for the report [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
     /// Leave the individual samples out of the report
     #[arg(long)]
@@ -71,18 +93,26 @@ pub struct RunArgs {
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plan: Option<PathBuf>,
     /// With the table, draw percentiles and a histogram of each subject
     #[arg(long)]
     pub histogram: bool,
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Write the pictures beside the report too; `osjitter report --format svg` draws them from it later
+    #[arg(long)]
+    pub svg: bool,
     /// Print the effective plan as TOML and measure nothing
     #[arg(long)]
     pub print_plan: bool,
+    /// Exit with 4 where the machine was unfit for measuring
+    #[arg(long)]
+    pub strict: bool,
     /// No live view; otherwise a terminal shows the figures so far between rounds
     #[arg(long)]
     pub no_progress: bool,
-    /// Print nothing to stderr but errors
+    /// Print the table alone, and nothing to stderr but errors
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -103,12 +133,14 @@ impl RunArgs {
                 subjects: Subjects::union(self.subject.iter().cloned()),
                 periods: self.period.clone(),
                 runtimes: self.runtime.clone(),
+                loads: self.load.clone(),
                 length: self.ticks.map(Length::Ticks).or(self.duration.map(Length::Time)),
                 round_ticks: self.round_ticks,
                 warmup: self.warmup,
                 instances: self.instances,
             },
             scenarios: Vec::new(),
+            why: self.why.then_some(Why { threshold: self.why_threshold }),
         }
     }
 }

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 
 use crate::text::align::align;
-use crate::text::time::{Unit, time};
+use crate::text::time::{share, time};
 
 /// Digits that the running figures keep.
 const DIGITS: u8 = 3;
@@ -18,6 +18,7 @@ struct Row {
     asked: u64,
     period_ns: u64,
     missed: u64,
+    skipped: u64,
     max_ns: Option<i64>,
     seen: Histogram<u64>,
 }
@@ -34,7 +35,7 @@ impl Live {
     /// Adds a subject and the number of its ticks.
     pub fn add(&mut self, name: &str, asked: u64, period_ns: u64) {
         let seen = Histogram::new(DIGITS).expect("3 digits are within the bounds");
-        self.rows.push(Row { name: name.to_owned(), asked, period_ns, missed: 0, max_ns: None, seen });
+        self.rows.push(Row { name: name.to_owned(), asked, period_ns, missed: 0, skipped: 0, max_ns: None, seen });
     }
 
     /// The subject that runs next.
@@ -46,6 +47,7 @@ impl Live {
     pub fn take(&mut self, place: usize, round: u64, lateness_ns: &[i64], skipped: u64) {
         let Some(row) = self.rows.get_mut(place) else { return };
         let period = i64::try_from(row.period_ns).unwrap_or(i64::MAX);
+        row.skipped += skipped;
         row.missed += skipped + lateness_ns.iter().filter(|&&late| late >= period).count() as u64;
         for &late in lateness_ns {
             row.seen.record(u64::try_from(late).unwrap_or(0)).expect("an auto-resizing histogram takes any i64");
@@ -73,10 +75,8 @@ impl Live {
             current => current.unwrap_or(0).saturating_sub(room.saturating_sub(2)),
         };
         let shown = if self.rows.len() <= room { room } else { room.saturating_sub(1).max(1) };
-        let p50 = |row: &Row| percentile(row, 0.5);
-        let unit = Unit::for_largest(self.rows.iter().filter_map(p50).max().unwrap_or(1_000));
         let mut cells = vec![vec![
-            format!("lateness in {}", unit.symbol()),
+            "lateness".to_owned(),
             "ticks".to_owned(),
             "p50".to_owned(),
             "p99".to_owned(),
@@ -84,15 +84,15 @@ impl Live {
             "missed".to_owned(),
         ]];
         for (i, row) in self.rows.iter().enumerate().skip(first).take(shown) {
-            let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), |ns| unit.format(ns));
+            let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), time);
             let mark = if self.current == Some(i) { ">" } else { " " };
             cells.push(vec![
                 format!("{mark} {}", row.name),
                 format!("{}/{}", row.seen.len(), row.asked),
-                figure(p50(row)),
+                figure(percentile(row, 0.5)),
                 figure(percentile(row, 0.99)),
                 figure(row.max_ns),
-                row.missed.to_string(),
+                share(row.missed, row.seen.len() + row.skipped),
             ]);
         }
         let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();
@@ -133,9 +133,9 @@ mod tests {
         live.take(0, 1, &[15_000, 16_000], 1);
         let frame = live.frame(80, 24);
         let lines: Vec<&str> = frame.lines().collect();
-        assert_eq!(lines[0], "lateness in us    ticks   p50  p99   max  missed");
-        assert_eq!(lines[1], "  os-interval     22/40  14.0    -  16.0       1");
-        assert_eq!(lines[2], "> tokio-interval  20/40  1200    -  1200      20");
+        assert_eq!(lines[0], "lateness          ticks      p50  p99      max  missed");
+        assert_eq!(lines[1], "  os-interval     22/40  14.0 us    -  16.0 us  4.35 %");
+        assert_eq!(lines[2], "> tokio-interval  20/40  1.20 ms    -  1.20 ms   100 %");
         assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, its latest so far"]);
     }
 

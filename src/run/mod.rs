@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use jitterstat::file::File as _;
-use jitterstat::report::Status;
+use jitterstat::fitness::Verdict;
+use jitterstat::report::{Report, Status};
 
 use crate::exit::{self, Error, ExitStatus};
 use crate::files::Directory;
 use crate::machine::host;
+use crate::measure::load::Loads;
 use crate::measure::order::Observer;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
@@ -23,7 +25,10 @@ use crate::run::args::RunArgs;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Plan, Scenario};
-use crate::{files, interrupt, render, terminal};
+use crate::text::printable::printable;
+use crate::text::time::long;
+use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::{earlier, files, interrupt, render, terminal};
 
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let plan = plan(args)?;
@@ -34,36 +39,55 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
     plan.fits_memory()?;
     let host = host::capture();
-    let changes = record::changes(&plan)?;
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Directory::open(args.out.as_deref(), &started_utc)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
+    // Before this thread is bound or made urgent: a load is the rest of the machine.
+    let loads = Loads::start(&plan.scenarios)?;
+    let changes = record::changes(&plan)?;
+    // Last: what is refused above leaves no directory behind.
+    let out = Directory::open(args.out.as_deref(), &started_utc)?;
     announce(&plan, args.quiet);
 
     let mut watched = Watched { view: view(&plan, args), plan: &plan };
-    let report = record::measure(&plan, Conditions { host, changes, started_utc }, &stop, &mut watched);
+    let report = record::measure(&plan, Conditions { host, changes, started_utc, loads }, &stop, &mut watched);
     watched.view.finish();
 
     let json = report.to_json();
-    let file = out.write("report.json", &json)?;
-    for picture in render::svg::pictures(&report) {
-        out.write(&picture.name, &picture.svg)?;
-    }
-    out.write("report.html", &render::html::page(std::slice::from_ref(&report)))?;
+    let saved = save(&out, &report, &json, args.svg);
+    let columns = terminal::columns();
     let text = match args.format {
-        Format::Table if args.histogram => {
-            let columns = terminal::columns();
-            format!("{}\n{}", render::table::with_reading(&report, columns), render::bars::text(&report, columns))
+        Format::Table => {
+            let words = !args.quiet;
+            let table = render::table::of_several(std::slice::from_ref(&report), &args.table, columns, words);
+            let last = words.then(|| earlier::against_the_last(&report, &out.path(REPORT))).flatten();
+            let last = last.map_or(String::new(), |line| wrap(&line, columns.min(WIDEST_PARAGRAPH)));
+            let bars = args.histogram.then(|| format!("\n{}", render::bars::text(&report, columns)));
+            table + &printable(&last) + &bars.unwrap_or_default()
         }
-        Format::Table => render::table::with_reading(&report, terminal::columns()),
         _ => json,
     };
     let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
-    terminal::note(args.quiet, &format!("report: {}", file.display()));
-    written?;
+    if saved.is_ok() {
+        terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
+        terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
+    }
+    // What was measured is shown even where it cannot be kept.
+    saved.and(written)?;
     let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
-    Ok(if complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
+    let unfit = report.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
+    Ok(if complete && !(args.strict && unfit) { ExitStatus::Done } else { ExitStatus::NotMeasured })
+}
+
+const REPORT: &str = "report.json";
+const PAGE: &str = "report.html";
+
+/// Writes the report and what is drawn of it, the report last: where it is new, so is the rest.
+fn save(out: &Directory, report: &Report, json: &str, svg: bool) -> exit::Result<()> {
+    let page = render::html::page(std::slice::from_ref(report));
+    let pictures = if svg { render::svg::pictures(report) } else { Vec::new() };
+    let pictures = pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str()));
+    out.place(&pictures.chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>())
 }
 
 fn plan(args: &RunArgs) -> exit::Result<Plan> {
@@ -79,13 +103,9 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
 }
 
 fn announce(plan: &Plan, quiet: bool) {
-    let seconds = plan.expected().as_secs_f64();
-    let time = if seconds < 1.0 {
-        "less than a second".to_owned()
-    } else if seconds < 120.0 {
-        format!("about {seconds:.0}s")
-    } else {
-        format!("about {:.0} min", seconds / 60.0)
+    let time = match plan.expected().as_secs_f64() {
+        s if s < 1.0 => "less than a second".to_owned(),
+        s => format!("about {}", long(s)),
     };
     let ticks = &plan.scenarios[0].ticks;
     let same = plan.scenarios.iter().all(|s| s.ticks == *ticks);
@@ -121,6 +141,8 @@ impl Observer for Watched<'_> {
 
     fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         match result {
+            // It is in no figure.
+            Ok(round) if round.why.is_some() => self.view.after(self.place(scenario), round.index, std::iter::empty()),
             Ok(round) => {
                 let instances = round.instances.iter().map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.after(self.place(scenario), round.index, instances);

@@ -10,13 +10,16 @@ use jitterstat::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 use crate::exit::{self, usage};
+use crate::load::Load;
 use crate::machine::os::Sched;
 use crate::machine::tuning;
-use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects};
+use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
 use crate::text::units;
 
 /// The schema that a plan file may name, and that a printed one does.
 const SCHEMA: &str = "osjitter.plan/1";
+/// A larger TOML file is no plan: in memory it becomes some fifty times its size.
+const LARGEST: usize = 1 << 20;
 
 /// What a plan file, or the command line of a run, states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct PlanArgs {
     pub defaults: ScenarioArgs,
     /// One with nothing but the defaults if there are none.
     pub scenarios: Vec<ScenarioArgs>,
+    /// Whether it is asked why ticks are late.
+    pub why: Option<Why>,
 }
 
 impl PlanArgs {
@@ -39,12 +44,14 @@ impl PlanArgs {
         let mut scenarios = Vec::new();
         for args in listed {
             scenarios.extend(args.over(&defaults).scenarios()?);
+            scenario::few_enough(scenarios.len())?;
         }
         Ok(Plan {
             seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
             scenarios: scenario::unique(scenarios),
             tuning: self.tuning.over(&file.tuning),
             samples: self.samples.or(file.samples).unwrap_or(true),
+            why: self.why.or(file.why),
         })
     }
 }
@@ -54,6 +61,9 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
     if text.trim_start().starts_with('{') {
         let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
         return of_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
+    }
+    if text.len() > LARGEST {
+        return Err(usage!("{name}: {} KiB of TOML; a plan has at most {} KiB", text.len() >> 10, LARGEST >> 10));
     }
     let file: Toml = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(String::new(), |span| {
@@ -68,6 +78,7 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
         None | Some(SCHEMA) => Ok(PlanArgs {
             seed: file.run.seed,
             samples: file.run.samples,
+            why: file.run.why(),
             tuning: tuning::Settings {
                 cpu: file.run.cpu,
                 sched: file.run.sched.map(|Text(class)| class),
@@ -102,6 +113,16 @@ struct Run {
     sched: Option<Text<Sched>>,
     mlock: bool,
     timer_slack: Option<Text<Any>>,
+    why: bool,
+    why_threshold: Option<Text<Any>>,
+}
+
+impl Run {
+    /// A threshold alone asks, too.
+    fn why(&self) -> Option<Why> {
+        let threshold = self.why_threshold.as_ref().map(|Text(Any(threshold))| *threshold);
+        (self.why || threshold.is_some()).then_some(Why { threshold })
+    }
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -114,6 +135,7 @@ struct Scenario {
     round_ticks: Option<u64>,
     warmup: Option<u64>,
     runtime: Several<Runtime>,
+    load: Several<Load>,
     instances: Option<u64>,
 }
 
@@ -134,6 +156,7 @@ impl TryFrom<Scenario> for Checked {
             subjects: Subjects::union(file.subject.0),
             periods: file.period.0.into_iter().map(|Period(period)| period).collect(),
             runtimes: file.runtime.0,
+            loads: file.load.0,
             length,
             round_ticks: file.round_ticks,
             warmup: file.warmup,
@@ -214,6 +237,7 @@ fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
             subjects: s.subject.parse::<Subjects>()?.0,
             periods: vec![Duration::from_nanos(s.period_ns)],
             runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
+            loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
             length: Some(Length::Ticks(s.ticks)),
             round_ticks: Some(s.round_ticks),
             warmup: Some(s.warmup_ticks),
@@ -231,6 +255,7 @@ fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
         },
         defaults: ScenarioArgs::default(),
         scenarios: plan.scenarios.iter().map(scenario).collect::<Result<_, String>>()?,
+        why: plan.why.as_ref().map(|why| Why { threshold: why.threshold_ns.map(Duration::from_nanos) }),
     })
 }
 
@@ -250,6 +275,8 @@ pub fn to_toml(plan: &Plan) -> String {
     line("sched", tuning.sched.map(|class| quoted(class.to_string())));
     line("mlock", Some(tuning.mlock.to_string()));
     line("timer-slack", tuning.timer_slack.map(|slack| quoted(units::short(slack))));
+    line("why", plan.why.map(|_| "true".to_owned()));
+    line("why-threshold", plan.why.and_then(|why| why.threshold).map(|d| quoted(units::short(d))));
     for s in &plan.scenarios {
         line("\n[[scenario]]\nsubject", Some(quoted(s.subject.name.to_owned())));
         line("period", Some(quoted(units::short(s.period))));
@@ -257,6 +284,7 @@ pub fn to_toml(plan: &Plan) -> String {
         line("round-ticks", Some(s.round_ticks.to_string()));
         line("warmup", Some(s.warmup_ticks.to_string()));
         line("runtime", s.runtime.map(|r| quoted(r.to_string())));
+        line("load", s.reported_load().map(quoted));
         line("instances", (s.instances > 1).then(|| s.instances.to_string()));
     }
     text
@@ -268,14 +296,17 @@ mod tests {
 
     #[test]
     fn a_printed_plan_reads_back_to_itself() {
-        let all = ScenarioArgs { subjects: "*".parse::<Subjects>().unwrap().0, ..ScenarioArgs::default() };
+        let loads =
+            ["none", "cpu:2", "tasks:100x50us", "sh -c 'exec \"a b\"'"].map(|text| text.parse().unwrap()).to_vec();
+        let all = ScenarioArgs { subjects: "*".parse::<Subjects>().unwrap().0, loads, ..ScenarioArgs::default() };
         let tuning = tuning::Settings {
             cpu: Some(3),
             sched: Some(Sched::RoundRobin(4)),
             mlock: true,
             timer_slack: Some(Duration::from_micros(50)),
         };
-        let plan = Plan { seed: 1 << 40, samples: false, tuning, scenarios: all.scenarios().unwrap() };
+        let why = Some(Why { threshold: Some(Duration::from_micros(300)) });
+        let plan = Plan { seed: 1 << 40, samples: false, tuning, scenarios: all.scenarios().unwrap(), why };
         let again = parse("p", &to_toml(&plan)).unwrap();
         assert_eq!(PlanArgs::default().plan(&again).unwrap(), plan);
         assert_eq!(PlanArgs::default().plan(&of_report(&plan.to_report()).unwrap()).unwrap(), plan);

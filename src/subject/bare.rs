@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use jitterstat::fitness::SPIN_LEAD_NS;
+
 use crate::machine::os;
-use crate::subject::ticker::{Schedule, Subject, Ticker};
+use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {
@@ -19,6 +21,7 @@ pub struct Nanosleep {
 const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
+    const WAITS: Waits = Waits::Sleep;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -59,9 +62,10 @@ pub struct Spin {
 }
 
 /// The spin begins this long before the first deadline; until then the thread sleeps.
-const SPIN_LEAD: Duration = Duration::from_millis(1);
+const SPIN_LEAD: Duration = Duration::from_nanos(SPIN_LEAD_NS);
 
 impl Subject for Spin {
+    const WAITS: Waits = Waits::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::ticker::{Schedule, Subject, Ticker};
+use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
 
 /// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
 pub struct Interval(busypoll::time::Interval);
@@ -17,6 +17,7 @@ pub struct Interval(busypoll::time::Interval);
 impl Subject for Interval {
     // It never parks.
     const PARKS_UNTIL_DUE: bool = false;
+    const WAITS: Waits = Waits::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -45,6 +46,7 @@ pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
     const PARKS_UNTIL_DUE: bool = false;
+    const WAITS: Waits = Waits::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -79,6 +81,7 @@ pub struct IntervalBesideYielding {
 
 impl Subject for IntervalBesideYielding {
     const PARKS_UNTIL_DUE: bool = false;
+    const WAITS: Waits = Waits::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

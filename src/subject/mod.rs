@@ -8,6 +8,7 @@ mod behaviour;
 mod busy;
 mod entry;
 mod os_interval;
+mod os_sleep;
 pub mod scripted;
 pub mod ticker;
 mod tokio_timers;
@@ -64,6 +65,10 @@ subjects! {
         "OsInterval in its precise mode: awake a learnt lead before the deadline";
     "os-interval-group", Tokio os_interval::Grouped, false,
         "an interval of an IntervalGroup: one timer for all, slots of 100 us";
+    "os-sleep", Tokio os_sleep::PerTick<osinterval::Sleep>, false,
+        "osinterval::sleep_until, a Sleep made for each tick: one timer for all of the runtime";
+    "os-timeout", Tokio os_sleep::PerTick<osinterval::Timeout<std::future::Pending<()>>>, false,
+        "osinterval::timeout_at around a future that never ends";
     "periodic-interval", Tokio os_interval::KernelPeriodic, true,
         "PeriodicInterval: a timer that the kernel arms again by itself";
     "tokio-interval", Tokio tokio_timers::Interval<behaviour::Burst>, true,

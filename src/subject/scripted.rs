@@ -20,7 +20,8 @@
 //! over the ticks of all rounds, or a list for each round, repeated over its ticks as the lists are over the rounds.
 //! `skipped` and `coalesced` are recorded ticks of every round, from 0: the first are never delivered, the others share the
 //! wake-up of the next tick. `until_unpark_ns` is repeated like `lateness_ns`; null is a tick without a park. What costs is
-//! unknown where it is left out; `steal_ns` and `run_queue_ns` are of a round. `fail` makes a round impossible to measure; `interrupt_at_round` interrupts that round after half of its ticks.
+//! unknown where it is left out; `steal_ns` and `run_queue_ns` are of a round. `fail` makes a round impossible to measure; in
+//! `no_tick_in_round` every tick is skipped; `interrupt_at_round` interrupts that round after half of its ticks.
 //! Subjects have a runtime, as tokio's do, and instances that are all alike.
 
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ struct Script {
     backend: String,
     fail: Option<Failure>,
     interrupt_at_round: Option<u64>,
+    no_tick_in_round: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -130,7 +132,11 @@ pub fn play(id: &str, name: &str, index: u64, offset: u64, grid: Grid) -> Result
         return Err(fail.reason.clone());
     }
     let stopped = script.interrupt_at_round == Some(index);
-    let ticks = if stopped { grid.ticks / 2 } else { grid.ticks };
+    let ticks = match script.no_tick_in_round == Some(index) {
+        true => 0,
+        false if stopped => grid.ticks / 2,
+        false => grid.ticks,
+    };
     Ok(PlayedRound {
         wakeups: script.wakeups(index, offset, Grid { ticks, ..grid }),
         stopped,

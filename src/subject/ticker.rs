@@ -38,6 +38,19 @@ pub struct Delivered {
     pub expirations: u64,
 }
 
+/// What a thread waits by until a tick is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// A timer of the kernel, which has no slack.
+    Timer,
+    /// A timeout of the kernel, to the millisecond after a wheel of milliseconds.
+    Wheel,
+    /// A sleep of the kernel.
+    Sleep,
+    /// Nothing: it looks at the clock.
+    Spins,
+}
+
 pub trait Ticker: 'static {
     /// What a wait returns; turned into a [`Delivered`] only after the stamp.
     type Event;
@@ -63,6 +76,8 @@ pub trait Ticker: 'static {
 pub trait Subject: 'static {
     /// Whether its runtime parks until the tick is due, so that the end of the park has to do with the tick.
     const PARKS_UNTIL_DUE: bool = true;
+    /// What its thread waits by.
+    const WAITS: Waits = Waits::Timer;
     type Ticker: Ticker;
 
     /// Makes a fresh ticker, inside the runtime it will run on.

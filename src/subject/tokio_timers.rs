@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::time;
 
 use crate::subject::behaviour::Behaviour;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -21,6 +21,7 @@ pub struct Interval<B> {
 }
 
 impl<B: Behaviour> Subject for Interval<B> {
+    const WAITS: Waits = Waits::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -56,6 +57,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepPerTick {
+    const WAITS: Waits = Waits::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -96,6 +98,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepReused {
+    const WAITS: Waits = Waits::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -127,6 +130,7 @@ pub struct SleepReusedBoxed {
 }
 
 impl Subject for SleepReusedBoxed {
+    const WAITS: Waits = Waits::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -161,6 +165,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for Timeout {
+    const WAITS: Waits = Waits::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

@@ -1,5 +1,7 @@
 //! Markdown that text from a file cannot break.
 
+use crate::text::printable::printable;
+
 /// A table: the first row is the heading, the first `left` columns stand to the left.
 pub fn table(rows: &[Vec<String>], left: usize) -> String {
     let line = |row: &Vec<String>| format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "));
@@ -23,8 +25,20 @@ pub fn cell(text: &str) -> String {
     out
 }
 
+/// Text as it is, in a block that nothing in it can end.
+pub fn block(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}\n", printable(text))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_block_stays_a_block() {
+        assert_eq!(super::block("a\n```\n<b>\u{1b}"), "````text\na\n```\n<b>\u{fffd}\n````\n");
+    }
+
     #[test]
     fn a_cell_stays_a_cell() {
         assert_eq!(super::cell("a|b<img>\nc_d"), "a\\|b&lt;img> c\\_d");

@@ -1,6 +1,45 @@
-//! Text from files that cannot command a terminal.
+//! Text from files and programs, on its way to people: it cannot command a terminal, nor fill it.
 
-/// Control characters become replacement characters; line breaks stay.
+/// More characters than this of one message are nobody's reading.
+const LONGEST: usize = 2_000;
+
+/// Control characters, and those that turn the direction of writing, become replacement characters; line breaks stay.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if commands(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// A message that is one line, of bounded length: its middle is left out where it quotes a file without end.
+pub fn message(text: &str) -> String {
+    let line: Vec<char> = printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
+    let (head, tail) = (LONGEST / 4 * 3, LONGEST / 4);
+    match line.len().checked_sub(LONGEST) {
+        None | Some(0) => line.into_iter().collect(),
+        Some(more) => {
+            let part = |part: &[char]| part.iter().collect::<String>();
+            format!("{} ... ({more} characters) ... {}", part(&line[..head]), part(&line[line.len() - tail..]))
+        }
+    }
+}
+
+fn commands(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_commands_a_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}\u{202e}"), "a\u{fffd}[2J\nb\u{fffd}\u{fffd}");
+        assert_eq!(message("a\n::error::b\r\n"), "a ::error::b");
+    }
+
+    #[test]
+    fn a_message_ends() {
+        let long = message(&format!("begin {} end", "x".repeat(1 << 20)));
+        assert!(long.starts_with("begin x") && long.ends_with("x end") && long.chars().count() < LONGEST + 40);
+        let whole = "y".repeat(LONGEST);
+        assert_eq!(message(&whole), whole);
+    }
 }

@@ -1,67 +1,71 @@
-//! One unit for a table: people compare numbers, not suffixes.
+//! Times and shares as people read them: three digits, and the unit beside them.
 
-/// A unit of time that a whole table is printed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Ns,
-    Us,
-    Ms,
-}
-
-impl Unit {
-    /// The unit for a table whose largest median is `largest_ns`: the rows that matter read as plain numbers, and
-    /// smaller ones keep three digits after the point.
-    pub fn for_largest(largest_ns: i64) -> Self {
-        match largest_ns.unsigned_abs() {
-            0..1_000 => Self::Ns,
-            1_000..1_000_000_000 => Self::Us,
-            _ => Self::Ms,
-        }
-    }
-
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Ns => "ns",
-            Self::Us => "us",
-            Self::Ms => "ms",
-        }
-    }
-
-    /// A value in this unit, without the symbol.
-    pub fn format(self, ns: i64) -> String {
-        match self {
-            Self::Ns => ns.to_string(),
-            Self::Us => three(ns as f64 / 1e3),
-            Self::Ms => three(ns as f64 / 1e6),
-        }
-    }
-}
-
-/// One value with the unit that suits it.
+/// One value with the unit that suits it: three digits, or all of a whole number of nanoseconds.
 pub fn time(ns: i64) -> String {
-    match ns.unsigned_abs() {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} us", three(ns as f64 / 1e3)),
-        1_000_000..1_000_000_000 => format!("{} ms", three(ns as f64 / 1e6)),
-        _ => format!("{} s", three(ns as f64 / 1e9)),
+    let sign = if ns < 0 { "-" } else { "" };
+    // Rounded first: 999.7 us is 1.00 ms.
+    let rounded = |digits: u32| {
+        let step = 10_u128.pow(digits.saturating_sub(3));
+        (u128::from(ns.unsigned_abs()) + step / 2) / step * step
+    };
+    let ns = rounded(ns.unsigned_abs().checked_ilog10().map_or(1, |n| n + 1));
+    let (unit, symbol) = match ns {
+        0..1_000 => return format!("{sign}{ns} ns"),
+        1_000..1_000_000 => (1e3, "us"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{sign}{} {symbol}", cost(ns as f64 / unit))
+}
+
+/// The same of a fraction of a nanosecond: `0.52 ns`, `14.2 us`.
+pub fn real_time(ns: f64) -> String {
+    if ns.abs() < 999.5 { format!("{} ns", cost(ns)) } else { time(ns.round() as i64) }
+}
+
+/// How long something takes, as people plan with it: `45s`, `35 min`, `3 h`.
+pub fn long(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0}s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.0} h", s / 3_600.0),
+        s => format!("{:.0} days", s / 86_400.0),
     }
 }
 
-/// Three significant digits below 100, whole numbers above.
-fn three(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
+/// An interval of times; the unit stands once where both ends share it.
+pub fn interval(ends: [i64; 2]) -> String {
+    between(ends.map(time))
+}
+
+/// The same of fractions of a nanosecond.
+pub fn real_interval(ends: [f64; 2]) -> String {
+    between(ends.map(real_time))
+}
+
+fn between([low, high]: [String; 2]) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("[{number}, {high}]"),
+        _ => format!("[{low}, {high}]"),
+    }
+}
+
+/// A part of a whole in per cent, three digits; `0` only where it is none.
+pub fn share(part: u64, whole: u64) -> String {
+    match part as f64 / whole.max(1) as f64 * 100.0 {
+        _ if part == 0 => "0".to_owned(),
+        p if p < 0.01 => "<0.01 %".to_owned(),
+        p if p < 99.95 || part >= whole => format!("{} %", cost(p)),
+        p if p < 99.995 => format!("{p:.2} %"),
+        _ => ">99.99 %".to_owned(),
     }
 }
 
 /// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more before the point.
 pub fn cost(value: f64) -> String {
     match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
 }
@@ -72,9 +76,18 @@ mod tests {
 
     #[test]
     fn values_keep_three_digits() {
-        assert_eq!(Unit::Us.format(14_237), "14.2");
-        assert_eq!(Unit::Us.format(1_254_000), "1254");
-        assert_eq!(Unit::Us.format(51), "0.051");
         assert_eq!([54, 14_237, 1_039_000].map(time), ["54 ns", "14.2 us", "1.04 ms"]);
+        assert_eq!([0, -7, 999_600, 9_996, -14_250_000].map(time), ["0 ns", "-7 ns", "1.00 ms", "10.0 us", "-14.3 ms"]);
+        assert_eq!([i64::MAX, i64::MIN].map(time), ["9220000000 s", "-9220000000 s"]);
+        assert_eq!([0.52, 23.14, 999.6, 1_254.0].map(real_time), ["0.52 ns", "23.1 ns", "1.00 us", "1.25 us"]);
+        assert_eq!(interval([14_000, 15_250]), "[14.0, 15.3 us]");
+        assert_eq!(interval([990_000, 1_200_000]), "[990 us, 1.20 ms]");
+    }
+
+    #[test]
+    fn a_share_is_none_only_where_there_is_none() {
+        let shares = [(0, 9), (1, 1_000_000), (1, 8), (1, 3_000), (9_999, 10_000), (99_999, 100_000), (9, 9)]
+            .map(|(n, of)| share(n, of));
+        assert_eq!(shares, ["0", "<0.01 %", "12.5 %", "0.03 %", "99.99 %", ">99.99 %", "100 %"]);
     }
 }

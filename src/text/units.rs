@@ -67,13 +67,22 @@ pub fn period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// Reads a positive count; `_` and `,` may group the digits.
+/// Reads a positive count, such as `10k`, `1.5M` or `10_000`; `_` and `,` may group the digits.
 pub fn count(text: &str) -> Result<u64, String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
-    match plain.parse::<u64>() {
-        Ok(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
-        Ok(n) => Ok(n),
-        Err(_) => Err(format!("{text:?} is not a whole number of at least 1")),
+    let (number, zeros) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(number) if plain.ends_with(['k', 'K']) => (number, 3),
+        Some(number) if plain.ends_with('M') => (number, 6),
+        Some(number) => (number, 9),
+        None => (plain.as_str(), 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // The fraction moves into the zeros, as far as there are any.
+    let digits = (fraction.len() <= zeros && !whole.is_empty()).then(|| format!("{whole}{fraction:0<zeros$}"));
+    match digits.and_then(|digits| digits.parse::<u64>().ok()) {
+        Some(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
+        Some(n) => Ok(n),
+        None => Err(format!("{text:?} is not a whole number of at least 1, such as 10000 or 10k")),
     }
 }
 
@@ -100,6 +109,16 @@ mod tests {
             [("500us", 500_000), ("2.5ms", 2_500_000), ("1m", 60_000_000_000), ("0.5 µs", 500), (".5s", 500_000_000)]
         {
             assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_as_people_write_them() {
+        for (text, n) in [("10k", 10_000), ("1.5M", 1_500_000), ("10_000", 10_000), ("2G", 2_000_000_000), ("7", 7)] {
+            assert_eq!(count(text), Ok(n), "{text}");
+        }
+        for text in ["", "k", ".5k", "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5"] {
+            assert!(count(text).is_err(), "{text}");
         }
     }
 

@@ -74,6 +74,89 @@ fn an_interrupt_leaves_what_was_measured() {
     assert_eq!(found.rounds.len() as u64, found.pairs);
 }
 
+/// A calibration of a scripted subject whose rounds wander by some 10 % on each side, each by steps of its own.
+fn scripted() -> serde_json::Value {
+    let rounds = |steps: u64, by: u64, from: u64| -> Vec<Vec<u64>> {
+        (0..steps).map(|i| vec![from + 400 * ((i * by) % steps)]).collect()
+    };
+    let [a, b] = [rounds(7, 3, 20_000), rounds(11, 7, 19_200)];
+    serde_json::json!({
+        "scripted": {"lateness_ns": a}, "scripted@1ms/current-thread#2": {"lateness_ns": b},
+        "scripted-b": {"lateness_ns": b},
+    })
+}
+
+#[test]
+fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
+    let home = tempfile::tempdir().unwrap();
+    let calibrated = calibrate(&[&SHORT[..], &["--max-time", "20s", "--subject", "scripted", "--seed", "5"]].concat());
+    let said = calibrated.directory(home.path()).script(&scripted()).run().exits(0).stdout;
+    let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
+    let found = Calibration::from_json(&text).unwrap();
+    let seen: Vec<f64> = found.metrics[0].smallest_change.iter().map(|c| c.ratio).collect();
+    assert!(seen.is_sorted_by(|a, b| a > b) && seen[3] > 1.005 && seen[0] < 1.2, "{seen:?}");
+    let looks =
+        found.metrics.iter().map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
+    let sees = format!("see a change of {}", looks.collect::<Vec<_>>().join(" and "));
+    assert!(said.replace('\n', " ").contains(&sees), "{sees}: {said}");
+
+    let gate = |more: &[&str]| {
+        let sides = ["gate", "--a", "scripted", "--b", "scripted-b", "--period", "1ms", "--round-ticks", "20"];
+        let calibrated = ["--warmup", "3", "--out", "gate", "--calibration", "osjitter-calibration.json"];
+        let args = [&sides[..], &calibrated, more].concat();
+        Osjitter::new(args).directory(home.path()).script(&scripted()).run()
+    };
+    let planned = |more: &[&str]| {
+        let _ = gate(more).exits(0);
+        let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
+        let verdict = jitterstat::gate::verdict::Verdict::from_json(&text).unwrap();
+        let plan = &verdict.comparisons[0].plan;
+        let tolerance = plan.tolerance.as_ref().unwrap();
+        (*plan.looks.last().unwrap(), tolerance.median, tolerance.tail)
+    };
+    let see = |ratio: f64| format!("{}%", (ratio - 1.0) * 100.0 + 0.001);
+    let few = planned(&["--see", &see(seen[1]), "--floor", "1ns"]);
+    let more = planned(&["--see", &see(seen[3]), "--floor", "1ns"]);
+    // Fewer looks share the alpha where the last is at 100 pairs.
+    assert!((60..=100).contains(&few.0) && (390..=401).contains(&more.0), "{few:?} {more:?}");
+    assert!((few.1 - (seen[1] - 1.0)).abs() < 1e-4 && few.2 == 0.5, "the change is what is tolerated: {few:?}");
+    let tail = found.metrics[1].smallest_change[2].ratio;
+    let of_tail = planned(&["--see", &format!("p90={}", see(tail)), "--floor", "1ns"]);
+    assert!((150..=201).contains(&of_tail.0) && (of_tail.1, of_tail.2 < 0.2) == (0.2, true), "{of_tail:?}");
+
+    for (args, says) in [
+        (&["--see", "0.1%", "--floor", "1ns"][..], "a change of 0.1 % at p50 cannot be had here: it takes about"),
+        (&["--see", "0.1%", "--floor", "1ns"], "6400 is the most there may be; those see +"),
+        (&["--see", &see(seen[3]), "--floor", "1ns", "--max-time", "6s"], "within --max-time; those see +"),
+        (&["--see", "4%"], "--floor always tolerates 1.00 us"),
+        (&["--see", "5%", "--period", "2ms"], "period: 1000000 ns against 2000000 ns"),
+        (&["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
+        (&["--see", "5"], "no change \"5\""),
+        (&["--see", "5%", "--max-pairs", "50"], "--max-pairs"),
+    ] {
+        let args: Vec<&str> = args.to_vec();
+        let refused = match args.contains(&"--period") {
+            true => {
+                let sides = ["gate", "--a", "scripted", "--b", "scripted-b", "--round-ticks", "20", "--warmup", "3"];
+                let all = [&sides[..], &["--calibration", "osjitter-calibration.json"], &args].concat();
+                Osjitter::new(all).directory(home.path()).script(&scripted()).run()
+            }
+            false => gate(&args),
+        };
+        let refused = refused.exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+    }
+    let bare = Osjitter::new(["gate", "--a", "scripted", "--b", "scripted-b", "--see", "5%"]);
+    let bare = bare.directory(home.path()).script(&scripted()).run().exits(2);
+    assert!(bare.stderr.contains("--calibration"), "{}", bare.stderr);
+    let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
+    for sides in [&["--max", "p50=1ms", "--subject", "scripted"][..], &programs] {
+        let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides].concat();
+        let none = Osjitter::new(args).directory(home.path()).script(&scripted()).run().exits(2);
+        assert!(none.stderr.contains("--see plans the pairs of two sides"), "{}", none.stderr);
+    }
+}
+
 #[test]
 fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     let home = tempfile::tempdir().unwrap();

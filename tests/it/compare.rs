@@ -188,9 +188,11 @@ fn bad_input_is_named() {
         (&["one#nanosleep", "strangers"], "x@500us, y@500us"),
         (&["one#nanosleep", "failed#os-interval"], "it rained"),
         (&["one", "two", "--format", "gif"], "gif"),
-        (&["one", "two", "--out", "no/such/place"], "cannot write no/such/place"),
     ] {
         let refused = home.compare(args).exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
+    let unwritten = home.compare(&["one", "two", "--out", "no/such/place"]).exits(4);
+    let says = "error: cannot write no/such/place: No such file or directory (os error 2); choose another place";
+    assert!(unwritten.stderr.starts_with(says), "the place that was given: {}", unwritten.stderr);
 }

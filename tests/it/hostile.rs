@@ -103,7 +103,7 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
         ("empty.json", b"", &["EOF", "line 1 column 0"]),
         ("log.hlog", b"#[StartTime: 5.0 (x)]\n1.0,2.0,x\n", &["HdrHistogram log", "line 2"]),
         ("none.hlog", b"# nothing\n", &["there is no interval"]),
-        ("base64.hlog", b"0.0,1.0,1.0,%%%\n", &["entry 1 (untagged)", "base64"]),
+        ("base64.hlog", b"0.0,1.0,1.0,%%%\n", &["line 1 (untagged)", "base64"]),
     ];
     for (name, bytes, says) in cases {
         let file = written(home.path(), name, bytes);
@@ -153,7 +153,7 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
     header.extend([0; 64]);
     use base64::Engine as _;
     let lie = base64::prelude::BASE64_STANDARD.encode(header);
-    refused(&written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")), &["entry 1", "ends early"]);
+    refused(&written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")), &["line 1", "ends early"]);
     let stored = format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
     let text = around(&round_of("[1]")).replace("\"histogram\":null", &stored);
     refused(&written(home.path(), "lie.json", text), &["subjects[0].histogram: histogram data ends early"]);
@@ -241,15 +241,16 @@ fn an_output_is_written_whole_or_left_as_it_was() {
     };
     // A full disk: a file may grow to 512 bytes. Ignored, the signal becomes an error of the call.
     let full = to(&file, "trap '' XFSZ; ulimit -f 1");
-    assert_eq!(full.status.code(), Some(2), "{}", String::from_utf8_lossy(&full.stderr));
+    assert_eq!(full.status.code(), Some(4), "{}", String::from_utf8_lossy(&full.stderr));
     assert!(String::from_utf8_lossy(&full.stderr).contains("File too large"));
     assert_eq!(listing(&out), before, "nothing half written, nothing left behind");
     // A name that a rename cannot take.
     let taken = to(&occupied, ":");
-    assert_eq!(taken.status.code(), Some(2));
+    assert_eq!(taken.status.code(), Some(4));
     assert_eq!((listing(&out), std::fs::read(occupied.join("kept")).unwrap()), (before, b"kept".to_vec()));
     let absent = to(&home.path().join("absent/page.html"), ":");
-    assert_eq!(absent.status.code(), Some(2));
+    assert_eq!(absent.status.code(), Some(4));
+    assert!(!String::from_utf8_lossy(&absent.stderr).contains(" at path "), "the place that was given, and no other");
     assert!(!home.path().join("absent").exists());
 
     assert!(to(&file, ":").status.success());
@@ -305,4 +306,246 @@ fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
     assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
     let closed = to("2>&1 | true");
     assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
+}
+
+/// A log of one interval of so many values, in a few hundred bytes.
+fn log_of(values: u64, unit_ns: u64) -> String {
+    use base64::Engine as _;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+    let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    for step in 1..=20 {
+        histogram.record_n(step * unit_ns, values / 20).unwrap();
+    }
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
+    format!("0.0,1.0,1.0,{}\n", base64::prelude::BASE64_STANDARD.encode(bytes))
+}
+
+/// `osjitter ARGS` with so many seconds of CPU and a bounded address space.
+fn bounded(args: &[&OsStr]) -> Output {
+    Command::new("sh")
+        .arg("-c")
+        .arg(format!("ulimit -t 20; ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" \"$@\""))
+        .arg(env!("CARGO_BIN_EXE_osjitter"))
+        .args(args)
+        .output()
+        .expect("a shell")
+}
+
+#[test]
+fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let a = written(home.path(), "a.hlog", log_of(1 << 53, 1_000));
+    let b = written(home.path(), "b.hlog", format!("#[StartTime: 5.000 (another)]\n{}", log_of(1 << 53, 1_100)));
+    let out = home.path().join("out");
+    let compared = ["compare", "--force", "--format", "svg", "--out"].map(OsStr::new);
+    let args = [&compared[..], &[out.as_os_str(), a.as_os_str(), b.as_os_str()]].concat();
+    let output = bounded(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    // The same in a file of a comparison, with what no comparison writes.
+    let json = ["--format", "json"].map(OsStr::new);
+    let comparison = bounded(&[&compared[..2], &json, &[a.as_os_str(), b.as_os_str()]].concat());
+    let text = String::from_utf8(comparison.stdout).unwrap();
+    let mut comparison: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let points = comparison["subjects"][0]["quantiles"]["points"].as_array_mut().unwrap();
+    for (point, (quantile, ratio)) in points.iter_mut().zip([(1.0, 1e300), (2.0, -1.0), (-1e300, 0.0), (1e300, 1e-300)])
+    {
+        point["quantile"] = quantile.into();
+        point["ratio"] = ratio.into();
+    }
+    let file = written(home.path(), "comparison.json", comparison.to_string());
+    let report = ["report", "--format", "svg", "--out"].map(OsStr::new);
+    let output = bounded(&[&report[..], &[home.path().join("again").as_os_str(), file.as_os_str()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_log_is_read_in_a_time_that_grows_with_its_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let log = format!("{}{}", "# nothing\n".repeat(400_000), log_of(1_000, 1_000));
+    let output = bounded(&["report".as_ref(), written(home.path(), "comments.hlog", log).as_os_str()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_plan_is_no_larger_than_a_plan() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |text: &str| {
+        let file = written(home.path(), "plan.toml", text);
+        bounded(&["run".as_ref(), "--print-plan".as_ref(), "--plan".as_ref(), file.as_os_str()])
+    };
+    let periods = |n: u64| {
+        let periods: Vec<String> = (0..n).map(|i| format!("\"{}ns\"", 1_000 + i)).collect();
+        format!("[defaults]\nsubject = \"spin\"\nperiod = [{}]\n", periods.join(","))
+    };
+    assert_eq!(run(&periods(8_192)).status.code(), Some(0));
+    for (text, says) in [
+        (periods(8_193), "8193 scenarios; a plan has at most 8192"),
+        (format!("# {}", "x".repeat(2 << 20)), "2048 KiB of TOML; a plan has at most 1024 KiB"),
+        (format!("schema = \"{}\"", "x".repeat(900 << 10)), "characters) ..."),
+    ] {
+        let output = run(&text);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(says) && stderr.len() < 3_000, "{says}: {stderr}");
+    }
+}
+
+#[test]
+fn counts_beyond_a_number_are_added_up() {
+    let home = tempfile::tempdir().unwrap();
+    let report = |phase: u64| {
+        let summary =
+            around("").split_once("\"summary\":").unwrap().1.split_once(",\"histogram\"").unwrap().0.to_owned();
+        let most = summary.replace(
+            "\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0",
+            &format!("\"ticks\":{0},\"delivered\":9,\"coalesced\":0,\"skipped\":{1}", 1_u64 << 53, (1_u64 << 53) - 9),
+        );
+        let round = round_of("[0]")
+            .replace("\"summary\":null", &format!("\"summary\":{most}"))
+            .replace("\"phase_ns\":0", &format!("\"phase_ns\":{phase}"));
+        let rounds: Vec<String> = (0..2_050).map(|_| round.clone()).collect();
+        let all = around(&rounds.join(",")).replace("\"cpus_online\":null", "\"cpus_online\":2");
+        // The longest run of the shortest period.
+        all.replace("\"period_ns\":1000000", "\"period_ns\":1")
+    };
+    let files = [1, 2].map(|n| written(home.path(), &format!("{n}.json"), report(n)));
+    for args in [
+        vec!["report".as_ref(), files[0].as_os_str()],
+        vec!["merge".as_ref(), files[0].as_os_str(), files[1].as_os_str()],
+    ] {
+        let output = bounded(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_message_about_a_file_cannot_command_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let name = "\u{1b}[2Jevil\n::error::x";
+    for (file, text) in [
+        ("key.json", "{\"schema\":\"osjitter.report/1\",\"\\u001b[2J\\n::error::x\":1}"),
+        ("bench.json", "{\"schema\":\"osjitter.bench/1\",\"bench\":\"\\u001b[2J\\n::error::x\"}"),
+        ("plan.toml", "\"\\u001b[2J\\n::error::x\" = 1\n"),
+        (name, "{}"),
+    ] {
+        let file = written(home.path(), file, text);
+        let plan = file.extension().is_some_and(|e| e == "toml");
+        let command: &[&str] = if plan { &["run", "--plan"] } else { &["report"] };
+        let args: Vec<&OsStr> = command.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
+        let output = bounded(&args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(!stderr.trim_end().contains(char::is_control), "{stderr:?}");
+    }
+}
+
+#[test]
+fn a_table_of_any_file_cannot_command_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    for (file, from) in [
+        ("tests/fixtures/verdict.json", "tokio-interval"),
+        ("tests/fixtures/calibration.json", "os-interval"),
+        ("tests/fixtures/clock.json", "tach"),
+        ("results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json", "kernel"),
+        ("results/2026-11-21-epyc-kvm-4cpu-dispatch/dispatch.json", "kernel"),
+    ] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        // Every text that is not a key of its own is a place for it: a machine's name for one.
+        let evil = text
+            .replace("\"linux\"", "\"\\u001b[2J\\u009b\"")
+            .replace("AMD", "\\u001b]0;x\\u0007")
+            .replace(from, &format!("{from}\\u001b[2J"));
+        assert_ne!(evil, text, "{file}");
+        let file = written(home.path(), "evil.json", evil);
+        for format in ["table", "markdown"] {
+            let output = report(&file, &["--format".as_ref(), format.as_ref()]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{format}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn pictures_are_well_formed_whatever_a_name_holds() {
+    let home = tempfile::tempdir().unwrap();
+    let text = around(&round_of("[1,2,3,4,5,6,7,8,9]")).replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
+    let out = home.path().join("out");
+    let output = report(
+        &written(home.path(), "control.json", text),
+        &["--format".as_ref(), "svg".as_ref(), "--out".as_ref(), out.as_os_str()],
+    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut pictures = 0;
+    for entry in std::fs::read_dir(&out).unwrap() {
+        let svg = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{ffff}') && !svg.contains("<x>"));
+        pictures += 1;
+    }
+    assert!(pictures > 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn talk_that_nobody_can_hear_is_dropped_and_the_run_goes_on() {
+    for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
+        let home = tempfile::tempdir().unwrap();
+        let run = format!("\"$0\" run --subject spin --ticks 20 --out \"$1\" {redirect}");
+        let output = Command::new("sh")
+            .args(["-c", &run, env!("CARGO_BIN_EXE_osjitter")])
+            .arg(home.path().join("out"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{redirect}: {:?}", output.status);
+        assert!(home.path().join("out/report.json").is_file(), "{redirect}");
+    }
+}
+
+#[test]
+fn on_a_full_disk_the_result_is_still_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" run --subject spin --ticks 200 --out \"$1\""])
+        .arg(env!("CARGO_BIN_EXE_osjitter"))
+        .arg(&out)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("cannot write to") && stderr.contains("out: "), "{stderr}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("spin"), "the table is there");
+    assert_eq!(listing(home.path()), [], "nothing half written, nothing left behind");
+}
+
+#[test]
+fn a_directory_appears_whole_and_nothing_else_stands_in_for_its_report() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().unwrap();
+    let run = |out: &Path| {
+        Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(["run", "--quiet", "--subject", "spin", "--ticks", "20", "--out"])
+            .arg(out)
+            .output()
+            .unwrap()
+    };
+    let elsewhere = written(home.path(), "elsewhere", "mine");
+    let [fifo, link] = ["fifo", "link"].map(|name| home.path().join(name));
+    [&fifo, &link].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+    assert!(Command::new("mkfifo").arg(fifo.join("report.json")).status().unwrap().success());
+    symlink(&elsewhere, link.join("report.json")).unwrap();
+    for out in [&fifo, &link] {
+        let refused = run(out);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && stderr.contains("is a link or no file"), "{stderr}");
+    }
+    assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
+    let fresh = home.path().join("a/b");
+    assert!(run(&fresh).status.success());
+    let files = |directory: &Path| listing(directory).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    assert_eq!(files(&home.path().join("a")), std::slice::from_ref(&fresh), "what it was made in is gone");
+    // Once more into the same: other files stay.
+    written(&fresh, "notes.txt", "mine");
+    let before = files(&fresh);
+    assert!(run(&fresh).status.success());
+    assert_eq!(files(&fresh), before);
 }

@@ -142,8 +142,8 @@ fn oslat_is_gaps_and_its_last_bin_is_open() {
         assert!(codes.iter().any(|c| c == code), "{code}");
     }
     let table = made(&fixture("oslat.json"), &[]);
-    assert!(table.starts_with("gaps of a busy loop in us"), "{table}");
-    assert!(!table.contains("next one was due"), "without a period no tick is missed: {table}");
+    assert!(table.starts_with("Gaps of a busy loop"), "{table}");
+    assert!(!table.contains(" %"), "without a period no tick is missed: {table}");
 }
 
 #[test]

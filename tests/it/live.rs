@@ -88,21 +88,21 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 /// What is drawn before each round, below the bar and its estimate of the time.
 const FRAMES: [&str; 4] = [
     "\
-lateness in us  ticks  p50  p99  max  missed
-> scripted       0/60    -    -    -       0
-  scripted-b     0/60    -    -    -       0",
+lateness      ticks  p50  p99  max  missed
+> scripted     0/60    -    -    -       0
+  scripted-b   0/60    -    -    -       0",
     "\
-lateness in us  ticks   p50  p99   max  missed
-  scripted      29/60  14.0    -  14.0       1
-> scripted-b     0/60     -    -     -       0",
+lateness      ticks      p50  p99      max  missed
+  scripted    29/60  14.0 us    -  14.0 us  3.33 %
+> scripted-b   0/60        -    -        -       0",
     "\
-lateness in us  ticks   p50  p99   max  missed
-> scripted      29/60  14.0    -  14.0       1
-  scripted-b    30/60  1200    -  1200      30",
+lateness      ticks      p50  p99      max  missed
+> scripted    29/60  14.0 us    -  14.0 us  3.33 %
+  scripted-b  30/60  1.20 ms    -  1.20 ms   100 %",
     "\
-lateness in us  ticks   p50  p99   max  missed
-  scripted      58/60  14.0    -  16.0       2
-> scripted-b    30/60  1200    -  1200      30
+lateness      ticks      p50  p99      max  missed
+  scripted    58/60  14.0 us    -  16.0 us  3.33 %
+> scripted-b  30/60  1.20 ms    -  1.20 ms   100 %
 scripted: 16.0 us late in round 2, its latest so far",
 ];
 
@@ -123,9 +123,13 @@ fn figures_are_seen_while_it_runs_and_gone_when_it_is_over() {
 #[test]
 fn nobody_who_does_not_want_it_sees_it() {
     for flag in ["--no-progress", "--quiet"] {
-        let seen = a_run(&[flag], &[]);
+        let seen = a_run(&[flag], &[("TERM", "dumb")]);
         assert!(!contains(&seen.stderr, b"\x1b"), "{flag}: {}", String::from_utf8_lossy(&seen.stderr));
         assert_eq!(contains(&seen.stderr, b"report: "), flag == "--no-progress");
+        // The last line is the page, as a link where a terminal may know them.
+        assert_eq!(contains(&seen.stderr, b"page: "), flag == "--no-progress");
+        let linked = a_run(&[flag], &[("TERM", "xterm-256color")]).stderr;
+        assert_eq!(contains(&linked, b"page: \x1b]8;;file:///"), flag == "--no-progress");
     }
     let dumb = a_run(&[], &[("TERM", "dumb")]);
     assert!(!dumb.screens().iter().any(|s| s.contains("missed")), "a dumb terminal cannot draw");

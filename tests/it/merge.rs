@@ -81,10 +81,72 @@ fn a_round_in_which_no_tick_came_counts() {
     add("skipped", ticks);
     add("missed", ticks - missed);
     let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("stalled.json");
-    std::fs::write(&file, stalled.to_string()).unwrap();
-    let merged = Osjitter::new([Path::new("merge"), &file, Path::new(fixture)]).run().exits(0);
-    nothing_is_lost(&parsed(&merged.stdout), [&stalled, &whole]);
+    // The other is another run.
+    let mut other = whole.clone();
+    for round in other["subjects"].as_array_mut().unwrap().iter_mut().flat_map(|s| s["rounds"].as_array_mut().unwrap())
+    {
+        round["phase_ns"] = (round["phase_ns"].as_u64().unwrap() + 1).into();
+    }
+    let files = ["stalled.json", "other.json"].map(|name| home.path().join(name));
+    std::fs::write(&files[0], stalled.to_string()).unwrap();
+    std::fs::write(&files[1], other.to_string()).unwrap();
+    let merged = Osjitter::new(["merge"]).args(&files).run().exits(0);
+    nothing_is_lost(&parsed(&merged.stdout), [&stalled, &other]);
+}
+
+/// One part of a report: these rounds of each subject, with the sums that its summary has.
+fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
+    let mut part = report.clone();
+    for subject in part["subjects"].as_array_mut().unwrap() {
+        let kept = subject["rounds"].as_array().unwrap()[rounds.clone()].to_vec();
+        let summaries: Vec<&Value> = kept.iter().map(|r| &r["summary"]).collect();
+        for count in COUNTS {
+            let sum: u64 = summaries.iter().map(|s| s[count].as_u64().unwrap()).sum();
+            subject["summary"][count] = sum.into();
+        }
+        let ticks = subject["summary"]["ticks"].as_f64().unwrap();
+        for cost in ["cpu_ns_per_tick", "wakeups_per_tick"] {
+            let all = summaries.iter().map(|s| s[cost].as_f64().unwrap() * s["ticks"].as_f64().unwrap());
+            subject["summary"][cost] = (all.sum::<f64>() / ticks).into();
+        }
+        subject["histogram"] = Value::Null;
+        subject["rounds"] = kept.into();
+    }
+    part
+}
+
+#[test]
+fn the_halves_of_a_report_make_the_whole_again() {
+    let run = a_run(&[]);
+    let whole = parsed(&run.file("report.json"));
+    let halves = [0..4, 4..10].map(|rounds| part(&whole, rounds));
+    let files = [run.path("one.json"), run.path("other.json")];
+    files.iter().zip(&halves).for_each(|(file, half)| std::fs::write(file, half.to_string()).unwrap());
+    let merged = parsed(&Osjitter::new(["merge"]).args(&files).run().exits(0).stdout);
+    for subject in whole["subjects"].as_array().unwrap() {
+        let again = &self::subject(&merged, &subject["id"])["summary"];
+        for (name, value) in subject["summary"].as_object().unwrap() {
+            // Costs are kept as fractions, and drift is a sum of products: neither is exact.
+            match (value.as_f64().filter(|_| !value.is_i64()), again[name].as_f64()) {
+                (Some(value), Some(again)) if value != 0.0 => assert!((again / value - 1.0).abs() < 1e-3, "{name}"),
+                _ => assert_eq!(again[name], *value, "{name}"),
+            }
+        }
+        assert!(subject["summary"]["cpu_ns_per_tick"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn a_run_that_is_there_twice_is_refused() {
+    let runs = [a_run(&[]), a_run(&[])];
+    let [one, other] = runs.each_ref().map(Ran::directory);
+    let both = one.join("both.json");
+    let merged = Osjitter::new([Path::new("merge"), one, other, Path::new("--out"), &both]).run().exits(0);
+    assert!(merged.stdout.is_empty());
+    for files in [[one, one], [one, &both], [&both, other]] {
+        let refused = Osjitter::new(["merge", "--force"]).args(files).run().exits(2);
+        assert!(refused.stderr.contains("the same run") && refused.stdout.is_empty(), "{}", refused.stderr);
+    }
 }
 
 #[test]

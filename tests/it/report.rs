@@ -18,7 +18,7 @@ fn run(more: &[&str]) -> Ran {
 #[test]
 fn table_and_pictures_come_again_from_the_report() {
     for more in [&[][..], &["--no-samples"]] {
-        let run = run(more);
+        let run = run(&[more, &["--svg"]].concat());
         assert_eq!(run.stdout, report(&run.path("report.json")).run().exits(0).stdout);
         assert_eq!(run.stdout, report(run.directory()).run().exits(0).stdout, "a directory stands for its report");
         let again = report(&run.path("report.json")).args(["--format", "svg"]).out("").run().exits(0);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jitterstat::file::File as _;
+use jitterstat::fitness::Verdict;
 use jitterstat::report::{Report, Status, Subject};
 use serde_json::{Value, json};
 
@@ -70,6 +71,29 @@ fn script() -> Value {
     })
 }
 
+/// The machine is judged by what the rounds saw of it, and only `--strict` makes that the command's answer.
+#[test]
+fn a_run_on_an_unfit_machine_fails_where_it_was_asked_to() {
+    // A round takes 28.5 ms, and half of it is spent behind others.
+    let on = |waited_ns: u64| json!({ "scripted": { "lateness_ns": [9_000], "run_queue_ns": waited_ns } });
+    let strict = |waited_ns| {
+        let ran = run(&SCRIPTED).args(["scripted", "--warmup", "7", "--strict"]).script(&on(waited_ns)).out("").run();
+        let fitness = report(&ran).fitness.expect("a verdict");
+        (ran, fitness)
+    };
+    let (ran, fitness) = strict(14_250_000);
+    assert_eq!((fitness.verdict, fitness.reasons.len(), fitness.facts.waited), (Verdict::Unfit, 1, Some(0.5)));
+    let ran = ran.exits(4);
+    assert!(
+        ran.stdout.starts_with("Unfit machine: other programs held the CPU for 50.0 % of the time"),
+        "{}",
+        ran.stdout
+    );
+    let (ran, fitness) = strict(7);
+    assert_eq!(fitness.verdict, Verdict::Quiet);
+    ran.exits(0);
+}
+
 const SCRIPTED: [&str; 7] = ["--seed", "1", "--ticks", "1000", "--round-ticks", "50", "--subject"];
 
 #[test]
@@ -124,11 +148,12 @@ fn a_subject_that_fails_is_named_and_the_others_are_measured() {
         ["3 subjects × 1000 ticks: about 2s", "scripted-c@500us/current-thread: not measured: no timer left"]
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
-    lateness in us, CPU time in us per tick; period 500us, current-thread
-    subject       p50    p90   p99  p99.9    max  missed  CPU
-    scripted     15.0   16.2  1014      -   1014      60  9.0
-    scripted-b   14.0   1200  1200      -   1200     250  4.0
-    scripted-c  0.005  0.005     -      -  0.005       0    -
+    Lateness, and CPU time, per tick; period 500us, current-thread
+    subject         p50       p90      p99  p99.9      max  missed       CPU
+    scripted    15.0 us  *16.3 us  1.01 ms      -  1.01 ms  6.00 %   9.00 us
+    scripted-b  14.0 us   1.20 ms  1.20 ms      -  1.20 ms  25.0 %  *4.00 us
+    scripted-c     5 ns      5 ns        -      -     5 ns       0         -
+    * the least late at p90, and the cheapest
     scripted-c@500us/current-thread: not measured: no timer left
     ");
 }
@@ -148,10 +173,11 @@ fn a_run_that_is_interrupted_keeps_what_it_measured() {
     let first = a.rounds[2].slot == 1;
     assert_eq!((b.rounds.len(), b.summary.as_ref().unwrap().ticks), if first { (3, 150) } else { (2, 100) });
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
-    lateness in us, CPU time in us per tick; period 500us, current-thread
-    subject      p50   p90  p99  p99.9   max  missed  CPU
-    scripted    15.0  16.2    -      -  1014       9  9.0
-    scripted-b  14.0  1200    -      -  1200      25  4.0
+    Lateness, and CPU time, per tick; period 500us, current-thread
+    subject         p50       p90  p99  p99.9      max  missed       CPU
+    scripted    15.0 us  *16.3 us    -      -  1.01 ms  7.20 %   9.00 us
+    scripted-b  14.0 us   1.20 ms    -      -  1.20 ms  16.7 %  *4.00 us
+    * the least late at p90, and the cheapest
     interrupted: this is what was measured until then
     ");
 }
@@ -188,6 +214,62 @@ fn the_subjects_of_a_script_are_hidden_and_mistakes_in_it_are_placed() {
 }
 
 #[test]
+fn a_shell_completes_subjects_and_formats() {
+    for (shell, needs) in [
+        ("bash", &["tokio-sleep-reused-boxed", "openmetrics", "--percentiles"][..]),
+        ("zsh", &["tokio-sleep-reused-boxed", "openmetrics", "_files"]),
+        ("fish", &["tokio-sleep-reused-boxed", "openmetrics"]),
+    ] {
+        let script = Osjitter::new(["completions", shell]).run().exits(0).stdout;
+        for word in needs {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let many = run(&["--ticks", "10k", "--print-plan", "--subject", "spin"]).run().exits(0).stdout;
+    assert!(many.contains("ticks = 10000"), "{many}");
+}
+
+#[test]
+fn pictures_are_drawn_where_they_are_asked_for() {
+    let files = |more: &[&str]| {
+        let ran = run(&["--quiet", "--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
+        let mut names: Vec<String> = std::fs::read_dir(ran.path("fresh"))
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files(&[]), ["report.html", "report.json"]);
+    assert!(files(&["--svg"]).iter().any(|name| name == "percentiles.svg"));
+}
+
+#[test]
+fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
+    let script =
+        json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
+    let long = |more: &[&str]| {
+        let args = ["--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0", "--seed", "3"];
+        report(&run(&args).args(more).script(&script).out("").run().exits(0))
+    };
+    let (drawn, whole) = (long(&["--no-samples"]), long(&[]));
+    let [a, b] = [&drawn, &whole].map(|r| r.subjects[0].summary.as_ref().unwrap());
+    assert_eq!((drawn.subjects[0].rounds.len(), whole.subjects[0].rounds.len()), (1_000, 1_200));
+    assert!(drawn.subjects[0].rounds.windows(2).all(|w| w[0].index < w[1].index));
+    assert!(drawn.subjects[0].rounds.last().unwrap().index > 1_000, "drawn from all of them");
+    assert_eq!(drawn.subjects[0].status, Status::Measured);
+    assert_eq!(drawn.warnings.iter().filter(|w| w.code == "rounds-drawn").count(), 1);
+    assert_eq!(
+        (a.ticks, a.delivered, a.missed, a.cpu_ns_per_tick),
+        (b.ticks, b.delivered, b.missed, b.cpu_ns_per_tick)
+    );
+    assert_eq!((a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max), (13_500, b.lateness_ns.mean, 900_000));
+    assert!((a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16, "three digits");
+    assert_eq!(drawn.subjects[0].histogram, whole.subjects[0].histogram);
+    assert!(!a.lateness_ns.ci95.is_empty());
+}
+
+#[test]
 fn bad_input_exits_2_says_why_and_writes_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();
@@ -199,11 +281,11 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--period", "2h"], "outside 1us to 1h"),
         (&["--ticks", "0"], "at least 1"),
         (&["--ticks", "5", "--duration", "1s"], "cannot be used with"),
-        (&["--duration", "1ms", "--period", "2ms"], "a duration of 1ms holds no tick of 2ms"),
-        (&["--ticks", "18000000000000000000"], "fewer ticks"),
+        (&["--duration", "1ms", "--period", "2ms"], "--duration 1ms holds no tick of --period 2ms"),
+        (&["--ticks", "18000000000000000000"], "fewer --ticks"),
         (
             &["--subject", "tokio-intervall"],
-            "'--subject <NAME>': no subject \"tokio-intervall\"; the nearest are tokio-interval",
+            "'--subject <NAME>': no subject \"tokio-intervall\"; did you mean tokio-interval?",
         ),
         (&["--plan", "plan.toml"], "plan.toml:2:1: unknown field `subjekt`"),
         (&["--plan", "newer.json"], "schema \"osjitter.report/99\" is not known"),
@@ -236,7 +318,7 @@ fn a_printed_plan_runs_again() {
     assert_eq!(again(&plan).args(["--print-plan"]).run().exits(0).stdout, printed.stdout);
     let first = again(&plan).out("").run().exits(0);
     assert!(first.stderr.is_empty(), "quiet is quiet");
-    assert_eq!(report(&first).subjects.len(), 4);
+    assert_eq!(report(&first).subjects.len(), 5);
     // A report is a plan too.
     let second = again(&first.path("report.json")).out("").run().exits(0);
     assert_eq!(report(&second).plan, report(&first).plan);
@@ -319,6 +401,25 @@ fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
         other => panic!("{other:?}"),
     }
     assert!(stderr.contains("not measured"), "{stderr}");
+}
+
+/// Where tokio gets only some of its threads it would panic, or wait for ever.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_threads_a_subject_is_not_measured_and_the_others_are() {
+    let out = tempfile::tempdir().unwrap();
+    let command = format!(
+        "ulimit -v 300000; exec timeout -s KILL 120 '{}' run --subject tokio-interval --subject spin --ticks 40 \
+         --runtime multi-thread:256 --out '{}'",
+        env!("CARGO_BIN_EXE_osjitter"),
+        out.path().display()
+    );
+    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("cannot start 256 threads") && !stderr.contains("panicked"), "{stderr}");
+    let report = Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(of(&report, "spin").status, Status::Measured);
 }
 
 #[cfg(target_os = "linux")]

@@ -10,12 +10,14 @@
 //!   themselves, and not how one run differs from the next; where both runs measured the control `nanosleep`, each side
 //!   is therefore compared beside it, too, which takes out most of what the machine did in the meantime.
 //!
-//! Where a subject is late by more than a period as a rule, that is no stall: every tick of both sides then counts.
+//! Where a subject is late by more than a period as a rule, that is no stall ([`stall`](crate::stall)): its ticks count.
 //!
 //! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs, chosen by the sum of both
 //! sides so that the choice favours neither. Every interval is a 95 % interval by itself: of twenty where nothing
-//! differs, one is expected to exclude 1.
+//! differs, one is expected to exclude 1. Where many are looked at for the one that stands out, [`family`] gives all of
+//! them one error rate.
 
+mod family;
 mod model;
 mod quantiles;
 mod rounds;
@@ -28,11 +30,12 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
+pub use family::{Change, Differences, LEAST_PAIRS, Shown, family};
 use model::tidy;
 pub use model::{
     Compared, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile, Quantiles, SCHEMA, Side,
 };
-use rounds::{QUANTILES, RoundValues, Rounds, ln};
+use rounds::{QUANTILES, RoundValues, Rounds, in_common, ln, median};
 
 /// The subject that stands for what the machine could give just then.
 pub const CONTROL: &str = "nanosleep";
@@ -96,30 +99,35 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
     if same_run && a.subject.id == b.subject.id {
         return Err(CompareError::WithItself(a.subject.id.clone()));
     }
-    let rounds = |of: Chosen<'_>, stalls_once: bool| {
-        let rounds = Rounds::of(of.report, of.subject, stalls_once);
+    let rounds = |of: Chosen<'_>| {
+        let rounds = Rounds::of(of.report, of.subject);
         match (of.subject.rounds.is_empty(), rounds.values.is_empty()) {
             (true, _) => Err(CompareError::NoRounds(of.subject.id.clone())),
             (_, true) => Err(CompareError::NoTick(of.subject.id.clone())),
             _ => Ok(rounds),
         }
     };
-    let (mut of_a, mut of_b) = (rounds(a, true)?, rounds(b, true)?);
-    let stalls_once = !of_a.is_always_behind() && !of_b.is_always_behind();
-    if !stalls_once {
-        (of_a, of_b) = (rounds(a, false)?, rounds(b, false)?);
-    }
+    let (of_a, of_b) = (rounds(a)?, rounds(b)?);
     let sides = (side(a, &of_a), side(b, &of_b));
-    let percentiles = if same_run {
+    let mut percentiles = if same_run {
         paired(&of_a.values, &of_b.values)
     } else {
-        let controls =
-            control(a, stalls_once).zip(control(b, stalls_once)).filter(|_| a.subject.period_ns == b.subject.period_ns);
+        let controls = control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
         two_runs(&of_a.values, &of_b.values, controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])))
     };
+    for percentile in &mut percentiles {
+        percentile.lift = lift(&percentile.name, [&of_a.values, &of_b.values]);
+    }
     let method = if same_run { Method::PairedByRound } else { Method::TwoRuns };
     let quantiles = quantiles::of(a.subject, b.subject, same_run);
-    Ok(Compared { a: sides.0, b: sides.1, method, stalls_once, percentiles, quantiles })
+    Ok(Compared { a: sides.0, b: sides.1, method, stalls_once: true, percentiles, quantiles })
+}
+
+/// By how much stalls raise a percentile on each side.
+fn lift(name: &str, sides: [&[RoundValues]; 2]) -> Option<[f64; 2]> {
+    let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
+    let [a, b] = sides.map(|side| side.iter().filter_map(|round| round.lift[which]).collect::<Vec<f64>>());
+    (!a.is_empty() && !b.is_empty()).then(|| [a, b].map(|side| tidy(median(&side).exp())))
 }
 
 fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
@@ -134,22 +142,14 @@ fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
 }
 
 /// The rounds of the control that ran in the same rounds as a subject, which must not be a control itself.
-fn control(of: Chosen<'_>, stalls_once: bool) -> Option<Rounds> {
+fn control(of: Chosen<'_>) -> Option<Rounds> {
     let bare_thread = of.subject.runtime.is_none();
-    let mut of_period = of.report.subjects.iter().filter(|s| s.period_ns == of.subject.period_ns);
-    let control = of_period.find(|s| s.name == CONTROL && s.summary.is_some())?;
-    (!bare_thread).then(|| Rounds::of(of.report, control, stalls_once)).filter(|rounds| !rounds.values.is_empty())
-}
-
-/// Values of two sides by round, one percentile of them, in the rounds that carry it on both.
-fn in_common(a: &[RoundValues], b: &[RoundValues], percentile: usize) -> Vec<[i64; 2]> {
-    let mut others = b.iter().peekable();
-    let pair = |of_a: &RoundValues| {
-        while others.next_if(|of_b| of_b.index < of_a.index).is_some() {}
-        let of_b = others.peek().filter(|of_b| of_b.index == of_a.index)?;
-        Some([of_a.ns[percentile]?, of_b.ns[percentile]?])
-    };
-    a.iter().filter_map(pair).collect()
+    let controls = of.report.subjects.iter().filter(|s| s.name == CONTROL && s.summary.is_some());
+    let of_period: Vec<_> = controls.filter(|s| s.period_ns == of.subject.period_ns).collect();
+    // A thread has no tasks beside it: then the one without a load.
+    let load = of.subject.load.as_ref().filter(|load| of_period.iter().any(|s| s.load.as_ref() == Some(load)));
+    let control = of_period.into_iter().find(|s| s.load.as_ref() == load)?;
+    (!bare_thread).then(|| Rounds::of(of.report, control)).filter(|rounds| !rounds.values.is_empty())
 }
 
 fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
@@ -159,7 +159,7 @@ fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
         quiet.sort_by(|x, y| (ln(x[0]) + ln(x[1])).total_cmp(&(ln(y[0]) + ln(y[1]))));
         quiet.truncate(pairs.len().div_ceil(2));
         let quiet_half = if quantile > 0.95 { of_pairs(&quiet) } else { None };
-        Some(Percentile { name: name.to_owned(), all: of_pairs(&pairs)?, quiet_half, beside_control: None })
+        Some(Percentile { name: name.to_owned(), all: of_pairs(&pairs)?, quiet_half, beside_control: None, lift: None })
     };
     QUANTILES.into_iter().enumerate().filter_map(of).collect()
 }
@@ -190,7 +190,7 @@ fn two_runs(
                 |side: &[[i64; 2]]| side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>();
             of_samples([&logarithms(&x), &logarithms(&y)], [&excesses(&x), &excesses(&y)])
         });
-        Some(Percentile { name: name.to_owned(), all, quiet_half: None, beside_control })
+        Some(Percentile { name: name.to_owned(), all, quiet_half: None, beside_control, lift: None })
     };
     QUANTILES.into_iter().enumerate().filter_map(of).collect()
 }
@@ -228,12 +228,6 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> 
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
-}
-
 /// What of the two runs, beside their environments, a reader should know.
 #[must_use]
 pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
@@ -248,20 +242,6 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
              one run differs from the next."
                 .to_owned(),
             "Measure both subjects in one run, or gate the two programs, before acting on a small difference.",
-        );
-    }
-    let behind: Vec<&str> = subjects
-        .iter()
-        .filter(|s| !s.stalls_once)
-        .flat_map(|s| [&s.a, &s.b])
-        .filter(|side| side.same_stall_share.is_some_and(|share| share > rounds::MOST))
-        .map(|side| side.id.as_str())
-        .collect();
-    if !behind.is_empty() {
-        warn(
-            "always-behind",
-            format!("Most ticks of {} fell due while the one before was late: every tick counts.", behind.join(", ")),
-            "A stall of the machine then counts with each tick that it made late; read the tail with that in mind.",
         );
     }
     if subjects.iter().any(|s| s.a.same_stall_share.is_none() || s.b.same_stall_share.is_none()) {

@@ -38,6 +38,15 @@ model! {
         pub encoding: String,
         /// The histogram.
         pub data: String,
+        /// What its source had no bins for; counted at the largest value. Never in a report of `osjitter run`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub overflow: Option<Overflow>,
+    }
+
+    /// Values of which only the number and the largest are known.
+    pub struct Overflow {
+        /// How many.
+        pub count: u64,
     }
 }
 
@@ -63,7 +72,7 @@ pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
     }
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&histogram, &mut bytes).expect("writing to memory does not fail");
-    Histogram { count: histogram.len(), encoding: ENCODING.to_owned(), data: BASE64.encode(bytes) }
+    Histogram { count: histogram.len(), encoding: ENCODING.to_owned(), data: BASE64.encode(bytes), overflow: None }
 }
 
 /// Reads a stored histogram.

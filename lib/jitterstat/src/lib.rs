@@ -17,6 +17,9 @@
 //! | [`merge`] | `files` | several reports joined without loss |
 //! | [`environment`] | `files` | what two measurements must share to be comparable |
 //! | [`compare`] | `files` | how two measured subjects differ: `osjitter.comparison/1` |
+//! | [`find`] | `files` | the shortest period at which goals hold, and the search for it: `osjitter.find/1` |
+//! | [`fitness`] | `files` | whether the machine was quiet enough for a run to be believed |
+//! | [`why`] | `files` | why a tick was late, from what its thread was doing |
 //! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1` |
 //! | [`cost`] | `files` | what an operation costs, and how much more than another in the same rounds |
 //!
@@ -50,6 +53,10 @@ pub mod environment;
 #[cfg(feature = "files")]
 pub mod file;
 #[cfg(feature = "files")]
+pub mod find;
+#[cfg(feature = "files")]
+pub mod fitness;
+#[cfg(feature = "files")]
 pub mod gate;
 #[cfg(feature = "files")]
 pub mod histogram;
@@ -71,6 +78,8 @@ pub mod stall;
 pub mod stats;
 #[cfg(feature = "files")]
 pub mod summary;
+#[cfg(feature = "files")]
+pub mod why;
 
 #[cfg(all(doctest, feature = "files", feature = "series"))]
 #[doc = include_str!("../README.md")]

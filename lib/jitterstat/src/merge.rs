@@ -1,7 +1,9 @@
 //! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number computed anew.
 
+use std::collections::HashMap;
 use std::fmt;
 
+use crate::fitness::Fitness;
 use crate::histogram;
 use crate::report::{Report, Round, Status, Subject, Summary, Warning};
 use crate::sample::RoundSamples;
@@ -42,6 +44,11 @@ pub enum MergeError {
     },
     /// Plans that differ in more than seed and number of ticks: where.
     PlansDiffer(String),
+    /// Two reports that hold the same round: counted twice, it would narrow every interval without a new measurement.
+    SameRun {
+        /// Which reports, from 1.
+        reports: [usize; 2],
+    },
 }
 
 impl fmt::Display for MergeError {
@@ -53,6 +60,9 @@ impl fmt::Display for MergeError {
                 write!(f, "report {report} has no samples of {subject}: it cannot be merged without loss")
             }
             Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
+            Self::SameRun { reports: [one, other] } => {
+                write!(f, "reports {one} and {other} are of the same run: give each run once")
+            }
         }
     }
 }
@@ -62,7 +72,7 @@ impl std::error::Error for MergeError {}
 /// Joins reports in the given order. Host and clock are the first one's; a warning names what differs.
 ///
 /// # Errors
-/// Fewer than two reports, a report without samples or, without `force`, plans that differ.
+/// Fewer than two reports, a report without samples, a run that is there twice or, without `force`, plans that differ.
 pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     let [first, rest @ ..] = reports else { return Err(MergeError::Nothing) };
     if rest.is_empty() {
@@ -75,6 +85,9 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
             return Err(MergeError::NoSamples { report: n + 1, subject: subject.id.clone() });
         }
     }
+    if let Some(reports) = same_run(reports) {
+        return Err(MergeError::SameRun { reports });
+    }
     let difference =
         rest.iter().enumerate().find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
     if let (Some(what), false) = (&difference, force) {
@@ -86,11 +99,16 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     }
     for subject in &mut merged.subjects {
         subject.summary = summary_of(subject);
-        let asked = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
-        let asked = asked.filter_map(|s| s.summary.as_ref()).map(|s| s.ticks).sum();
-        subject.summary.iter_mut().for_each(|summary| add_lost(summary, asked));
+        // Which ticks are the latest cannot be found out from the latest of each part.
+        subject.why = None;
+        let parts = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
+        let parts: Vec<&Summary> = parts.filter_map(|s| s.summary.as_ref()).collect();
+        subject.summary.iter_mut().for_each(|summary| add_totals(summary, &parts));
         let all = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
         subject.histogram = subject.summary.is_some().then(|| histogram::pack(all));
+    }
+    if reports.iter().any(|r| r.fitness.is_some()) {
+        merged.fitness = Fitness::of_report(&merged);
     }
     if let Some(what) = difference {
         merged.warnings.push(warning(
@@ -196,28 +214,46 @@ fn is_same(a: &Subject, b: &Subject) -> bool {
     (&a.id, a.period_ns, a.instances) == (&b.id, b.period_ns, b.instances)
 }
 
-/// Adds what was asked for in rounds in which no tick came: they have no summary that states it, the reports' sums do.
-fn add_lost(summary: &mut Summary, asked: u64) {
-    let lost = asked.saturating_sub(summary.ticks);
-    let share = summary.ticks as f64 / (summary.ticks + lost) as f64;
-    for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
-        *count += lost;
+/// Two reports that hold the same round, if any do: from 1.
+fn same_run(reports: &[Report]) -> Option<[usize; 2]> {
+    let mut seen = HashMap::new();
+    for (n, report) in (1..).zip(reports) {
+        for subject in &report.subjects {
+            for round in subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
+                // What a round cost to the nanosecond, and the random part of its start, are never those of another.
+                let key = (subject.id.as_str(), round.phase_ns, round.cpu_ns, round.lateness_ns.as_slice());
+                let first = *seen.entry(key).or_insert(n);
+                if first != n {
+                    return Some([first, n]);
+                }
+            }
+        }
     }
-    for per_tick in [&mut summary.cpu_ns_per_tick, &mut summary.wakeups_per_tick].into_iter().flatten() {
-        *per_tick *= share;
-    }
+    None
 }
 
+/// Adds what only the summaries of the parts state: what was asked for in rounds in which no tick came, and the cost of
+/// the recorded ticks, where that of a round includes its warm-up.
+fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
+    let asked = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
+    let lost = asked.saturating_sub(summary.ticks);
+    for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
+        *count = count.saturating_add(lost);
+    }
+    let per_tick = |of: fn(&Summary) -> Option<f64>| {
+        let total = parts.iter().map(|part| Some(of(part)? * part.ticks as f64)).sum::<Option<f64>>();
+        total.map(|total| total / asked.max(1) as f64)
+    };
+    summary.cpu_ns_per_tick = per_tick(|s| s.cpu_ns_per_tick);
+    summary.wakeups_per_tick = per_tick(|s| s.wakeups_per_tick);
+}
+
+/// All but the cost, which the rounds have only with their warm-up.
 fn summary_of(subject: &Subject) -> Option<Summary> {
-    let parts: Vec<(u64, RoundSamples, RoundCost)> = subject
-        .rounds
-        .iter()
-        .map(|r| {
-            let wakeups = r.switches_voluntary.zip(r.switches_involuntary).map(|(v, i)| v + i);
-            (r.index, stored_samples(subject, r), RoundCost { cpu_ns: r.cpu_ns, wakeups })
-        })
-        .collect();
+    let parts: Vec<(u64, RoundSamples)> =
+        subject.rounds.iter().map(|r| (r.index, stored_samples(subject, r))).collect();
+    let cost = RoundCost::default();
     let parts: Vec<InstanceRound<'_>> =
-        parts.iter().map(|(round, samples, cost)| InstanceRound { round: *round, samples, cost: *cost }).collect();
+        parts.iter().map(|(round, samples)| InstanceRound { round: *round, samples, cost }).collect();
     summarise(&parts, subject.runtime.is_some())
 }

@@ -1,5 +1,7 @@
 //! The buffer a measuring loop writes into.
 
+use std::num::NonZeroU64;
+
 /// One wake-up as raw counter readings: conversion waits until the round is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawSample {
@@ -9,8 +11,9 @@ pub struct RawSample {
     pub expirations: u64,
     /// Counter reading taken first thing after the wait returned.
     pub wake_count: u64,
-    /// Counter reading taken when the runtime came back from its park; `None` where it did not park for this tick.
-    pub unpark_count: Option<u64>,
+    /// Counter reading taken when the runtime came back from its park; `None` where it did not park for this tick. One
+    /// word, so that a sample is half a cache line.
+    pub unpark_count: Option<NonZeroU64>,
 }
 
 /// A preallocated list of [`RawSample`]s: pushing never allocates.
@@ -25,8 +28,9 @@ pub struct RawSample {
 /// ```
 #[derive(Debug)]
 pub struct Recorder {
-    samples: Vec<RawSample>,
-    capacity: usize,
+    /// All that there is room for; those from `len` on mean nothing.
+    room: Box<[RawSample]>,
+    len: usize,
 }
 
 impl Recorder {
@@ -44,33 +48,55 @@ impl Recorder {
     /// # Errors
     /// Not enough memory.
     pub fn try_with_capacity(capacity: usize) -> Result<Self, std::collections::TryReserveError> {
-        let mut samples = Vec::new();
-        samples.try_reserve_exact(capacity)?;
+        let mut room = Vec::new();
+        room.try_reserve_exact(capacity)?;
         // Written once, so that the pages are there before the first tick.
-        let touch = RawSample { tick: 1, expirations: 1, wake_count: 1, unpark_count: Some(1) };
-        samples.resize(capacity, touch);
-        samples.clear();
-        Ok(Self { samples, capacity })
+        let touch = RawSample { tick: 1, expirations: 1, wake_count: 1, unpark_count: None };
+        room.resize(capacity, touch);
+        Ok(Self { room: room.into_boxed_slice(), len: 0 })
     }
 
     /// Appends a sample; `false` if the buffer is full, and then nothing is stored.
     #[inline]
     pub fn push(&mut self, sample: RawSample) -> bool {
-        let room = self.samples.len() < self.capacity;
-        if room {
-            self.samples.push(sample);
-        }
-        room
+        let Some(slot) = self.room.get_mut(self.len) else { return false };
+        *slot = sample;
+        self.len += 1;
+        true
     }
 
     /// The samples, in order.
     #[must_use]
     pub fn samples(&self) -> &[RawSample] {
-        &self.samples
+        &self.room[..self.len]
     }
 
     /// Forgets the samples and keeps the memory.
     pub fn clear(&mut self) {
-        self.samples.clear();
+        self.len = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_what_there_is_room_for_and_keeps_its_memory() {
+        let sample = |tick| RawSample { tick, expirations: 1, wake_count: tick, unpark_count: NonZeroU64::new(tick) };
+        let mut recorder = Recorder::with_capacity(3);
+        assert!(recorder.samples().is_empty(), "what was written to touch the pages is no sample");
+        assert_eq!([0, 1, 2, 3, 4].map(|tick| recorder.push(sample(tick))), [true, true, true, false, false]);
+        assert_eq!(recorder.samples(), [0, 1, 2].map(sample));
+        let at = recorder.samples().as_ptr();
+        recorder.clear();
+        assert!(recorder.samples().is_empty() && recorder.push(sample(7)));
+        assert_eq!((recorder.samples(), recorder.samples().as_ptr()), ([sample(7)].as_slice(), at));
+        assert!(!Recorder::with_capacity(0).push(sample(0)));
+    }
+
+    #[test]
+    fn a_sample_is_half_a_cache_line() {
+        assert_eq!(size_of::<RawSample>(), 32);
     }
 }

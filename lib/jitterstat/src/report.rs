@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::model::model;
 
 mod check;
+pub(crate) mod fitness;
+pub mod why;
 
-pub use crate::histogram::Histogram;
+pub use crate::histogram::{Histogram, Overflow};
+pub use fitness::Fitness;
 
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
@@ -42,10 +45,27 @@ model! {
         pub clock: Clock,
         /// What the tool changed on the machine while it ran.
         pub changes: Vec<Change>,
+        /// Whether the machine was quiet enough to believe the numbers; null where nothing was measured to judge by.
+        #[serde(default)]
+        pub fitness: Option<Fitness>,
         /// What a reader should know before trusting a number.
         pub warnings: Vec<Warning>,
-        /// One entry for each subject, period and runtime.
+        /// The loads of the plan, and what they took of the machine.
+        #[serde(default)]
+        pub loads: Vec<Load>,
+        /// One entry for each subject, period, runtime and load.
         pub subjects: Vec<Subject>,
+    }
+
+    /// What ran beside subjects while they were measured.
+    pub struct Load {
+        /// As on the command line.
+        pub load: String,
+        /// Its CPU time, which is in no subject's cost: of tasks in their rounds, of processes from their start to their
+        /// end; null where the platform does not report it.
+        pub cpu_ns: Option<u64>,
+        /// Time it was to run: the rounds of its scenarios.
+        pub active_ns: u64,
     }
 
     /// The program that wrote a report.
@@ -73,8 +93,17 @@ model! {
         pub mlock: bool,
         /// Requested timer slack; null leaves it as inherited.
         pub timer_slack_ns: Option<u64>,
+        /// Whether as many rounds again were run to find out why ticks were late; null where nobody asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub why: Option<WhyAsked>,
         /// The scenarios, one for each subject, period and runtime.
         pub scenarios: Vec<Scenario>,
+    }
+
+    /// How it was asked why ticks were late.
+    pub struct WhyAsked {
+        /// Ticks at least this late count as late; null for the latest per cent.
+        pub threshold_ns: Option<u64>,
     }
 
     /// One thing to measure.
@@ -96,6 +125,9 @@ model! {
         /// How many run at once, a task each, their phases spread evenly over the period; each records `ticks`.
         #[serde(default = "one")]
         pub instances: u64,
+        /// What ran beside it, as on the command line: `cpu:2`, `tasks:100x50us`, a command; null for nothing.
+        #[serde(default)]
+        pub load: Option<String>,
     }
 
     /// Facts about the machine; null where the platform does not report them.
@@ -190,6 +222,9 @@ model! {
         /// How many ran at once.
         #[serde(default = "one")]
         pub instances: u64,
+        /// What ran beside it; null for nothing.
+        #[serde(default)]
+        pub load: Option<String>,
         /// What it ticked from.
         pub backend: Option<String>,
         /// Whether it was measured.
@@ -200,6 +235,9 @@ model! {
         pub histogram: Option<Histogram>,
         /// In the order they ran.
         pub rounds: Vec<Round>,
+        /// Why its latest ticks were late, from further rounds that are in no other number; null where nobody asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub why: Option<why::Why>,
     }
 
     /// Counts and distributions; of a subject over all rounds, or of one round.
@@ -291,8 +329,17 @@ model! {
         pub start_ns: u64,
         /// The random part of that start.
         pub phase_ns: u64,
-        /// CPU time of the process.
+        /// Time over which the costs below were counted: from the runtime's being ready to the last tick.
+        #[serde(default)]
+        pub window_ns: Option<u64>,
+        /// CPU time of the process, without what tasks of a load used.
         pub cpu_ns: Option<u64>,
+        /// Time that the control group stood still because its quota was used up.
+        #[serde(default)]
+        pub throttled_ns: Option<u64>,
+        /// Time that the machine was suspended.
+        #[serde(default)]
+        pub suspended_ns: Option<u64>,
         /// Time stolen by the hypervisor, over all CPUs.
         pub steal_ns: Option<u64>,
         /// Time the measuring thread was runnable and waited for a CPU.

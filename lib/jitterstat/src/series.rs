@@ -1,9 +1,12 @@
 //! The contract between osjitter and a program of yours that it gates: `osjitter.series/1`.
 //!
 //! osjitter sets three environment variables: [`ENV_TICKS`], how many ticks to record; [`ENV_WARMUP`], how many ticks to
-//! run before them and not to record; [`ENV_OUT`], the file to write. The program writes the line
-//! `osjitter.series/1 period_ns=500000`, then one signed lateness in nanoseconds (wake-up minus deadline) a line, in
-//! tick order, and exits with 0.
+//! run before them and not to record; [`ENV_OUT`], the file to write.
+//!
+//! # A program that ticks
+//!
+//! It writes the line `osjitter.series/1 period_ns=500000`, then one signed lateness in nanoseconds (wake-up minus
+//! deadline) a line, in tick order, and exits with 0.
 //!
 //! ```
 //! use jitterstat::series::{Reader, Writer};
@@ -16,7 +19,62 @@
 //! assert_eq!((read.period_ns, read.lateness_ns), (500_000, vec![14_250, -3]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Any program: numbers of its own
+//!
+//! Nothing need be written to gate a program by its wall time, CPU time or memory. What else it is to be judged by, for
+//! `osjitter gate --metric throughput --metric latency`, it declares with a unit and which way is better, and writes
+//! once a run, or once a sample. Of samples, the median and a tail percentile are judged.
+//!
+//! In Rust:
+//!
+//! ```
+//! use jitterstat::series::{Better, Writer};
+//! # let path = std::env::temp_dir().join(format!("series-doc-{}", std::process::id()));
+//! # let path = path.to_str().unwrap();
+//! # /*
+//! let path = std::env::var(jitterstat::series::ENV_OUT)?;
+//! # */
+//! let mut out = Writer::without_ticks(std::fs::File::create(path)?)?;
+//! out.declare("throughput", "req/s", Better::Higher)?;
+//! out.declare("latency", "ns", Better::Lower)?;
+//! out.value("throughput", 48_210.5)?;
+//! for latency_ns in [18_234.0, 17_902.0, 25_110.0] {
+//!     out.value("latency", latency_ns)?;
+//! }
+//! out.finish()?;
+//! # std::fs::remove_file(path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In Python:
+//!
+//! ```python
+//! import os, time
+//! with open(os.environ["OSJITTER_OUT"], "w") as out:
+//!     print("osjitter.series/1", file=out)
+//!     print("metric latency ns lower", file=out)
+//!     for _ in range(1000):
+//!         start = time.perf_counter_ns()
+//!         handle_request()
+//!         print("latency", time.perf_counter_ns() - start, file=out)
+//! ```
+//!
+//! In a shell:
+//!
+//! ```sh
+//! tar -cf archive.tar src && gzip -k archive.tar
+//! {
+//!   echo "osjitter.series/1"
+//!   echo "metric size bytes lower"
+//!   echo "size $(wc -c <archive.tar.gz)"
+//! } >"$OSJITTER_OUT"
+//! ```
+//!
+//! A name or a unit is one word of at most 32 printable characters, a name beginning with a letter; a value is a decimal
+//! number above zero.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
@@ -28,6 +86,10 @@ pub const ENV_TICKS: &str = "OSJITTER_TICKS";
 pub const ENV_WARMUP: &str = "OSJITTER_WARMUP";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
+/// More metrics than this are a mistake.
+const MOST_METRICS: usize = 64;
+/// Longest name or unit of a metric.
+const LONGEST_WORD: usize = 32;
 /// No line of a series is longer; a file without line ends is refused before it fills the memory.
 const LONGEST_LINE: u64 = 256;
 
@@ -48,6 +110,38 @@ impl<W: Write> Writer<W> {
         Ok(Self { inner })
     }
 
+    /// Writes the first line of a program that does not tick.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub fn without_ticks(inner: W) -> io::Result<Self> {
+        let mut inner = BufWriter::new(inner);
+        writeln!(inner, "{SCHEMA}")?;
+        Ok(Self { inner })
+    }
+
+    /// Declares a metric, before its first value.
+    ///
+    /// # Errors
+    /// Those of the file; a name or a unit that is no word of at most 32 printable characters.
+    pub fn declare(&mut self, name: &str, unit: &str, better: Better) -> io::Result<()> {
+        if !(is_name(name) && is_word(unit)) {
+            let what = format!(
+                "{name:?} in {unit:?}: a metric's name and unit are words of at most {LONGEST_WORD} characters"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        writeln!(self.inner, "metric {name} {unit} {better}")
+    }
+
+    /// Writes a value of a declared metric. osjitter refuses one that is not above zero.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn value(&mut self, name: &str, value: f64) -> io::Result<()> {
+        writeln!(self.inner, "{name} {value}")
+    }
+
     /// Writes the lateness of the next tick: wake-up minus deadline, negative if early.
     ///
     /// # Errors
@@ -65,13 +159,76 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A complete series.
+/// A complete series of ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// Nominal period.
     pub period_ns: u64,
     /// Lateness of each tick, in order.
     pub lateness_ns: Vec<i64>,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better, as of a duration.
+    Lower,
+    /// More is better, as of a throughput.
+    Higher,
+}
+
+impl fmt::Display for Better {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Lower { "lower" } else { "higher" })
+    }
+}
+
+/// What a program declared, and the values that it wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// What it is called.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// Its values.
+    pub samples: Samples,
+}
+
+/// Values above zero, in bounded memory however many: those that agree in their first ten binary digits, to a
+/// thousandth, share a bin, which keeps the largest of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    bins: BTreeMap<u32, (u64, f64)>,
+    count: u64,
+}
+
+impl Samples {
+    fn add(&mut self, value: f64) {
+        // Of positive numbers, the bits are in the order of the numbers.
+        let bin = self.bins.entry((value.to_bits() >> 42) as u32).or_insert((0, value));
+        *bin = (bin.0 + 1, bin.1.max(value));
+        self.count += 1;
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The nearest-rank quantile, to a thousandth; `None` without a value.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = ((q * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let reached = self.bins.values().find(|(count, _)| {
+            seen += count;
+            seen >= rank
+        });
+        reached.map(|(_, largest)| *largest)
+    }
 }
 
 /// Why a series cannot be read.
@@ -84,6 +241,8 @@ pub enum SeriesError {
     Header(String),
     /// Line number, from 1, and text of a line that is not a whole number of nanoseconds.
     Line(u64, String),
+    /// Line number, from 1, text, and what is wrong with it: a line of a metric.
+    Metric(u64, String, &'static str),
     /// The file cannot be read.
     Io(io::Error),
 }
@@ -94,6 +253,7 @@ impl fmt::Display for SeriesError {
             Self::Empty => write!(f, "it is empty; the first line must be `{SCHEMA} period_ns=N`"),
             Self::Header(found) => write!(f, "the first line must be `{SCHEMA} period_ns=N`, not {found:?}"),
             Self::Line(n, found) => write!(f, "line {n} must be a whole number of nanoseconds, not {found:?}"),
+            Self::Metric(n, found, what) => write!(f, "line {n}, {found:?}: {what}"),
             Self::Io(error) => write!(f, "it cannot be read: {error}"),
         }
     }
@@ -109,32 +269,124 @@ impl std::error::Error for SeriesError {
 }
 
 impl Reader {
-    /// Reads a whole series.
+    /// Reads a whole series of ticks; metrics beside them are left out.
     ///
     /// # Errors
     /// See [`SeriesError`].
     pub fn read(from: impl Read) -> Result<Self, SeriesError> {
-        let mut from = BufReader::new(from);
-        let header = next_line(&mut from)?.ok_or(SeriesError::Empty)?;
-        let period = header.strip_prefix(SCHEMA).and_then(|rest| rest.trim().strip_prefix("period_ns="));
-        let Some(period_ns) = period.and_then(|p| p.parse().ok()).filter(|&ns| ns > 0) else {
-            return Err(SeriesError::Header(header));
-        };
+        let mut lines = Lines::open(from)?;
+        let period_ns = lines.period_ns.ok_or_else(|| SeriesError::Header(lines.text()))?;
         let mut lateness_ns = Vec::new();
-        while let Some(line) = next_line(&mut from)? {
-            match line.parse() {
+        while lines.next()? {
+            match lines.line.parse() {
                 Ok(ns) => lateness_ns.push(ns),
-                Err(_) => return Err(SeriesError::Line(lateness_ns.len() as u64 + 2, line)),
+                Err(_) if lines.line.starts_with(|c: char| c.is_ascii_alphabetic()) && lines.line.contains(' ') => {}
+                Err(_) => return Err(SeriesError::Line(lines.number, lines.text())),
             }
         }
         Ok(Self { period_ns, lateness_ns })
     }
 }
 
-fn next_line(from: &mut impl BufRead) -> Result<Option<String>, SeriesError> {
-    let mut bytes = Vec::new();
-    from.take(LONGEST_LINE).read_until(b'\n', &mut bytes).map_err(SeriesError::Io)?;
-    Ok((!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
+/// Reads the metrics of a series, in the order of their declarations; ticks beside them are left out.
+///
+/// # Errors
+/// See [`SeriesError`].
+///
+/// ```
+/// use jitterstat::series::{Better, metrics};
+/// let file = "osjitter.series/1\nmetric throughput req/s higher\nthroughput 4.82e4\n";
+/// let [throughput] = &metrics(file.as_bytes())?[..] else { panic!() };
+/// assert_eq!((throughput.unit.as_str(), throughput.better), ("req/s", Better::Higher));
+/// assert_eq!(throughput.samples.quantile(0.5), Some(48_200.0));
+/// # Ok::<(), jitterstat::series::SeriesError>(())
+/// ```
+pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
+    let mut lines = Lines::open(from)?;
+    let mut all: Vec<Metric> = Vec::new();
+    while lines.next()? {
+        let wrong = |what| Err(SeriesError::Metric(lines.number, lines.text(), what));
+        let mut words = lines.line.split_ascii_whitespace();
+        match [words.next(), words.next(), words.next(), words.next(), words.next()] {
+            [Some("metric"), Some(name), Some(unit), Some(better), None] => {
+                let better = match better {
+                    "lower" => Better::Lower,
+                    "higher" => Better::Higher,
+                    _ => return wrong("the last word must be lower or higher, which is better"),
+                };
+                if !is_name(name) || !is_word(unit) {
+                    return wrong("a name and a unit are words of at most 32 characters, a name begins with a letter");
+                }
+                if all.len() == MOST_METRICS || all.iter().any(|metric| metric.name == name) {
+                    return wrong("a metric is declared once, and at most 64 are");
+                }
+                let (name, unit) = (name.to_owned(), unit.to_owned());
+                all.push(Metric { name, unit, better, samples: Samples::default() });
+            }
+            [Some(name), Some(value), None, ..] => {
+                let Some(metric) = all.iter_mut().find(|metric| metric.name == name) else {
+                    return wrong("a metric is declared before its values: metric NAME UNIT lower|higher");
+                };
+                match value.parse::<f64>() {
+                    Ok(value) if value.is_finite() && value > 0.0 => metric.samples.add(value),
+                    Ok(_) => return wrong("a value must be a number above zero"),
+                    Err(_) => return wrong("a value must be a decimal number"),
+                }
+            }
+            _ if lines.period_ns.is_some() && lines.line.parse::<i64>().is_ok() => {}
+            _ => return wrong("a line is `metric NAME UNIT lower|higher` or `NAME VALUE`"),
+        }
+    }
+    Ok(all)
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=LONGEST_WORD).contains(&text.chars().count()) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn is_name(text: &str) -> bool {
+    is_word(text) && text.starts_with(|c: char| c.is_alphabetic()) && text != "metric"
+}
+
+/// The lines of a series, one at a time.
+struct Lines<R> {
+    from: BufReader<R>,
+    bytes: Vec<u8>,
+    /// The current one.
+    line: String,
+    number: u64,
+    /// What the first one says; none of a program that does not tick.
+    period_ns: Option<u64>,
+}
+
+impl<R: Read> Lines<R> {
+    fn open(from: R) -> Result<Self, SeriesError> {
+        let mut lines =
+            Self { from: BufReader::new(from), bytes: Vec::new(), line: String::new(), number: 0, period_ns: None };
+        if !lines.next()? {
+            return Err(SeriesError::Empty);
+        }
+        let wrong = |lines: &Self| SeriesError::Header(lines.text());
+        let rest = lines.line.strip_prefix(SCHEMA).ok_or_else(|| wrong(&lines))?.trim();
+        if !rest.is_empty() {
+            let period = rest.strip_prefix("period_ns=").and_then(|period| period.parse().ok());
+            lines.period_ns = Some(period.filter(|&ns| ns > 0).ok_or_else(|| wrong(&lines))?);
+        }
+        Ok(lines)
+    }
+
+    fn next(&mut self) -> Result<bool, SeriesError> {
+        self.bytes.clear();
+        (&mut self.from).take(LONGEST_LINE).read_until(b'\n', &mut self.bytes).map_err(SeriesError::Io)?;
+        self.line.clear();
+        self.line.push_str(String::from_utf8_lossy(&self.bytes).trim_end());
+        self.number += 1;
+        Ok(!self.bytes.is_empty())
+    }
+
+    fn text(&self) -> String {
+        self.line.clone()
+    }
 }
 
 #[cfg(test)]
@@ -159,7 +411,67 @@ mod tests {
         assert!(Reader::read(&vec![b'x'; 1 << 20][..]).is_err());
     }
 
+    #[test]
+    fn what_is_no_metric_is_named() {
+        let header = "osjitter.series/1\nmetric x ns lower\n";
+        for (text, says) in [
+            ("y 5\n", "declared before"),
+            ("x 0\n", "above zero"),
+            ("x -3\n", "above zero"),
+            ("x NaN\n", "above zero"),
+            ("x inf\n", "above zero"),
+            ("x five\n", "decimal number"),
+            ("x\n", "a line is"),
+            ("5\n", "a line is"),
+            ("x 5 ns\n", "a line is"),
+            ("metric x ns lower\n", "declared once"),
+            ("metric 5x ns lower\n", "begins with a letter"),
+            ("metric metric ns lower\n", "begins with a letter"),
+            ("metric y ns less\n", "lower or higher"),
+        ] {
+            let error = metrics(format!("{header}{text}").as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("line 3"), "{text:?}: {error}");
+        }
+        assert!(metrics("osjitter.series/1 5\n".as_bytes()).is_err());
+        let many: String = (0..65).map(|i| format!("metric m{i} ns lower\n")).collect();
+        assert!(metrics(format!("{SCHEMA}\n{many}").as_bytes()).is_err());
+    }
+
+    #[test]
+    fn ticks_and_metrics_stand_beside_each_other() {
+        let mut file = Vec::new();
+        let mut out = Writer::new(&mut file, 500).unwrap();
+        out.declare("x", "ns", Better::Lower).unwrap();
+        out.push(7).unwrap();
+        out.value("x", 12.5).unwrap();
+        out.push(-8).unwrap();
+        assert!(out.declare("two words", "ns", Better::Lower).is_err());
+        out.finish().unwrap();
+        assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns: 500, lateness_ns: vec![7, -8] });
+        let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
+        assert_eq!((x.samples.count(), x.samples.quantile(0.99)), (1, Some(12.5)));
+        assert!(Reader::read("osjitter.series/1\n5\n".as_bytes()).unwrap_err().to_string().contains("period_ns"));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_bins_not_by_the_samples() {
+        let mut samples = Samples::default();
+        (1..=1_000_000).for_each(|i| samples.add(f64::from(i)));
+        assert_eq!(samples.count(), 1_000_000);
+        assert!(samples.bins.len() < 12_000, "{}", samples.bins.len());
+    }
+
     proptest! {
+        #[test]
+        fn a_quantile_is_right_to_a_thousandth(mut values in proptest::collection::vec(1e-9_f64..1e12, 1..200), q in 0.0_f64..=1.0) {
+            let mut samples = Samples::default();
+            values.iter().for_each(|&value| samples.add(value));
+            values.sort_by(f64::total_cmp);
+            let exact = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
+            let found = samples.quantile(q).unwrap();
+            prop_assert!((found / exact - 1.0).abs() < 1.0 / 1024.0, "{} {}", found, exact);
+        }
+
         #[test]
         fn what_is_written_reads_back(period_ns in 1_u64.., lateness_ns in proptest::collection::vec(any::<i64>(), 0..50)) {
             let mut file = Vec::new();

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram as Hdr;
+
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use crate::sample::{Grid, RoundSamples};
 use crate::stats::{bootstrap, quantile, sign_test};
 
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
+/// Digits of what is pooled, as of every stored histogram.
+const DIGITS: u8 = 3;
 
 /// What a round cost, beside its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub struct InstanceRound<'a> {
 #[must_use]
 pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summary> {
     let samples = || parts.iter().map(|part| part.samples);
-    let all = |f: fn(&RoundSamples) -> u64| samples().map(f).sum::<u64>();
+    let all = |f: fn(&RoundSamples) -> u64| samples().map(f).fold(0, u64::saturating_add);
     let lateness: Vec<&[i64]> = samples().map(|r| r.lateness_ns.as_slice()).collect();
     let min_ns = lateness.iter().flat_map(|r| r.iter()).copied().min()?;
     let ticks = all(|r| r.grid.ticks);
@@ -43,16 +47,17 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
     let wakeups = parts.iter().map(|part| part.cost.wakeups).sum::<Option<u64>>();
 
     let consecutive: Vec<Vec<i64>> = samples().map(|r| r.consecutive_ns().collect()).collect();
-    let spread: Vec<Vec<i64>> = lateness.iter().map(|r| r.iter().map(|l| l - min_ns).collect()).collect();
+    let spread: Vec<Vec<i64>> = lateness.iter().map(|r| r.iter().map(|l| l.saturating_sub(min_ns)).collect()).collect();
     let until: Vec<Vec<i64>> = samples().map(|r| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
     let after: Vec<Vec<i64>> = samples()
         .map(|r| {
             let pairs = r.lateness_ns.iter().zip(&r.until_unpark_ns);
-            pairs.filter_map(|(l, u)| u.map(|u| l - u)).collect()
+            pairs.filter_map(|(l, u)| u.map(|u| l.saturating_sub(u))).collect()
         })
         .collect();
     let stamped: u64 = until.iter().map(|r| r.len() as u64).sum();
-    let (elapsed_ns, ideal_ns) = samples().map(spans).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let (elapsed_ns, ideal_ns) =
+        samples().map(spans).fold((0_i64, 0_i64), |a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)));
     let rounds = by_round(parts);
     let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
     Some(Summary {
@@ -78,6 +83,150 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
     })
 }
 
+/// Everything of a subject whose rounds are too many to keep, in an amount of memory that does not depend on them: counts
+/// and sums exactly, values to three digits.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    rounds: u64,
+    counts: Summary,
+    stamped: u64,
+    drift: (f64, f64),
+    cost: Option<(Option<u64>, Option<u64>)>,
+    lateness: Pooled,
+    consecutive: Pooled,
+    until: Pooled,
+    after: Pooled,
+}
+
+impl Pool {
+    /// Adds what the instances of one round did.
+    pub fn add(&mut self, parts: &[InstanceRound<'_>]) {
+        self.rounds += 1;
+        for part in parts {
+            let (samples, sum) = (part.samples, &mut self.counts);
+            for (count, more) in [
+                (&mut sum.ticks, samples.grid.ticks),
+                (&mut sum.delivered, samples.delivered()),
+                (&mut sum.coalesced, samples.coalesced),
+                (&mut sum.skipped, samples.skipped()),
+                (&mut sum.missed, samples.missed()),
+                (&mut sum.early, samples.early()),
+            ] {
+                *count = count.saturating_add(more);
+            }
+            let (elapsed_ns, ideal_ns) = spans(samples);
+            sum.elapsed_ns = sum.elapsed_ns.saturating_add(elapsed_ns);
+            sum.ideal_ns = sum.ideal_ns.saturating_add(ideal_ns);
+            if samples.recorded() > 0 {
+                let (sxy, sxx) = samples.drift_sums();
+                self.drift = (self.drift.0 + sxy, self.drift.1 + sxx);
+            }
+            let (cpu, wakeups) = self.cost.unwrap_or((Some(0), Some(0)));
+            let more = |sum: Option<u64>, part: Option<u64>| Some(sum?.saturating_add(part?));
+            self.cost = Some((more(cpu, part.cost.cpu_ns), more(wakeups, part.cost.wakeups)));
+            samples.lateness_ns.iter().for_each(|&value| self.lateness.add(value));
+            samples.consecutive_ns().for_each(|value| self.consecutive.add(value));
+            for (late, until) in samples.lateness_ns.iter().zip(&samples.until_unpark_ns) {
+                if let Some(until) = until {
+                    self.stamped += 1;
+                    self.until.add(*until);
+                    self.after.add(late.saturating_sub(*until));
+                }
+            }
+        }
+    }
+
+    /// How many rounds are in it.
+    #[must_use]
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// All lateness, as a report keeps it.
+    #[must_use]
+    pub fn histogram(&self) -> report::Histogram {
+        crate::histogram::pack_counts(self.lateness.counts())
+    }
+
+    /// The summary of all rounds, with the intervals that the kept ones support; `None` if no tick of any was delivered
+    /// or coalesced.
+    #[must_use]
+    pub fn summary(&self, kept: Option<Summary>, has_runtime: bool) -> Option<Summary> {
+        let lateness_ns = self.lateness.distribution(0)?;
+        let kept = kept.unwrap_or_default();
+        let ticks = self.counts.ticks.max(1);
+        let per_tick = |total: Option<u64>| total.map(|total| total as f64 / ticks as f64);
+        let (cpu_ns, wakeups) = self.cost.unwrap_or_default();
+        Some(Summary {
+            no_park: (has_runtime && self.stamped > 0).then(|| self.lateness.n - self.stamped),
+            drift_ppb: (self.drift.1 > 0.0).then(|| self.drift.0 / self.drift.1 * 1e9),
+            cpu_ns_per_tick: per_tick(cpu_ns),
+            wakeups_per_tick: per_tick(wakeups),
+            jitter_spread_ns: self.lateness.distribution(lateness_ns.min),
+            lateness_ns: Distribution { ci95: kept.lateness_ns.ci95, ..lateness_ns },
+            median_round_ns: kept.median_round_ns,
+            jitter_consecutive_ns: self.consecutive.distribution(0),
+            until_unpark_ns: self.until.distribution(0),
+            after_unpark_ns: self.after.distribution(0),
+            ..self.counts.clone()
+        })
+    }
+}
+
+/// Values of either sign: exact in number, sum, least and largest, and to three digits between.
+#[derive(Clone, Debug, Default)]
+struct Pooled {
+    n: u64,
+    sum: i128,
+    ends: Option<[i64; 2]>,
+    /// By distance from zero.
+    negative: Option<Hdr<u64>>,
+    others: Option<Hdr<u64>>,
+}
+
+impl Pooled {
+    fn add(&mut self, value: i64) {
+        self.n += 1;
+        self.sum += i128::from(value);
+        let [min, max] = self.ends.unwrap_or([value; 2]);
+        self.ends = Some([min.min(value), max.max(value)]);
+        let side = if value < 0 { &mut self.negative } else { &mut self.others };
+        let side = side.get_or_insert_with(|| Hdr::new(DIGITS).expect("3 digits are within the bounds"));
+        side.record(value.unsigned_abs()).expect("an auto-resizing histogram takes any i64");
+    }
+
+    /// Values with their counts, ascending.
+    fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let of = |side: &'_ Option<Hdr<u64>>, sign: i64| -> Vec<(i64, u64)> {
+            let [min, max] = self.ends.unwrap_or_default();
+            let value = |v: u64| i64::try_from(v).unwrap_or(i64::MAX).saturating_mul(sign).clamp(min, max);
+            side.iter()
+                .flat_map(|h| h.iter_recorded())
+                .map(|v| (value(v.value_iterated_to()), v.count_at_value()))
+                .collect()
+        };
+        of(&self.negative, -1).into_iter().rev().chain(of(&self.others, 1))
+    }
+
+    /// Of all values, less `origin`; `None` without one.
+    fn distribution(&self, origin: i64) -> Option<Distribution> {
+        let ends = self.ends?;
+        let counts: Vec<(i64, u64)> = self.counts().collect();
+        let n = usize::try_from(self.n).unwrap_or(usize::MAX);
+        let at = |q: f64| {
+            let rank = quantile::rank(n, q) as u64;
+            let mut seen = 0;
+            let found = counts.iter().find(|(_, count)| {
+                seen += count;
+                seen >= rank
+            });
+            found.filter(|_| quantile::is_supported(n, q)).map(|(value, _)| value.saturating_sub(origin))
+        };
+        let mean = i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX).saturating_sub(origin);
+        Some(Distribution::new(ends.map(|end| end.saturating_sub(origin)), mean, at))
+    }
+}
+
 /// The lateness of each round, all of its parts together.
 fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
     let mut rounds: Vec<(u64, Cow<'a, [i64]>)> = Vec::new();
@@ -98,8 +247,8 @@ fn spans(round: &RoundSamples) -> (i64, i64) {
     else {
         return (0, 0);
     };
-    let ideal_ns = round.grid.deadline_ns(*k1) - round.grid.deadline_ns(*k0);
-    (ideal_ns + l1 - l0, ideal_ns)
+    let ideal_ns = round.grid.deadline_ns(*k1).saturating_sub(round.grid.deadline_ns(*k0));
+    (ideal_ns.saturating_add(l1).saturating_sub(l0), ideal_ns)
 }
 
 /// Slope of lateness over the deadline, in parts per billion (nanoseconds per second): ordinary least squares with
@@ -186,6 +335,69 @@ mod tests {
 
     fn part(samples: &RoundSamples) -> InstanceRound<'_> {
         InstanceRound { round: 0, samples, cost: RoundCost::default() }
+    }
+
+    #[test]
+    fn a_pool_says_what_the_rounds_say() {
+        let grid = Grid { period_ns: 1_000_000, first_tick: 3, ticks: 250 };
+        let mut random = crate::stats::random::SplitMix64::new(7);
+        let mut round = || {
+            let late = |k: i64, random: &mut crate::stats::random::SplitMix64| {
+                k * 1_000_000 + (random.next_u64() % 900_000) as i64 - 40
+            };
+            let wakeups: Vec<Wakeup> = (3..250)
+                .filter(|k| k % 50 != 0)
+                .map(|k| Wakeup {
+                    tick: k,
+                    expirations: 1,
+                    wake_ns: late(k as i64, &mut random),
+                    unpark_ns: (k % 3 == 0).then_some(k as i64 * 1_000_000),
+                })
+                .collect();
+            RoundSamples::from_wakeups(grid, &wakeups).unwrap()
+        };
+        let rounds: Vec<RoundSamples> = (0..40).map(|_| round()).collect();
+        let cost = RoundCost { cpu_ns: Some(5_000), wakeups: Some(250) };
+        let parts: Vec<InstanceRound<'_>> =
+            (0..).zip(&rounds).map(|(round, samples)| InstanceRound { round, samples, cost }).collect();
+        let exact = summarise(&parts, true).unwrap();
+        let mut pool = Pool::default();
+        parts.iter().for_each(|part| pool.add(std::slice::from_ref(part)));
+        let pooled = pool.summary(Some(exact.clone()), true).unwrap();
+        assert_eq!(pool.histogram(), crate::histogram::pack(rounds.iter().flat_map(|r| r.lateness_ns.iter().copied())));
+        let near = |a: &Distribution, b: &Distribution| {
+            assert_eq!((a.min, a.mean, a.max), (b.min, b.mean, b.max));
+            for ((p, x), (_, y)) in a.percentiles().into_iter().zip(b.percentiles()) {
+                let (Some(x), Some(y)) = (x, y) else { return assert_eq!(x, y) };
+                assert!((x - y).abs() <= x.abs().max(y.abs()) / 500 + 80, "{}: {x} and {y}", p.label);
+            }
+        };
+        near(&exact.lateness_ns, &pooled.lateness_ns);
+        for of in [
+            |s: &Summary| s.jitter_consecutive_ns.clone(),
+            |s: &Summary| s.jitter_spread_ns.clone(),
+            |s: &Summary| s.until_unpark_ns.clone(),
+            |s: &Summary| s.after_unpark_ns.clone(),
+        ] {
+            near(&of(&exact).unwrap(), &of(&pooled).unwrap());
+        }
+        let counts = |s: &Summary| {
+            let times = (s.elapsed_ns, s.ideal_ns, s.no_park);
+            (
+                s.ticks,
+                s.delivered,
+                s.coalesced,
+                s.skipped,
+                s.missed,
+                s.early,
+                times,
+                s.cpu_ns_per_tick,
+                s.wakeups_per_tick,
+            )
+        };
+        assert_eq!(counts(&exact), counts(&pooled));
+        assert!((exact.drift_ppb.unwrap() / pooled.drift_ppb.unwrap() - 1.0).abs() < 1e-9);
+        assert!(Pool::default().summary(None, true).is_none());
     }
 
     #[test]

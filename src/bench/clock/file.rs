@@ -1,9 +1,10 @@
 //! The file that `osjitter bench clock` writes.
 
 use jitterstat::file::File;
-use jitterstat::report::Host;
+use jitterstat::report::{Fitness, Host};
 
-use crate::bench::file::{SCHEMA, model};
+use crate::bench::file::SCHEMA;
+use crate::files::model;
 
 model! {
     /// The clocks of this machine.
@@ -15,7 +16,13 @@ model! {
         pub host: Host,
         pub clock: Clock,
         pub first: First,
+        /// Whether the machine was quiet while one thread read; null where it was not measured, and in files from before.
+        #[serde(default)]
+        pub fitness: Option<Fitness>,
         pub costs: Vec<Cost>,
+        /// What asking for the time since an instant costs; empty in files from before it was measured.
+        #[serde(default)]
+        pub elapsed: Vec<Elapsed>,
         pub granularity: Vec<Granularity>,
         pub order: Vec<Order>,
         pub absurd: Absurd,
@@ -47,6 +54,18 @@ model! {
         pub clock: String,
         pub threads: u64,
         /// Over blocks of reads, on each thread.
+        pub median_ns: f64,
+        pub quartiles_ns: [f64; 2],
+        pub blocks: u64,
+    }
+
+    /// What `elapsed` of an instant costs, on one thread.
+    pub struct Elapsed {
+        pub clock: String,
+        /// Age of the instant: a duration, or `process` for the first one of the process. `now` is a reading with no
+        /// conversion, `now-elapsed` a reading and the conversion of the time since.
+        pub age: String,
+        /// Over blocks of calls.
         pub median_ns: f64,
         pub quartiles_ns: [f64; 2],
         pub blocks: u64,

@@ -11,13 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jitterstat::fitness::{Fitness, Tally};
 use tach::{Anchor, MonotonicInstant, OrderedInstant};
 
-use crate::bench::clock::file::{Absurd, ClockReport, Cost, Drift, First, Granularity, Order};
+use crate::bench::clock::file::{Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order};
 use crate::bench::command::OutputArgs;
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::ns_of_reads;
 use crate::exit::{self, ExitStatus};
+use crate::measure::cost::Before;
 use crate::terminal;
 use crate::text::units;
 
@@ -60,7 +62,7 @@ fn span(text: &str) -> Result<Duration, String> {
 
 pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     // First of all, before anything else here has asked for a clock.
-    let first = first_uses();
+    let (first, born) = first_uses();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let mut threads = if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
     threads.sort_unstable();
@@ -68,7 +70,8 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     let say = |what: &str| terminal::note(args.output.quiet, what);
     args.output.run(1, false, |started| {
         say("reading clocks ...");
-        let costs = threads.iter().flat_map(|&n| costs(n)).collect();
+        let mut alone = Tally::default();
+        let costs = threads.iter().flat_map(|&n| costs(n, &mut alone)).collect();
         let granularity = CLOCKS.iter().map(|&(name, clock)| clock.granularity(name)).collect();
         say("looking for instants out of order ...");
         let order = CLOCKS.iter().map(|&(name, clock)| clock.order(name, cpus, args.order_reads)).collect();
@@ -77,7 +80,14 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
             say(&format!("following the operating system's clock for {} ...", units::short(span)));
             drift(span, args.load.then_some(cpus))
         };
-        let drift = args.drift.iter().map(follow).collect();
+        let mut ages = vec![(PROCESS.to_owned(), born)];
+        let mut drift = Vec::new();
+        for span in &args.drift {
+            ages.push((units::short(*span), Pair::now()));
+            drift.push(follow(span));
+        }
+        let elapsed = elapsed(&ages);
+        let fitness = Fitness::of(&alone, started.host.cpus_online);
         Ok(ClockReport {
             schema: SCHEMA.to_owned(),
             bench: "clock".to_owned(),
@@ -86,7 +96,9 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
             host: started.host,
             clock: file::Clock::from(&tach::info()),
             first,
+            fitness,
             costs,
+            elapsed,
             granularity,
             order,
             absurd,
@@ -207,11 +219,14 @@ fn on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     })
 }
 
-fn costs(threads: u64) -> Vec<Cost> {
+/// What reads cost while so many threads read. What the machine did while one read alone goes into the tally: it always
+/// wants its CPU, and has nobody of its own to wait for.
+fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
     let clocks = costed();
     let barrier = Barrier::new(threads as usize);
     // In turn, so that whatever else the machine does meets all of them.
     let per_thread = on_threads(threads, |_| {
+        let (before, first) = (Before::read(), Anchor::take());
         let mut blocks = vec![Vec::with_capacity(BLOCKS); clocks.len()];
         for _ in 0..BLOCKS {
             for ((_, clock), blocks) in clocks.iter().zip(&mut blocks) {
@@ -219,34 +234,96 @@ fn costs(threads: u64) -> Vec<Cost> {
                 blocks.push(clock.block_ns());
             }
         }
-        blocks
+        (blocks, before.cost(&first, &Anchor::take()))
     });
+    if let [(_, cost)] = &per_thread[..] {
+        alone.add("clocks", 0, &cost.round(), &[]);
+    }
     clocks
         .iter()
         .enumerate()
         .map(|(i, (name, _))| {
-            let mut all: Vec<f64> = per_thread.iter().flat_map(|blocks| blocks[i].iter().copied()).collect();
-            all.sort_unstable_by(f64::total_cmp);
-            let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
-            Cost {
-                clock: (*name).to_owned(),
-                threads,
-                median_ns: at(0.5),
-                quartiles_ns: [at(0.25), at(0.75)],
-                blocks: all.len() as u64,
-            }
+            let all = per_thread.iter().flat_map(|(blocks, _)| blocks[i].iter().copied()).collect();
+            let ([low, median_ns, high], blocks) = quartiles(all);
+            Cost { clock: (*name).to_owned(), threads, median_ns, quartiles_ns: [low, high], blocks }
         })
         .collect()
 }
 
-fn first_uses() -> First {
+/// The same moment by both clocks.
+#[derive(Clone, Copy)]
+struct Pair {
+    tach: tach::Instant,
+    std: Instant,
+}
+
+impl Pair {
+    fn now() -> Self {
+        Self { tach: tach::Instant::now(), std: Instant::now() }
+    }
+}
+
+/// The age of the first instant of the process, in the file.
+const PROCESS: &str = "process";
+/// Calls of a block within a microsecond.
+const CALLS_OF_A_MICROSECOND: u64 = 40;
+
+/// What `elapsed` costs by age, each of these and an instant just taken, beside a reading.
+fn elapsed(ages: &[(String, Pair)]) -> Vec<Elapsed> {
+    type Block<'a> = (&'static str, String, Box<dyn Fn() -> f64 + 'a>);
+    let mut blocks: Vec<Block<'_>> = vec![
+        ("tach-instant", "now".to_owned(), Box::new(|| ns_of_reads(READS, tach::Instant::now))),
+        ("std", "now".to_owned(), Box::new(|| ns_of_reads(READS, Instant::now))),
+        ("tach-instant", "now-elapsed".to_owned(), Box::new(|| ns_of_reads(READS, || tach::Instant::now().elapsed()))),
+        ("std", "now-elapsed".to_owned(), Box::new(|| ns_of_reads(READS, || Instant::now().elapsed()))),
+    ];
+    let fresh = |call: fn(Pair) -> f64| {
+        move || {
+            let goes = READS / CALLS_OF_A_MICROSECOND;
+            (0..goes).map(|_| call(black_box(Pair::now()))).sum::<f64>() / goes as f64
+        }
+    };
+    let tach = fresh(|pair| ns_of_reads(CALLS_OF_A_MICROSECOND, || black_box(pair).tach.elapsed()));
+    let std = fresh(|pair| ns_of_reads(CALLS_OF_A_MICROSECOND, || black_box(pair).std.elapsed()));
+    blocks.push(("tach-instant", "1us".to_owned(), Box::new(tach)));
+    blocks.push(("std", "1us".to_owned(), Box::new(std)));
+    for (age, pair) in ages.iter().rev() {
+        blocks.push((
+            "tach-instant",
+            age.clone(),
+            Box::new(move || ns_of_reads(READS, || black_box(pair).tach.elapsed())),
+        ));
+        blocks.push(("std", age.clone(), Box::new(move || ns_of_reads(READS, || black_box(pair).std.elapsed()))));
+    }
+    let mut costs = vec![Vec::with_capacity(BLOCKS); blocks.len()];
+    for _ in 0..BLOCKS {
+        blocks.iter().zip(&mut costs).for_each(|((_, _, block), costs)| costs.push(block()));
+    }
+    let entry = |((clock, age, _), costs): (Block<'_>, Vec<f64>)| {
+        let ([low, median_ns, high], blocks) = quartiles(costs);
+        Elapsed { clock: clock.to_owned(), age, median_ns, quartiles_ns: [low, high], blocks }
+    };
+    blocks.into_iter().zip(costs).map(entry).collect()
+}
+
+/// The quartiles of what blocks cost, and how many there are.
+fn quartiles(mut costs: Vec<f64>) -> ([f64; 3], u64) {
+    costs.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| costs[((costs.len() - 1) as f64 * share) as usize];
+    ([at(0.25), at(0.5), at(0.75)], costs.len() as u64)
+}
+
+/// What the first uses cost, and the first instants.
+fn first_uses() -> (First, Pair) {
     let before = Instant::now();
     let instant = tach::Instant::now();
     let read = Instant::now();
     let span = instant.elapsed();
     let converted = Instant::now();
     black_box(span);
-    First { read_ns: (read - before).as_nanos() as u64, conversion_ns: (converted - read).as_nanos() as u64 }
+    let first =
+        First { read_ns: (read - before).as_nanos() as u64, conversion_ns: (converted - read).as_nanos() as u64 };
+    (first, Pair { tach: instant, std: before })
 }
 
 fn absurd(threads: u64, reads: u64) -> Absurd {

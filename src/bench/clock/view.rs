@@ -4,19 +4,24 @@ use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
 use crate::picture::canvas::Picture;
+use crate::render::fitness;
 use crate::text::align::align;
 use crate::text::markdown;
+use crate::text::time::real_time;
 
-const COSTS: &str = "ns per read, median, by threads that read at once";
-const ORDER: &str = "out of order across threads, and steps between neighbouring reads in ns";
+const COSTS: &str = "time per read, median, by threads that read at once";
+const ELAPSED: &str =
+    "time per elapsed(), median, by age of the instant; first a reading alone, and one with the time since";
+const ORDER: &str = "out of order across threads, and steps between neighbouring reads";
 /// Two costs that differ by less are the same on a machine that does other things too.
 const SAME: f64 = 1.05;
 
 impl BenchFile for ClockReport {
     fn table(&self, _: bool) -> String {
         let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+        let elapsed = self.elapsed_rows().map_or(String::new(), |rows| format!("{ELAPSED}\n{}\n", align(&rows, 1)));
         format!(
-            "{COSTS}\n{}\n{ORDER}\n{}\n{}\n{}",
+            "{COSTS}\n{}\n{elapsed}{ORDER}\n{}\n{}\n{}",
             align(&self.cost_rows(), 1),
             align(&self.order_rows(), 1),
             lines(self.facts()),
@@ -28,8 +33,10 @@ impl BenchFile for ClockReport {
     fn markdown(&self) -> String {
         let lines =
             |lines: Vec<String>| lines.iter().map(|line| format!("- {}\n", markdown::cell(line))).collect::<String>();
+        let elapsed =
+            self.elapsed_rows().map_or(String::new(), |rows| format!("{ELAPSED}:\n\n{}\n", markdown::table(&rows, 1)));
         format!(
-            "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{ORDER}:\n\n{}\n{}",
+            "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{elapsed}{ORDER}:\n\n{}\n{}",
             lines(self.advice()),
             markdown::table(&self.cost_rows(), 1),
             markdown::table(&self.order_rows(), 1),
@@ -72,16 +79,27 @@ impl ClockReport {
         let threads = self.threads();
         let mut rows = vec![["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect()];
         for clock in self.clocks() {
-            let cells = threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), |ns| format!("{ns:.1}")));
+            let cells = threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), real_time));
             rows.push([clock.to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
         }
         rows
     }
 
+    /// The cost of `elapsed` of `tach` and of std by age, under a heading; `None` where it was not measured.
+    fn elapsed_rows(&self) -> Option<Vec<Vec<String>>> {
+        let of = |clock: &str| self.elapsed.iter().filter(move |e| e.clock == clock).collect::<Vec<_>>();
+        let mut rows = vec![["age", "tach-instant", "std", "of std"].map(str::to_owned).to_vec()];
+        rows.extend(of("tach-instant").iter().zip(of("std")).map(|(tach, std)| {
+            let ratio = format!("{:.2}", tach.median_ns / std.median_ns);
+            vec![tach.age.clone(), real_time(tach.median_ns), real_time(std.median_ns), ratio]
+        }));
+        (rows.len() > 1).then_some(rows)
+    }
+
     /// Order across threads and steps of each clock, under a heading.
     fn order_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![
-            ["clock", "violations", "of reads", "worst ns", "smallest step", "median step"].map(str::to_owned).to_vec(),
+            ["clock", "violations", "of reads", "worst", "smallest step", "median step"].map(str::to_owned).to_vec(),
         ];
         for order in &self.order {
             let step = self.granularity.iter().find(|g| g.clock == order.clock);
@@ -89,9 +107,9 @@ impl ClockReport {
                 order.clock.clone(),
                 order.violations.to_string(),
                 order.reads.to_string(),
-                format!("{:.1}", order.worst_ns),
-                step.and_then(|g| g.smallest_step_ns).map_or("-".into(), |ns| format!("{ns:.1}")),
-                step.map_or("-".into(), |g| format!("{:.1}", g.median_step_ns)),
+                real_time(order.worst_ns),
+                step.and_then(|g| g.smallest_step_ns).map_or("-".into(), real_time),
+                step.map_or("-".into(), |g| real_time(g.median_step_ns)),
             ]);
         }
         rows
@@ -100,10 +118,11 @@ impl ClockReport {
     /// What is no table, a line each.
     fn facts(&self) -> Vec<String> {
         let (read, conversion) = (us(self.first.read_ns), us(self.first.conversion_ns));
-        let mut lines = vec![
+        let mut lines: Vec<String> = fitness::sentence(self.fitness.as_ref()).into_iter().collect();
+        lines.extend([
             format!("first reading {read} us, first conversion {conversion} us"),
             format!("cross-thread elapsed(): {} implausible values in {}", self.absurd.absurd, self.absurd.reads),
-        ];
+        ]);
         lines.extend(self.drift.iter().map(|d| {
             format!(
                 "against the operating system's clock over {:.3} s{}: {:+} ns, {:+.4} ppm (seen to {:.0} ns)",
@@ -171,7 +190,7 @@ mod tests {
     use jitterstat::file::File as _;
 
     use super::*;
-    use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, First, Order};
+    use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, Elapsed, First, Order};
     use crate::bench::file::SCHEMA;
 
     fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> ClockReport {
@@ -206,12 +225,22 @@ mod tests {
                 why_not_counter: why_not.map(str::to_owned),
             },
             first: First { read_ns: 1, conversion_ns: 2 },
+            fitness: None,
             costs: vec![
                 cost("tach-instant", 1, 10.0),
                 cost("std", 1, 23.0),
                 cost("tach-monotonic", 4, monotonic_ns),
                 cost("std", 4, 23.0),
             ],
+            elapsed: [("tach-instant", 12.0), ("std", 24.0)]
+                .map(|(clock, median_ns)| Elapsed {
+                    clock: clock.to_owned(),
+                    age: "1us".to_owned(),
+                    median_ns,
+                    quartiles_ns: [median_ns; 2],
+                    blocks: 1,
+                })
+                .into(),
             granularity: Vec::new(),
             order: vec![order("tach-instant", 3), order("tach-monotonic", violations)],
             absurd: Absurd { threads: 4, reads: 100, absurd: 0 },
@@ -247,5 +276,11 @@ mod tests {
         assert_eq!(ClockReport::from_json(&bench.to_json()).unwrap(), bench);
         let table = bench.table(false);
         assert!(table.contains("over 1.000 s, all CPUs busy: -12 ns, -0.0120 ppm"), "{table}");
+        assert!(
+            table.lines().any(|line| line.split_whitespace().eq(["1us", "12.0", "ns", "24.0", "ns", "0.50"])),
+            "{table}"
+        );
+        let older = ClockReport { elapsed: Vec::new(), ..bench };
+        assert!(!older.table(false).contains("elapsed(), median"));
     }
 }

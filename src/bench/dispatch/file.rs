@@ -4,8 +4,9 @@ use jitterstat::cost::{Costs, Overhead};
 use jitterstat::file::File;
 use jitterstat::report::{Host, Tool, Warning};
 
-use crate::bench::file::{SCHEMA, model};
+use crate::bench::file::SCHEMA;
 use crate::bench::harness::Settings;
+use crate::files::model;
 
 model! {
     /// One invocation.

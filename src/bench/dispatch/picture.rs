@@ -6,6 +6,7 @@ use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label};
+use crate::picture::palette::nth;
 use crate::text::time;
 
 /// Room for names, in pixels.
@@ -52,12 +53,15 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
         };
         let own: Vec<_> = measured.iter().filter(|(_, r)| r.runtime == runtime).collect();
         chart.draw_series(own.iter().map(|(o, r)| {
-            PathElement::new(vec![(r.ns.min.max(1.0), at(o)), (high(r).max(1.0), at(o))], colour(i).stroke_width(2))
+            PathElement::new(
+                vec![(r.ns.min.max(1.0), at(o)), (high(r).max(1.0), at(o))],
+                colour(nth(i)).stroke_width(2),
+            )
         }))?;
         chart
-            .draw_series(own.iter().map(|(o, r)| EmptyElement::at((r.ns.p50.max(1.0), at(o))) + mark(i, (0, 0))))?
+            .draw_series(own.iter().map(|(o, r)| EmptyElement::at((r.ns.p50.max(1.0), at(o))) + mark(nth(i), (0, 0))))?
             .label(runtime)
-            .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(i, (0, 0)));
+            .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(nth(i), (0, 0)));
         for (o, r) in own {
             let (x, y) = chart.backend_coord(&(high(r).max(1.0), at(o)));
             let says = match r.ns.p50 {

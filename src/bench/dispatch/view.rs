@@ -8,7 +8,7 @@ use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::picture::canvas::Picture;
 use crate::text::align::align;
 use crate::text::markdown;
-use crate::text::time::cost;
+use crate::text::time::{cost, real_time};
 
 impl BenchFile for DispatchReport {
     const MARKDOWN_BESIDE: bool = true;
@@ -62,7 +62,7 @@ fn heading(report: &DispatchReport) -> String {
     )
 }
 
-const COLUMNS: [&str; 9] = ["operation", "runtime", "ns p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
+const COLUMNS: [&str; 9] = ["operation", "runtime", "p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
 
 /// One for each operation and runtime, under a heading.
 fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
@@ -72,16 +72,17 @@ fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
 
 fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
     let dash = || "-".to_owned();
+    let times = |value: Option<f64>| value.map_or_else(dash, real_time);
     let number = |value: Option<f64>| value.map_or_else(dash, cost);
     let cycles = |of: fn(&Costs) -> Option<f64>| number(result.cycles.as_ref().and_then(of));
     let Costs { p50, p90, p99, max, .. } = result.ns;
     vec![
         operation.name.clone(),
         result.runtime.clone(),
-        cost(p50),
-        number(p90),
-        number(p99),
-        cost(max),
+        real_time(p50),
+        times(p90),
+        times(p99),
+        real_time(max),
         cycles(|c| Some(c.p50)),
         cycles(|c| c.p99),
         result.to_tokio.as_ref().map_or_else(String::new, share),

@@ -17,6 +17,8 @@ use crate::text::units;
 pub const BATCHES: u64 = 10;
 pub const LENGTHS: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
 pub const MAX_TIMERS: u64 = 100_000;
+/// So many expire at once, unless asked otherwise.
+const EXPIRED_TIMERS: u64 = 10_000;
 /// Tokio's wheel turns once in this time.
 const WHEEL: Duration = Duration::from_millis(1);
 
@@ -37,6 +39,8 @@ pub enum Kind {
     Moved,
     /// many timeouts at once, each armed and polled in turn (--timers)
     Timers,
+    /// the same, with each timeout past its length when the next message comes
+    Expired,
     /// a share of the messages never comes (--fire)
     Fire,
 }
@@ -47,6 +51,7 @@ pub type Cell = (Workload, Duration);
 /// The cells of these workloads, in the lengths asked for or in those where it matters.
 pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u64]) -> Vec<Cell> {
     let [shortest, longest] = LENGTHS;
+    let expired = if timers.is_empty() { &[EXPIRED_TIMERS] } else { timers };
     let timers = if timers.is_empty() { &[1, 1_000, MAX_TIMERS] } else { timers };
     let fires = if fires.is_empty() { &[100, 1] } else { fires };
     let mut cells = Vec::new();
@@ -59,6 +64,7 @@ pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u6
             Kind::Pending => (vec![Workload::Pending], &[longest, WHEEL, shortest]),
             Kind::Moved => (vec![Workload::Moved], &[longest]),
             Kind::Timers => (timers.iter().map(|&n| Workload::Timers(n as usize)).collect(), &[longest]),
+            Kind::Expired => (expired.iter().map(|&n| Workload::Expired(n as usize)).collect(), &[WHEEL]),
             Kind::Fire => (fires.iter().map(|&every| Workload::Fire(every)).collect(), &[WHEEL]),
         };
         for workload in workloads {
@@ -138,6 +144,12 @@ impl harness::Case for Case {
         let once = settings.with_warm_up() + SET_UP;
         match self.job.workload {
             Workload::Timers(n) => once + TIMER_SET_UP * u32::try_from(n).unwrap_or(u32::MAX),
+            // What expires is taken out of the wheel, at about the cost of putting it in.
+            Workload::Expired(n) => {
+                let wheel = TIMER_SET_UP * u32::try_from(n).unwrap_or(u32::MAX);
+                let times = (BATCHES as u32 + 1).div_ceil(u32::try_from(n).unwrap_or(u32::MAX).max(1));
+                SET_UP + wheel + (self.job.length + WHEEL * 3 + wheel * 2) * times
+            }
             // One in each batch, at least, and it takes until the wheel turns.
             Workload::Fire(1..) => once.max((self.job.length + WHEEL) * (BATCHES as u32 + 1)),
             _ => once,
@@ -145,9 +157,16 @@ impl harness::Case for Case {
     }
 
     fn load(&self, settings: &Settings) -> Option<Load> {
-        // One that fires is a batch.
-        let Workload::Fire(every @ 1..) = self.job.workload else { return None };
-        Some(Load { batches: settings.batches, operations: every, counts: 0 })
+        match self.job.workload {
+            // One that fires is a batch.
+            Workload::Fire(every @ 1..) => Some(Load { batches: settings.batches, operations: every, counts: 0 }),
+            // All batches, the first one included, are one turn of the timeouts: each wait for them to expire takes long.
+            Workload::Expired(n) => {
+                let operations = (n as u64 / (settings.batches + 1)).max(1);
+                Some(Load { batches: settings.batches, operations, counts: 0 })
+            }
+            _ => None,
+        }
     }
 
     fn run(&self, load: Load) -> io::Result<(Vec<f64>, Fired)> {

@@ -5,7 +5,8 @@ use jitterstat::file::File;
 use jitterstat::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
-use crate::bench::file::{SCHEMA, model};
+use crate::bench::file::SCHEMA;
+use crate::files::model;
 
 model! {
     /// One invocation.

@@ -30,9 +30,11 @@ use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Variants:  control, timeout, sleep, reused-sleep, reused-boxed-sleep, idle-timeout
+Variants:  control, timeout, sleep, reused-sleep, reused-boxed-sleep, idle-timeout,
+           idle-timeout-slack
 Clocks:    tokio, tach; quanta in a build with that feature
-Workloads: channel-multi-thread, channel-current-thread, rearm, ready, pending, moved, timers, fire
+Workloads: channel-multi-thread, channel-current-thread, rearm, ready, pending, moved, timers,
+           expired, fire
 
 Examples:
   osjitter bench timeout
@@ -54,7 +56,8 @@ pub struct BenchTimeoutArgs {
     /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones where it matters]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = length)]
     length: Vec<Duration>,
-    /// Timeouts at once in the workload timers, up to 100000; repeat for several [default: 1, 1000, 100000]
+    /// Timeouts at once in the workloads timers and expired, up to 100000; repeat for several [default: 1, 1000, 100000;
+    /// expired: 10000]
     #[arg(long, value_name = "N", value_parser = most("timers", MAX_TIMERS))]
     timers: Vec<u64>,
     /// Share of messages that never come in the workload fire; repeat for several [default: 1%, 100%]
@@ -267,7 +270,7 @@ mod tests {
         for kind in Kind::value_variants() {
             assert!(default.groups.iter().any(|group| id(&group[0].job).starts_with(&name(kind))), "{kind:?}");
         }
-        assert!(default.groups.iter().all(|group| group.len() == 10));
+        assert!(default.groups.iter().all(|group| group.len() == 12));
         assert!(default.expected < Duration::from_secs(80), "{:?}", default.expected);
     }
 
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn a_clock_alone_takes_the_variants_that_can_have_it() {
         let tach = schedule(&["--clock", "tach"]).unwrap();
-        assert!(tach.groups.iter().all(|group| group.len() == 5 && group[0].job.variant == Variant::Control));
+        assert!(tach.groups.iter().all(|group| group.len() == 6 && group[0].job.variant == Variant::Control));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use plotters::prelude::*;
 
 use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round};
+use crate::picture::palette::nth;
 
 /// One lane of the picture.
 struct Lane<'a> {
@@ -78,14 +79,14 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
     chart.draw_series([PathElement::new(vec![(0.0, -0.5), (0.0, lanes.len() as f64 - 0.5)], BLACK.stroke_width(1))])?;
     for (i, lane) in lanes.iter().enumerate() {
         let y = (lanes.len() - 1 - i) as f64;
-        let style = colour(lane.colour).stroke_width(3);
+        let style = colour(nth(lane.colour)).stroke_width(3);
         let [from, to] = lane.interval;
         chart.draw_series([
             PathElement::new(vec![(from, y), (to, y)], style),
             PathElement::new(vec![(from, y - 0.15), (from, y + 0.15)], style),
             PathElement::new(vec![(to, y - 0.15), (to, y + 0.15)], style),
         ])?;
-        chart.draw_series([Circle::new((lane.overhead.ns, y), 5, colour(lane.colour).filled())])?;
+        chart.draw_series([Circle::new((lane.overhead.ns, y), 5, colour(nth(lane.colour)).filled())])?;
         let says = match lane.overhead.verdict {
             Verdict::NoDifference => "no difference shown".to_owned(),
             // A ratio to a loop with nothing in it says nothing.

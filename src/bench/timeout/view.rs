@@ -11,7 +11,7 @@ use crate::bench::timeout::reference::beside_reference;
 use crate::picture::canvas::Picture;
 use crate::text::align::align;
 use crate::text::markdown::{cell, table};
-use crate::text::time::{cost as ns, time};
+use crate::text::time::{real_interval, real_time, time};
 use crate::text::units;
 use crate::text::wrap::wrap;
 
@@ -79,7 +79,7 @@ fn title(workload: &MeasuredWorkload) -> String {
     format!("{}, timeout {length}, {}", workload.name, workload.runtime)
 }
 
-const COLUMNS: [&str; 8] = ["variant", "clock", "ns/msg", "overhead in ns", "%", "reads", "made", "regs"];
+const COLUMNS: [&str; 8] = ["variant", "clock", "per message", "overhead", "%", "reads", "made", "regs"];
 
 /// Least allocations for each message that two digits show.
 const LEAST_SHOWN: f64 = 0.005;
@@ -132,7 +132,7 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
     vec![
         result.variant.clone(),
         result.clock.clone(),
-        result.ns_per_message.as_ref().map_or_else(dash, |c| ns(c.p50)),
+        result.ns_per_message.as_ref().map_or_else(dash, |c| real_time(c.p50)),
         result.overhead.as_ref().map_or_else(dash, overhead),
         result.overhead.as_ref().map_or_else(dash, percent),
         count(counts.and_then(|c| c.clock_reads)),
@@ -143,7 +143,7 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
 
 fn overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval = overhead.ns_ci95.map_or(String::new(), |[low, high]| format!(" [{}, {}]", ns(low), ns(high)));
+    let interval = overhead.ns_ci95.map_or(String::new(), |ci| format!(" {}", real_interval(ci)));
     format!("{sign}{}{interval}", signed(overhead.ns))
 }
 
@@ -159,7 +159,7 @@ fn percent(overhead: &Overhead) -> String {
 }
 
 fn signed(value: f64) -> String {
-    let digits = ns(value.abs());
+    let digits = real_time(value.abs());
     if value < 0.0 { format!("-{digits}") } else { format!("+{digits}") }
 }
 
@@ -171,9 +171,9 @@ mod tests {
     fn an_overhead_says_what_its_interval_says() {
         let control = vec![100.0; 20];
         let of = |rounds: &[f64]| overhead(&Overhead::of(&control, rounds).unwrap());
-        assert_eq!(of(&[104.25; 20]), "+4.25 [4.25, 4.25]");
+        assert_eq!(of(&[104.25; 20]), "+4.25 ns [4.25, 4.25 ns]");
         let noise: Vec<f64> = (0..20).map(|r| 99.0 + f64::from(r % 3)).collect();
-        assert_eq!(of(&noise), "= +0.00 [-1.00, 1.00]");
-        assert_eq!(of(&[99.0; 3]), "-1.00");
+        assert_eq!(of(&noise), "= +0.00 ns [-1.00, 1.00 ns]");
+        assert_eq!(of(&[99.0; 3]), "-1.00 ns");
     }
 }

@@ -14,11 +14,11 @@ use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs one subject against itself, in pairs of rounds as the gate does, and reports what a gate can detect on this machine:
-how far apart two rounds of the same thing are, the smallest change detected at each look, and how often a gate ends
+Runs one subject against itself, in pairs of rounds as the gate does, and reports what a gate can detect on this machine: \
+how far apart two rounds of the same thing are, the smallest change detected at each look, and how often a gate ends \
 undecided. The file is for `osjitter gate --calibration FILE`, which then warns of a tolerance below the noise level.
 
-A gate raises a false alarm in at most 0.5 % of cases by design. A measured rate is reported only from at least 100 real
+A gate raises a false alarm in at most 0.5 % of cases by design. A measured rate is reported only from at least 100 real \
 gates, which take about half an hour at 500us.
 
 Examples:

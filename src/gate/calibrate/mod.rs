@@ -3,12 +3,12 @@
 pub mod args;
 pub mod text;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File as _;
+use jitterstat::fitness::Fitness;
 use jitterstat::gate::calibration::{self, Calibration, CalibrationPlan, LEAST_PAIRS, SCHEMA};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::verdict;
@@ -16,7 +16,7 @@ use jitterstat::report::Host;
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::design::{ENDLESS, PairTest, scenario};
-use crate::gate::pairs::{Collecting, Pairs, now};
+use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
 use crate::machine::{host, tuning};
 use crate::render::formats::make;
 use crate::text::units;
@@ -27,7 +27,7 @@ use args::CalibrateArgs;
 /// Plans, measures for as long as asked, works out what it means, writes.
 pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let test = plan(args)?;
-    prove_writable(&args.out)?;
+    files::prove_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -46,8 +46,7 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let pairs = Collecting { stop: &stop, quiet, keep_ticks: false, enough }.run(&test);
     let calibration = calibration(&test, &pairs, host, started_utc, !ended);
 
-    files::write_atomically(&args.out, calibration.to_json().as_bytes())
-        .map_err(|e| Error::measure(format!("cannot write {}: {e}", args.out.display())))?;
+    files::deliver(calibration.to_json(), Some(&args.out))?;
     let made = make("a calibration", &text::FORMATS, args.format, &calibration)?;
     let written = files::deliver(made.into_bytes(), None);
     terminal::note(quiet, &format!("calibration: {}", args.out.display()));
@@ -78,14 +77,6 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
     Ok(test)
 }
 
-/// Refuses a place that could not be written to in the end.
-fn prove_writable(file: &Path) -> exit::Result<()> {
-    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let probe = if file.is_dir() { Err(std::io::ErrorKind::IsADirectory.into()) } else { Ok(()) };
-    let probe = probe.and_then(|()| tempfile::NamedTempFile::new_in(directory).map(drop));
-    probe.map_err(|e| usage!("cannot write {}: {e}; choose another place with --out; nothing was run", file.display()))
-}
-
 fn calibration(test: &PairTest, pairs: &Pairs, host: Host, started_utc: String, partial: bool) -> Calibration {
     let (rules, values) = (&test.rules, &pairs.values[..]);
     let pair_ns = pairs.duration_ns() / (values.len() as u64).max(1);
@@ -110,7 +101,8 @@ fn calibration(test: &PairTest, pairs: &Pairs, host: Host, started_utc: String, 
         metrics,
         inconclusive: calibration::inconclusive(values, rules, pair_ns),
         real_gates: calibration::real_gates(values, rules),
-        same_stall_share: calibration::same_stall_share(values),
+        same_stall_share: same_stall_share(pairs.records.iter().flat_map(|(rounds, _)| rounds)),
+        fitness: Fitness::of(&pairs.tally, host.cpus_online),
         steal_share: steal_ns.zip(cpus).map(|(ns, cpus)| ns as f64 / (ticking_ns * cpus as f64)),
         rounds: verdict::records(values),
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jitterstat::file::File as _;
 use jitterstat::gate::calibration::{Calibration, InconclusiveChance, RealGates};
 
+use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
 use crate::text::time::time;
@@ -46,6 +47,7 @@ fn table(calibration: &Calibration) -> String {
     let steal = calibration.steal_share.map_or(String::new(), |s| format!(" Of all CPUs stolen: {}.", percent(s)));
     let stalls = percent(calibration.same_stall_share);
     let said = [
+        seen(calibration),
         undecided(&calibration.inconclusive),
         false_alarms(plan.alpha, &calibration.real_gates),
         format!("Ticks inside a stall already counted: {stalls}.{steal}"),
@@ -53,6 +55,7 @@ fn table(calibration: &Calibration) -> String {
     for says in said.iter().filter(|says| !says.is_empty()) {
         text += &wrap(says, WIDEST_PARAGRAPH);
     }
+    text.extend(fitness::sentence(calibration.fitness.as_ref()).map(|line| wrap(&line, WIDEST_PARAGRAPH)));
     for warning in &calibration.warnings {
         text += &wrap(&format!("{} {}", warning.message, warning.hint), WIDEST_PARAGRAPH);
     }
@@ -81,6 +84,21 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
         rows.push(row(&name, cells.collect()));
     }
     rows
+}
+
+/// What a gate sees in a time that people wait for; empty where the pairs do not tell.
+fn seen(calibration: &Calibration) -> String {
+    const WAIT_NS: u64 = 45_000_000_000;
+    let looks = calibration.metrics.first().map_or(&[][..], |m| &m.smallest_change);
+    let Some(which) = looks.iter().rposition(|c| c.after_ns <= WAIT_NS).or((!looks.is_empty()).then_some(0)) else {
+        return String::new();
+    };
+    let changes = calibration
+        .metrics
+        .iter()
+        .filter_map(|m| m.smallest_change.get(which).map(|c| format!("{} at {}", percent(c.ratio - 1.0), m.name)));
+    let (seconds, changes) = (looks[which].after_ns as f64 / 1e9, changes.collect::<Vec<_>>().join(" and "));
+    format!("On this machine, {seconds:.0} s see a change of {changes}, 95 times in 100.")
 }
 
 fn undecided(chances: &[InconclusiveChance]) -> String {

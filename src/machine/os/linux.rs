@@ -2,8 +2,11 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use crate::machine::cgroup;
 use crate::machine::os::types::{Sched, Usage};
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -31,8 +34,13 @@ pub fn usage() -> Usage {
     }
 }
 
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> Option<u64> {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok()
+}
+
 #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
-fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
+pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
     check(unsafe { libc::clock_gettime(clock, &mut time) })?;
@@ -59,6 +67,39 @@ pub fn steal_ns() -> Option<u64> {
     Some(jiffies * (1_000_000_000 / per_second))
 }
 
+/// Time that the control groups of this process stood still because a quota was used up.
+pub fn throttled_ns() -> Option<u64> {
+    // A group's own account and its ancestors': each counts what its own quota did.
+    static ACCOUNTS: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_accounts);
+    let throttled = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let number = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+        number("throttled_usec ").map(|us| us * 1_000).or_else(|| number("throttled_time "))
+    };
+    ACCOUNTS.iter().filter_map(throttled).reduce(u64::saturating_add)
+}
+
+/// The files in which the process's control groups account for CPU time.
+fn cpu_accounts() -> Vec<PathBuf> {
+    let mut accounts: Vec<PathBuf> =
+        cgroup::directories(Path::new("/"), "cpu").into_iter().map(|group| group.join("cpu.stat")).collect();
+    accounts.retain(|path| path.is_file());
+    accounts.dedup();
+    accounts
+}
+
+/// Step of the kernel's monotonic clock by which timers expire, and that of its tick.
+pub fn timer_steps_ns() -> Option<[u64; 2]> {
+    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    let step = |clock: libc::clockid_t| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
+        check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
+        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    };
+    Some([step(libc::CLOCK_MONOTONIC)?, step(libc::CLOCK_MONOTONIC_COARSE)?])
+}
+
 /// CPUs the calling thread may run on.
 pub fn affinity() -> Option<Vec<usize>> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
@@ -74,16 +115,18 @@ pub fn affinity() -> Option<Vec<usize>> {
     Some(cpus.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
-/// Binds the calling thread, and those it starts, to one CPU.
-pub fn bind(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+/// Binds the calling thread, and those it starts, to some CPUs.
+pub fn bind(cpus: &[usize]) -> io::Result<()> {
+    if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all-zero is the valid empty set.
     let set = unsafe { set.assume_init_mut() };
-    // SAFETY: `cpu` was checked to lie inside the set.
-    unsafe { libc::CPU_SET(cpu, set) };
+    for &cpu in cpus {
+        // SAFETY: `cpu` was checked to lie inside the set.
+        unsafe { libc::CPU_SET(cpu, set) };
+    }
     // SAFETY: the set is ours, of the stated size, and only read.
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) })
 }
@@ -134,12 +177,22 @@ pub fn set_sched(sched: Sched) -> io::Result<()> {
 }
 
 /// What is missing when [`set_sched`] is refused.
-pub const SCHED_NEEDS: &str = "CAP_SYS_NICE, or a real-time priority limit (ulimit -r) of at least the priority";
+pub const SCHED_NEEDS: &str = "CAP_SYS_NICE, or a real-time priority limit (ulimit -r) of at least the priority; in a \
+                               control group of version 1, cpu.rt_runtime_us above 0 as well";
 
 /// Memory that can be had without swapping.
 pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    kib("/proc/meminfo", "MemAvailable:")
+}
+
+/// The most memory that this process has held: one that it starts counts it as its own.
+pub fn inherited_rss() -> u64 {
+    kib("/proc/self/status", "VmHWM:").unwrap_or(0)
+}
+
+fn kib(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
@@ -147,6 +200,22 @@ pub fn available_memory() -> Option<u64> {
 pub fn lock_memory() -> io::Result<()> {
     // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they hold.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
+/// One moment by `Instant` and by `CLOCK_MONOTONIC`, in nanoseconds: the tightest of several bracketed reads.
+#[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
+pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
+    const PAIRS: usize = 16;
+    let mut best: Option<(Duration, (Instant, u64))> = None;
+    for _ in 0..PAIRS {
+        let before = Instant::now();
+        let kernel_ns = clock_ns(libc::CLOCK_MONOTONIC)?;
+        let bracket = before.elapsed();
+        if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
+            best = Some((bracket, (before + bracket / 2, kernel_ns)));
+        }
+    }
+    Ok(best.expect("at least one pair").1)
 }
 
 /// Sleeps the calling thread until an instant, with `clock_nanosleep` in its absolute mode.
@@ -160,20 +229,9 @@ impl Sleeper {
     /// What it sleeps by.
     pub const BACKEND: &'static str = "clock_nanosleep";
 
-    /// Pairs `Instant` with the kernel's clock: the tightest of several bracketed reads.
-    #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
     pub fn new() -> io::Result<Self> {
-        const PAIRS: usize = 16;
-        let mut best: Option<(Duration, Self)> = None;
-        for _ in 0..PAIRS {
-            let before = Instant::now();
-            let kernel_ns = clock_ns(libc::CLOCK_MONOTONIC)?;
-            let bracket = before.elapsed();
-            if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
-                best = Some((bracket, Self { instant: before + bracket / 2, kernel_ns }));
-            }
-        }
-        Ok(best.expect("at least one pair").1)
+        let (instant, kernel_ns) = monotonic_pair()?;
+        Ok(Self { instant, kernel_ns })
     }
 
     /// Sleeps until `deadline`; returns at once if it has passed.
@@ -196,4 +254,57 @@ impl Sleeper {
             }
         }
     }
+}
+
+/// `struct sched_attr` in its first version.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// How the calling thread is scheduled, to be put back.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduling(SchedAttr);
+
+impl Scheduling {
+    /// Of the calling thread.
+    pub fn now() -> io::Result<Self> {
+        let mut attr = SchedAttr::default();
+        let size = size_of::<SchedAttr>();
+        // SAFETY: the pointer is to a `sched_attr` of ours of the stated size, which the call fills; thread 0 is ours.
+        let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
+        if result == 0 { Ok(Self(attr)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Puts the calling thread back to it.
+    pub fn restore(&self) -> io::Result<()> {
+        let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..self.0 };
+        // SAFETY: the attributes are ours and only read; thread 0 is the calling one.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The same with another slice, which only normal threads have, and only from Linux 6.12 on.
+    pub fn with_slice(self, slice: Duration) -> Self {
+        Self(SchedAttr { runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX), ..self.0 })
+    }
+
+    /// Its slice; zero on a kernel that has none.
+    pub fn slice(&self) -> Duration {
+        Duration::from_nanos(self.0.runtime_ns)
+    }
+}
+
+/// Unlocks all pages of this process.
+pub fn unlock_memory() -> io::Result<()> {
+    // SAFETY: the call takes nothing; it changes whether pages may be evicted, not what they hold.
+    check(unsafe { libc::munlockall() })
 }

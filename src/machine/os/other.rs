@@ -1,7 +1,7 @@
 //! Every platform but Linux: what a process uses, and a thread that sleeps; nothing else is supported.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::machine::os::types::Sched;
 #[cfg(not(any(unix, windows)))]
@@ -26,6 +26,10 @@ pub fn usage() -> Usage {
     Usage::default()
 }
 
+pub fn thread_cpu_ns() -> Option<u64> {
+    None
+}
+
 pub fn run_queue_ns() -> Option<u64> {
     None
 }
@@ -34,11 +38,19 @@ pub fn steal_ns() -> Option<u64> {
     None
 }
 
+pub fn throttled_ns() -> Option<u64> {
+    None
+}
+
+pub fn timer_steps_ns() -> Option<[u64; 2]> {
+    None
+}
+
 pub fn affinity() -> Option<Vec<usize>> {
     None
 }
 
-pub fn bind(_cpu: usize) -> io::Result<()> {
+pub fn bind(_cpus: &[usize]) -> io::Result<()> {
     unsupported()
 }
 
@@ -63,6 +75,11 @@ pub const SCHED_NEEDS: &str = "a platform on which osjitter can set it (Linux)";
 
 pub fn available_memory() -> Option<u64> {
     None
+}
+
+/// Nothing: what this process has held is no matter of one that it starts.
+pub fn inherited_rss() -> u64 {
+    0
 }
 
 pub fn lock_memory() -> io::Result<()> {
@@ -92,4 +109,30 @@ impl Sleeper {
             std::thread::sleep(left);
         }
     }
+}
+
+/// How the calling thread is scheduled: not known here.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduling(());
+
+impl Scheduling {
+    pub fn now() -> io::Result<Self> {
+        unsupported()
+    }
+
+    pub fn restore(&self) -> io::Result<()> {
+        unsupported()
+    }
+
+    pub fn with_slice(self, _slice: Duration) -> Self {
+        self
+    }
+
+    pub fn slice(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+pub fn unlock_memory() -> io::Result<()> {
+    unsupported()
 }

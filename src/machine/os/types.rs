@@ -11,6 +11,22 @@ pub struct Usage {
     pub switches_involuntary: Option<u64>,
 }
 
+/// What all processes of a program have used together, as far as they were reaped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreeUsage {
+    /// User and system CPU time.
+    pub cpu_ns: u64,
+    /// The most memory that one of them held at a time, in bytes.
+    pub max_rss: u64,
+}
+
+/// A program of which nothing is left.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub status: std::process::ExitStatus,
+    pub usage: TreeUsage,
+}
+
 /// A scheduling class to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sched {
@@ -18,4 +34,21 @@ pub enum Sched {
     Other,
     Fifo(u8),
     RoundRobin(u8),
+}
+
+/// Something that this system, or this process on it, does not offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAvailable {
+    pub what: &'static str,
+    /// What the system said; empty where it was not asked.
+    pub error: String,
+    /// What would make it available.
+    pub needs: &'static str,
+}
+
+impl std::fmt::Display for NotAvailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let said = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
+        write!(f, "{}{said}; it needs {}", self.what, self.needs)
+    }
 }

@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jitterstat::report::{Report, Round, Subject};
 use serde_json::{Value, json};
 
-use crate::picture::{nines, palette};
+use crate::picture::nines;
+use crate::picture::palette::{Dash, Sign};
 use crate::render::cost::{core_percent, per_tick_ci95};
 use crate::render::label::is_control;
 use crate::render::samples::Lateness;
@@ -17,16 +18,16 @@ const KEPT: u32 = 11;
 const TAIL: u64 = 100;
 
 /// The measured subjects of a report, as the page's script reads them.
-pub fn json(report: &Report, names: &[String]) -> String {
+pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
     let percentile = tradeoff::percentile(report);
     let subjects: Vec<Value> = report
         .subjects
         .iter()
         .zip(names)
-        .enumerate()
-        .filter_map(|(i, (subject, name))| {
+        .zip(signs)
+        .filter_map(|((subject, name), sign)| {
             let d = &subject.summary.as_ref()?.lateness_ns;
-            let mut packed = of_subject(i, subject, name);
+            let mut packed = of_subject(*sign, subject, name);
             packed["late_at"] = percentile::named(d, percentile).into();
             packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
             Some(packed)
@@ -35,7 +36,7 @@ pub fn json(report: &Report, names: &[String]) -> String {
     json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects }).to_string()
 }
 
-fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
+fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
     let values = Lateness::of(subject);
     let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
     let mut codes = Vec::new();
@@ -60,13 +61,23 @@ fn of_subject(i: usize, subject: &Subject, name: &str) -> Value {
             })
         })
         .collect();
-    let ((r, g, b), shape) = palette::style(i);
+    let (r, g, b) = sign.colour;
+    let dash = match sign.dash {
+        Dash::Solid => String::new(),
+        Dash::Dashed { on, off } => format!("{on} {off}"),
+    };
+    // What its source had no bins for: how many, up to where, and where the axis of percentiles ends for them.
+    let above = (values.known() < values.count()).then(|| {
+        let largest = subject.summary.as_ref().map(|s| s.lateness_ns.max);
+        json!({ "n": values.count() - values.known(), "max": largest, "end": nines::last(values.count()) })
+    });
     json!({
         "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
-        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": i % 3, "shape": shape as u8,
+        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": dash, "shape": sign.shape as u8,
         "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_ci95(subject),
-        "curve": thin(&nines::curve_of(values.count(), |rank| values.at_rank(rank))),
+        "curve": thin(&nines::curve_of(values.count(), values.known(), |rank| values.at_rank(rank))),
+        "above": above, "keeps_up": tradeoff::keeps_up(subject),
         "bins": bins(&values),
         "split": split(subject),
         "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,

@@ -4,14 +4,19 @@
 //! script; pictures are drawn by the files below `script/` from the data that [`data`] packs.
 
 mod data;
+mod escape;
+mod why;
 
 use jitterstat::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
+use crate::picture::palette::Sign;
 use crate::render::cost::{core_percent, per_tick_ci95};
-use crate::render::label::{Labels, labels, origin, why_unmeasured};
+use crate::render::html::escape::escaped;
+use crate::render::label::{Labels, labels, signs, why_unmeasured};
+use crate::render::origin::{self, origin};
 use crate::render::quantity::is_gaps;
-use crate::render::{reading, tradeoff};
-use crate::text::time::time;
+use crate::render::{fitness, overflow, reading, tradeoff};
+use crate::text::time::{share, time};
 
 const STYLE: &str = include_str!("page.css");
 /// One function, so that the parts share a scope and leave none behind.
@@ -44,11 +49,11 @@ pub fn page(reports: &[Report]) -> String {
          <button id=\"theme\" type=\"button\">light / dark</button>\n\
          {}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escaped(&title),
-        reports.iter().map(section).collect::<String>()
+        reports.iter().zip(signs(reports)).map(|(report, signs)| section(report, &signs)).collect::<String>()
     )
 }
 
-fn section(report: &Report) -> String {
+fn section(report: &Report, signs: &[Sign]) -> String {
     let Labels { names, shared } = labels(report);
     let question = if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
     let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escaped(&shared)) };
@@ -61,17 +66,20 @@ fn section(report: &Report) -> String {
         let (id, name) = (escaped(&report.subjects[i].id), escaped(&names[i]));
         format!("<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>\n", escaped(&sentence))
     };
+    let fit = fitness::line(report)
+        .map_or(String::new(), |(word, why)| format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escaped(&why)));
     format!(
-        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}\
-         <ul class=\"answers\">\n{}</ul>\n{}{}{}{}\
+        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{fit}\
+         <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
         escaped(&origin(report)),
         reading::sentences(report).into_iter().map(answer).collect::<String>(),
         warnings(report),
+        why::section(report),
         pictures(report),
         table(report, &names),
         facts(report),
-        data::json(report, &names).replace('<', "\\u003c")
+        data::json(report, &names, signs).replace('<', "\\u003c")
     )
 }
 
@@ -103,14 +111,19 @@ fn pictures(report: &Report) -> String {
     }
     let any = |what: fn(&Subject) -> bool| report.subjects.iter().any(what);
     let cost = format!(
-        "Lower left is better: {} of the lateness against the CPU time of the process per tick; bars are 95 % \
+        "Lower left is better: the {} of the lateness against the CPU time of the process per tick; bars are 95 % \
          confidence intervals over rounds. Ringed: nothing else was both more punctual and cheaper. Hollow: the controls, \
          what the machine could do in the same rounds.",
         tradeoff::percentile(report)
     );
+    let hatched = hatched(report);
+    let percentiles = format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
+    let histogram = format!(
+        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
+    );
     let all = [
         (!tradeoff::points(report).is_empty(), "tradeoff", "Lateness against cost", cost.as_str()),
-        (true, "percentiles", "Percentiles", "Each gridline to the right leaves one tenth as many ticks."),
+        (true, "percentiles", "Percentiles", percentiles.as_str()),
         (
             any(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())),
             "over-time",
@@ -118,12 +131,7 @@ fn pictures(report: &Report) -> String {
             "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
              closer, double-click for the whole run.",
         ),
-        (
-            true,
-            "histogram",
-            "Histogram",
-            "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.",
-        ),
+        (true, "histogram", "Histogram", histogram.as_str()),
         (
             any(|s| {
                 s.summary.as_ref().is_some_and(|m| m.until_unpark_ns.is_some())
@@ -142,12 +150,25 @@ fn pictures(report: &Report) -> String {
         ),
     ];
     let shown = all.into_iter().filter(|(there, ..)| *there).map(|(_, class, title, note)| {
-        format!("<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n<div class=\"chart {class}\"></div>\n")
+        format!("<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n", escaped(note))
     });
     format!(
         "<div class=\"switches\"></div>\n{}<noscript><p>The pictures need the script of this page.</p></noscript>\n",
         shown.collect::<String>()
     )
+}
+
+/// What the bins of its source had no place for, as far as there is room to say it.
+fn hatched(report: &Report) -> String {
+    const FEW: usize = 4;
+    let above: Vec<String> = report.subjects.iter().filter_map(overflow::says).collect();
+    match above.len() {
+        0 => String::new(),
+        1..=FEW => format!(" Hatched: {}.", above.join("; ")),
+        n => {
+            format!(" Hatched: {n} subjects with ticks above the last bin of their source; point at one for its count.")
+        }
+    }
 }
 
 fn table(report: &Report, names: &[String]) -> String {
@@ -188,7 +209,7 @@ fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
     let of_tick = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
     let others = [
         time(d.max),
-        summary.missed.to_string(),
+        if subject.period_ns > 0 { share(summary.missed, summary.ticks) } else { "-".into() },
         summary.ticks.to_string(),
         summary.cpu_ns_per_tick.map_or("-".into(), of_tick),
         core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
@@ -233,6 +254,8 @@ fn facts(report: &Report) -> String {
         ("clock", Some(stamps)),
         ("seed", Some(report.plan.seed.to_string())),
     ];
+    let loads: Vec<String> = report.loads.iter().filter_map(origin::load).collect();
+    let loads = (!loads.is_empty()).then(|| ("loads", Some(loads.join("; "))));
     let versions = host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
     let fact = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(&value)))
@@ -247,10 +270,6 @@ fn facts(report: &Report) -> String {
     };
     format!(
         "<h2>Machine</h2>\n<dl>\n{}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}",
-        known.into_iter().chain(versions).filter_map(fact).collect::<String>()
+        known.into_iter().chain(loads).chain(versions).filter_map(fact).collect::<String>()
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

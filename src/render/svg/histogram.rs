@@ -3,27 +3,42 @@
 
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, chart, colour, decades, logarithmic, time_label};
+use crate::picture::canvas::{Area, chart};
+use crate::picture::canvas::{
+    Drawn, FONT, LABEL_PX, Picture, colour, decades, hatched, logarithmic, time_label, within,
+};
+use crate::render::overflow;
 use crate::render::samples::Lateness;
-use crate::render::svg::Drawable;
+use crate::render::svg::{Drawable, Words, page};
 
+const HEIGHT: u32 = 440;
 /// Classes in each decade of lateness.
 const CLASSES: f64 = 20.0;
 
-pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
-    let (i, subject) = (drawable.i, drawable.subject);
-    let values = Lateness::of(subject);
-    let range = decades(values.counts().map(|(value, _)| value));
+pub(super) fn picture(name: &str, drawable: &Drawable<'_>, foot: &[String; 2]) -> Picture {
+    let values = Lateness::of(drawable.subject);
+    let largest = drawable.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
+    let above = values.count() - values.known();
+    let note = match overflow::says(drawable.subject) {
+        Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
+        None => "Both axes are logarithmic: a single late tick is seen beside ten thousand punctual ones.".to_owned(),
+    };
+    let words = Words { title: format!("Histogram of lateness: {}", drawable.subject.id), note: &note, foot };
+    page(name, HEIGHT, &words, |area| draw(area, drawable, &values, (above > 0).then_some(largest)))
+}
+
+fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness, above: Option<i64>) -> Drawn {
+    let range = decades(values.counts().map(|(value, _)| value).chain(above));
     let start = range.start.log10();
     let classes = ((range.end.log10() - start) * CLASSES).round() as usize;
     let mut counts = vec![0_u64; classes + 1];
+    let class = |value| ((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize;
     for (value, n) in values.counts() {
-        counts[((logarithmic(value).log10() - start) * CLASSES).floor().max(0.0) as usize] += n;
+        counts[class(value)] += n;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
-    let mut chart = chart(area, format!("Histogram of lateness: {}", subject.id))
-        .margin_right(36)
-        .build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;
+    let mut chart =
+        chart(area).margin_right(36).build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;
     chart
         .configure_mesh()
         .x_desc("lateness")
@@ -36,7 +51,13 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let edge = |class: usize| 10_f64.powf(start + class as f64 / CLASSES);
     let bars = counts.iter().enumerate().filter(|(_, n)| **n > 0);
     chart.draw_series(bars.map(|(class, &n)| {
-        Rectangle::new([(edge(class), 0.5), (edge(class + 1), n as f64)], colour(i).mix(0.7).filled())
+        Rectangle::new([(edge(class), 0.5), (edge(class + 1), n as f64)], colour(drawable.sign).mix(0.7).filled())
     }))?;
+    if let Some((largest, (last, _))) = above.zip(values.counts().last()) {
+        let n = values.count() - values.known();
+        let from = within(area, chart.backend_coord(&(edge(class(last) + 1), 0.5)));
+        let to = within(area, chart.backend_coord(&(logarithmic(largest), (n as f64).clamp(1.0, most))));
+        hatched(area, [from, to], drawable.sign)?;
+    }
     Ok(())
 }

@@ -2,15 +2,26 @@
 
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, SIZE, chart, colour, decades, logarithmic, time_label};
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, Picture, SIZE, chart, colour, decades, logarithmic, time_label,
+};
 use crate::picture::envelope::envelope;
-use crate::render::svg::Drawable;
+use crate::render::svg::{Drawable, Words, page};
+
+const HEIGHT: u32 = 440;
+const NOTE: &str = "Band: from the least to the largest of all ticks in a column. Points: every tick above p99. Between its \
+                    rounds the other subjects ran.";
 
 /// A column of the band is two pixels wide.
 const COLUMNS: usize = SIZE.0 as usize / 2;
 
-pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
-    let (i, subject) = (drawable.i, drawable.subject);
+pub(super) fn picture(name: &str, drawable: &Drawable<'_>, foot: &[String; 2]) -> Picture {
+    let words = Words { title: format!("Lateness over time: {}", drawable.subject.id), note: NOTE, foot };
+    page(name, HEIGHT, &words, |area| draw(area, drawable))
+}
+
+fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
+    let (sign, subject) = (drawable.sign, drawable.subject);
     let points: Vec<(f64, i64)> = subject
         .rounds
         .iter()
@@ -27,12 +38,11 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let to = points.last().map_or(1.0, |p| p.0).max(from + 1e-6);
     let tail = subject.summary.as_ref().and_then(|s| s.lateness_ns.p99).unwrap_or(i64::MAX);
     let picture = envelope(&points, from, to, COLUMNS, tail);
-    let mut chart = chart(area, format!("Lateness over time: {}", subject.id))
-        .build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
+    let mut chart = chart(area).build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
     chart
         .configure_mesh()
-        .x_desc("time in the run, s; between its rounds the other subjects ran")
-        .y_desc("lateness: band of all ticks, points above p99")
+        .x_desc("time in the run, s")
+        .y_desc("lateness")
         .y_label_formatter(&time_label)
         .x_label_formatter(&|x| format!("{x:.1}"))
         .label_style((FONT, LABEL_PX))
@@ -42,9 +52,9 @@ pub(super) fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let bars = picture.band.iter().map(|&(x, low, high)| {
         // A column with one value is drawn as a short stroke, not as nothing.
         let (low, high) = (logarithmic(low), logarithmic(high));
-        Rectangle::new([(x - half, low), (x + half, high.max(low * 1.03))], colour(i).mix(0.55).filled())
+        Rectangle::new([(x - half, low), (x + half, high.max(low * 1.03))], colour(sign).mix(0.55).filled())
     });
     chart.draw_series(bars)?;
-    chart.draw_series(picture.tail.iter().map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(i).filled())))?;
+    chart.draw_series(picture.tail.iter().map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(sign).filled())))?;
     Ok(())
 }

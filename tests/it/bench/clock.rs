@@ -26,6 +26,11 @@ fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
         assert!(table.contains(clock) && svg.contains(clock), "{clock}");
         assert!(cost["median_ns"].as_f64().unwrap() > 0.0, "{cost}");
     }
+    let elapsed: Vec<_> = list(&json["elapsed"]).iter().map(|e| (text(&e["age"]), text(&e["clock"]))).collect();
+    for age in ["now", "now-elapsed", "1us", "2ms", "process"] {
+        assert!(["tach-instant", "std"].iter().all(|&clock| elapsed.contains(&(age, clock))), "{age}: {elapsed:?}");
+        assert!(table.contains(&format!("\n{age} ")), "{table}");
+    }
     for order in list(&json["order"]) {
         let strict = order["clock"] != "tach-instant" && order["clock"] != "tach-ordered";
         assert!(!strict || order["violations"] == 0, "{order}");

@@ -79,6 +79,31 @@ fn a_report_is_held_to_its_limits_without_measuring() {
 }
 
 #[test]
+fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
+    // Rounds by turns at 10 and at 30 us.
+    let script = serde_json::json!({"scripted": {"lateness_ns": [[10_000], [30_000]]}});
+    let measured =
+        ["--max", "mean=21us", "--subject", "scripted", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
+    let gate = Gate::of(super::gate(&measured).script(&script).run()).exits(0);
+    let one_line = |gate: &Gate| gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let limit = &gate.verdict().limits[0];
+    let ticks = limit.ticks_to_decide.expect("it is open");
+    assert_eq!((limit.period_ns, limit.report.as_ref()), (Some(1_000_000), None));
+    let seconds = (ticks as f64 / 1e3).ceil();
+    let says = format!("about {ticks} ticks ({seconds}s) would probably decide the limits: --ticks {ticks}");
+    assert!(one_line(&gate).contains(&says), "{says}: {}", gate.ran.stdout);
+
+    // Nothing is measured for a report: there is no flag that would.
+    let report = gate.ran.path("report.json");
+    let report = report.to_str().unwrap();
+    let held = limits(&["mean=21us"], &["--report", report]);
+    assert_eq!(held.verdict().limits[0].report.as_deref(), Some(report));
+    let says = format!("a report of about {ticks} ticks ({seconds}s) would probably decide the limits");
+    let stdout = one_line(&held);
+    assert!(stdout.contains(&says) && !stdout.contains("--ticks"), "{says}: {stdout}");
+}
+
+#[test]
 fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
     for (max, says) in [
         ("p99", "'--max <PATH=VALUE>': no limit"),

@@ -6,6 +6,8 @@ mod baseline;
 mod duet;
 mod limits;
 mod pairs;
+mod programs;
+mod runs;
 
 use jitterstat::file::File as _;
 use jitterstat::gate::verdict::Verdict;

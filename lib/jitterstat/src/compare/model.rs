@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::Difference;
 use crate::file::File;
 use crate::model::model;
-use crate::report::{Tool, Warning};
+use crate::report::{Fitness, Tool, Warning};
 
 /// Value of [`Comparison::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.comparison/1";
@@ -37,6 +37,10 @@ model! {
         pub started_utc: String,
         /// Its run was interrupted.
         pub partial: bool,
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
+        /// from before it was.
+        #[serde(default)]
+        pub fitness: Option<Fitness>,
         /// The program that wrote it.
         pub tool: Tool,
     }
@@ -49,7 +53,8 @@ model! {
         pub b: Side,
         /// How.
         pub method: Method,
-        /// Whether a stall counts with its first tick only. It does, unless a side is late by more than a period as a rule.
+        /// Whether a stall counts with its first tick only. It does; in files from before stalls were gaps it did not where
+        /// a side was late by more than a period as a rule.
         pub stalls_once: bool,
         /// One entry for each percentile that the rounds of both carry.
         pub percentiles: Vec<Percentile>,
@@ -67,7 +72,7 @@ model! {
         pub period_ns: u64,
         /// Rounds with a value.
         pub rounds: u64,
-        /// Share of its ticks that fell due while the one before was late; null where the report keeps no samples.
+        /// Share of its ticks that belonged to a stall already counted; null where the report keeps no samples.
         pub same_stall_share: Option<f64>,
         /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
         pub steal_share: Option<f64>,
@@ -83,6 +88,9 @@ model! {
         pub quiet_half: Option<Estimate>,
         /// Of what each side has beyond the control of its own run; only for two runs that both measured it.
         pub beside_control: Option<Estimate>,
+        /// By how much stalls raise it on side A, and on side B: median over its rounds, as a ratio. Null where a report keeps
+        /// no samples, and in files from before that was known.
+        pub lift: Option<[f64; 2]>,
     }
 
     /// B against A.

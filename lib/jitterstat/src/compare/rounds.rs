@@ -8,8 +8,6 @@ use crate::stats::quantile::{is_supported_by_round, nearest_rank};
 
 /// The percentiles that are compared, as (name, quantile).
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
-/// From this share on, ticks that fall due while the one before is late are the rule.
-pub(super) const MOST: f64 = 0.5;
 /// Lateness below this is the clock's grain, and has no meaningful logarithm.
 const RESOLUTION_NS: i64 = 10;
 
@@ -20,9 +18,11 @@ pub(super) struct RoundValues {
     pub(super) index: u64,
     /// By the order of [`QUANTILES`]; `None` where the round does not carry the percentile.
     pub(super) ns: [Option<i64>; QUANTILES.len()],
+    /// By how much stalls raise each, as a logarithm; `None` also where the samples do not tell.
+    pub(super) lift: [Option<f64>; QUANTILES.len()],
     /// Ticks that have a lateness.
     pub(super) ticks: u64,
-    /// Of those, the ones that fell due while the one before was late.
+    /// Of those, the ones that belonged to a stall already counted.
     pub(super) same_stall: u64,
     /// Time that the hypervisor took from all CPUs.
     steal_ns: Option<u64>,
@@ -42,7 +42,7 @@ pub(super) struct Rounds {
 impl Rounds {
     /// Takes every round but those with less than half of the ticks of a full one: remainders, and what an interrupt cut
     /// short.
-    pub(super) fn of(report: &Report, subject: &Subject, stalls_once: bool) -> Self {
+    pub(super) fn of(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
         let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
@@ -50,19 +50,13 @@ impl Rounds {
             parts.entry(round.index).or_default().push(round);
         }
         let mut values: Vec<RoundValues> =
-            parts.values().map(|parts| values(parts, subject, scenario, (samples, stalls_once))).collect();
+            parts.values().map(|parts| values(parts, subject, scenario, samples)).collect();
         let full = values.iter().map(|v| v.ticks).max().unwrap_or(0);
         values.retain(|v| v.ticks > 0 && v.ticks >= full / 2);
         Self { values, samples }
     }
 
-    /// Whether most ticks fell due while the one before was late: the subject is behind by more than a period as a rule,
-    /// and that is no stall of the machine.
-    pub(super) fn is_always_behind(&self) -> bool {
-        self.same_stall_share().is_some_and(|share| share > MOST)
-    }
-
-    /// Share of the ticks that fell due while the one before was late; `None` where the samples do not tell.
+    /// Share of the ticks that belonged to a stall already counted; `None` where the samples do not tell.
     pub(super) fn same_stall_share(&self) -> Option<f64> {
         let sum = |of: fn(&RoundValues) -> u64| self.values.iter().map(of).sum::<u64>() as f64;
         self.samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
@@ -76,12 +70,7 @@ impl Rounds {
     }
 }
 
-fn values(
-    parts: &[&Round],
-    subject: &Subject,
-    scenario: Option<&Scenario>,
-    (samples, stalls_once): (bool, bool),
-) -> RoundValues {
+fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samples: bool) -> RoundValues {
     let first = parts[0];
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
     let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
@@ -95,21 +84,42 @@ fn values(
         return RoundValues { ns: [d.p50, d.p90, d.p99, d.p99_9], ticks, ..common };
     }
     let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
-    let mut kept: Vec<i64> = Vec::new();
+    let (mut kept, mut own) = (Vec::new(), Vec::new());
     for part in parts {
         let ticks = part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
-        kept.extend(stall::counted_once(ticks, subject.period_ns));
+        let of_part = stall::kept(&ticks.collect::<Vec<_>>(), subject.period_ns);
+        kept.extend(of_part.0);
+        own.extend(of_part.1);
     }
     let same_stall = ticks - kept.len() as u64;
-    if !stalls_once {
-        kept = parts.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-    }
-    kept.sort_unstable();
-    let ns = QUANTILES.map(|(_, q)| nearest_rank(&kept, q).filter(|_| is_supported_by_round(kept.len(), q)));
-    RoundValues { ns, ticks, same_stall, ..common }
+    let at = |mut all: Vec<i64>| {
+        all.sort_unstable();
+        QUANTILES.map(|(_, q)| nearest_rank(&all, q).filter(|_| is_supported_by_round(all.len(), q)))
+    };
+    let (ns, own) = (at(kept), at(own));
+    let lift = std::array::from_fn(|i| Some(stall::lift(ln(ns[i]?), ln(own[i]?), subject.period_ns)));
+    RoundValues { ns, lift, ticks, same_stall, ..common }
 }
 
 /// The logarithm that ratios are made of.
 pub(super) fn ln(ns: i64) -> f64 {
     (ns.max(RESOLUTION_NS) as f64).ln()
+}
+
+/// Values of two sides by round, one percentile of them, in the rounds that carry it on both.
+pub(super) fn in_common(a: &[RoundValues], b: &[RoundValues], percentile: usize) -> Vec<[i64; 2]> {
+    let mut others = b.iter().peekable();
+    let pair = |of_a: &RoundValues| {
+        while others.next_if(|of_b| of_b.index < of_a.index).is_some() {}
+        let of_b = others.peek().filter(|of_b| of_b.index == of_a.index)?;
+        Some([of_a.ns[percentile]?, of_b.ns[percentile]?])
+    };
+    a.iter().filter_map(pair).collect()
+}
+
+/// The middle value, or the mean of the two.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }

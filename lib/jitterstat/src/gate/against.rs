@@ -5,7 +5,7 @@
 //! added to the error of each: measured where the file holds enough sessions, assumed otherwise.
 
 use super::baseline::{Session, SessionDesign};
-use super::look::{self, Judged, Outcome, Reason, Rules};
+use super::look::{self, Judged, Lift, Outcome, Reason, Rules};
 use super::round::{self, Pair};
 use super::verdict::BaselineMetric;
 use crate::stats::signed_rank::Shift;
@@ -37,15 +37,16 @@ struct Level {
     control: f64,
     /// Pairs it is of.
     pairs: usize,
-    /// The percentile lies inside the machine's stalls on both sides.
+    lift: Option<Lift>,
+    /// Stalls may hide what is tolerated.
     stalled: bool,
 }
 
 /// Judges a new session by the stored ones, which must be of the same design on the same machine.
 ///
 /// With k stored sessions, D the new level minus their mean and s² = se² + τ² + (mean se² + τ²) / k, it passes if
-/// D + 2.576 s lies below the tolerance, and has regressed if D − 2.576 s lies above zero and D reaches half of the
-/// tolerance.
+/// D + 2.576 s lies below the tolerance less what stalls lift both sides, and has regressed if D − 2.576 s lies above zero
+/// and D reaches half of the tolerance. Where stalls may hide what is tolerated, nothing is judged.
 #[must_use]
 pub fn judge(new: &Session, stored: &[Session], design: &SessionDesign, rules: &Rules) -> Vec<BaselineMetric> {
     let tail_name = round::tail_name(design.tail_quantile());
@@ -70,18 +71,20 @@ pub fn is_unusable(session: &Session, design: &SessionDesign, rules: &Rules) -> 
 
 fn level(session: &Session, design: &SessionDesign, rules: &Rules, percentile: Percentile) -> Option<Level> {
     let pairs: Vec<Pair> = session.values(design.tail_quantile());
-    let (all, used) = match percentile {
-        Percentile::Median => (look::medians(&pairs), look::medians(&pairs)),
-        Percentile::Tail => (look::tails(&pairs), look::quiet_half(&look::tails(&pairs))),
+    let (used, relative) = match percentile {
+        Percentile::Median => (look::medians(&pairs), rules.tolerance_median),
+        Percentile::Tail => (look::quiet_half(&look::tails(&pairs)), rules.tolerance_tail),
     };
+    let lift = Lift::of(&used, rules.period_ns);
     let shift = look::intervals(&used)?.shift(ERROR_FROM.0);
     Some(Level {
         over_control: shift.estimate,
         standard_error: (shift.upper - shift.lower) / ERROR_FROM.1,
-        subject: look::median(all.iter().map(|v| v[1])),
-        control: look::median(all.iter().map(|v| v[0])),
+        subject: look::median(used.iter().map(|v| v[1].ln)),
+        control: look::median(used.iter().map(|v| v[0].ln)),
         pairs: used.len(),
-        stalled: look::is_stalled(&all, rules),
+        lift,
+        stalled: lift.is_some_and(|lift| lift.hides(relative)),
     })
 }
 
@@ -98,6 +101,7 @@ fn judged(percentile: Percentile, now: Option<Level>, then: &[Level], relative: 
         b_ns: now.map_or(0.0, |level| level.subject.exp()),
         pairs: now.map_or(0, |level| level.pairs),
         pairs_to_decide: None,
+        lift: now.and_then(|level| level.lift),
     };
     let Some(level) = now.filter(|_| !then.is_empty()) else { return open };
     let spread = spread(then).unwrap_or(SPREAD[percentile as usize]).powi(2);
@@ -105,7 +109,8 @@ fn judged(percentile: Percentile, now: Option<Level>, then: &[Level], relative: 
     let d = level.over_control - mean(then.iter().map(|l| l.over_control));
     let by = Z * (level.standard_error.powi(2) + spread + of_stored).sqrt();
     let shift = Shift { estimate: d, lower: d - by, upper: d + by };
-    let (outcome, reason) = match look::outcome(shift, tolerance) {
+    // The stalls of another day are not those of the stored sessions: they come before anything else.
+    let (outcome, reason) = match look::outcome(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
         _ if level.stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
         Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
         decided => (decided, None),
@@ -147,6 +152,7 @@ mod tests {
             mode: Mode::Interleaved,
             bound_to_one_cpu: true,
             already_due_ns: 20_000,
+            stalls: Some("gap-1".into()),
             quiet_share: 0.5,
         }
     }

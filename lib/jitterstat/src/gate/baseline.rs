@@ -56,6 +56,8 @@ model! {
         pub bound_to_one_cpu: bool,
         /// A tick that was due so long before, when its predecessor came, belongs to the same stall.
         pub already_due_ns: u64,
+        /// By which definition a round's stalls were found; null in files from before gap-1, where a late tick was one.
+        pub stalls: Option<String>,
         /// Share of the pairs, the quietest, by which the tail is judged.
         pub quiet_share: f64,
     }
@@ -140,6 +142,7 @@ impl SessionDesign {
             mode: Mode::Interleaved,
             bound_to_one_cpu: design.cpu.is_some(),
             already_due_ns: stall::ALREADY_DUE_NS.unsigned_abs(),
+            stalls: Some(stall::RULE.to_owned()),
             quiet_share: QUIET_SHARE,
         }
     }
@@ -158,6 +161,7 @@ impl SessionDesign {
                 ("turns", s.mode.to_string()),
                 ("bound to one CPU", if s.bound_to_one_cpu { "yes" } else { "no" }.to_owned()),
                 ("already due", format!("{} ns", s.already_due_ns)),
+                ("stalls", s.stalls.clone().unwrap_or_else(|| "late-1".to_owned())),
                 ("quiet share", s.quiet_share.to_string()),
             ]
         };
@@ -215,6 +219,7 @@ mod tests {
             mode: Mode::Interleaved,
             bound_to_one_cpu: true,
             already_due_ns: 20_000,
+            stalls: Some("gap-1".into()),
             quiet_share: 0.5,
         };
         Baseline { schema: SCHEMA.into(), scenario, environment, sessions: (0..sessions).map(session).collect() }
@@ -227,6 +232,20 @@ mod tests {
         let gone = file.push(Session { seed: 77, ..file.sessions[0].clone() });
         assert_eq!((gone.len(), gone[0].seed, file.sessions.len(), file.sessions[9].seed), (1, 0, 10, 77));
         assert!(baseline(1).push(file.sessions[0].clone()).is_empty());
+    }
+
+    #[test]
+    fn a_file_from_before_stalls_were_gaps_is_read() {
+        let mut old: serde_json::Value = serde_json::from_str(&baseline(1).to_json()).unwrap();
+        let gone = old["scenario"].as_object_mut().unwrap().remove("stalls");
+        for pair in old["sessions"][0]["pairs"].as_array_mut().unwrap() {
+            for side in ["subject", "control"] {
+                assert!(pair[side].as_object_mut().unwrap().remove("own").is_some());
+            }
+        }
+        assert!(gone.is_some());
+        let read = Baseline::from_json(&old.to_string()).unwrap();
+        assert_eq!((read.scenario.stalls, &read.sessions[0].pairs[0].subject.own), (None, &None));
     }
 
     #[test]
@@ -263,9 +282,11 @@ mod tests {
             mode: Mode::Duet,
             bound_to_one_cpu: false,
             already_due_ns: 4,
+            stalls: None,
             quiet_share: 0.25,
         };
-        assert_eq!(one.differences(&other).len(), 10);
+        assert_eq!(one.differences(&other).len(), 11);
+        assert_eq!(one.differences(&other)[9].to_string(), "stalls: gap-1 against late-1");
         assert_eq!(one.differences(&other)[3].to_string(), "period: 500000 ns against 1 ns");
         assert!(one.differences(&one).is_empty());
     }

@@ -11,13 +11,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::look::{self, MIN_PAIRS, Outcome, Rules};
-use super::round::{Pair, RoundValue, tail_name};
+use super::look::{self, Lift, MIN_PAIRS, Outcome, Rules};
+use super::round::{Late, Pair, tail_name};
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
-use crate::report::{Tool, Warning};
+use crate::report::{Fitness, Tool, Warning};
 use crate::stats::quantile::rank;
 use crate::stats::random::SplitMix64;
 
@@ -73,6 +73,10 @@ model! {
         pub same_stall_share: f64,
         /// Share of the time of all CPUs that the hypervisor took during the rounds, where the platform tells.
         pub steal_share: Option<f64>,
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
+        /// from before it was.
+        #[serde(default)]
+        pub fitness: Option<Fitness>,
         /// What a reader should know before trusting it.
         pub warnings: Vec<Warning>,
         /// The values behind it, in the order they were measured.
@@ -107,15 +111,17 @@ model! {
     pub struct CalibratedMetric {
         /// `p50`, and `p99`, `p95` or `p90`.
         pub name: String,
-        /// Median over the rounds of both sides.
+        /// Median over the rounds of both sides, in the pairs that it is judged by.
         pub median_ns: i64,
         /// How far the two rounds of a pair are apart: robust standard deviation of the difference of their natural
         /// logarithms, so that 0.2 is about 20 %.
         pub spread: f64,
         /// The same of the quieter half of the pairs; only for the tail, which is judged there.
         pub spread_quiet_half: Option<f64>,
-        /// The percentile lies inside the machine's stalls: a gate says so instead of judging it.
+        /// Stalls may hide what is tolerated: a gate that finds no regression says so instead of passing.
         pub stall_dominated: bool,
+        /// By how much stalls raise the percentile on both sides, as a ratio; null in files from before that was known.
+        pub lift: Option<f64>,
         /// At each look, the smallest change that a gate sees with 95 % probability, and the smallest tolerance at which it
         /// passes with 95 % probability where nothing has changed: the two are one number.
         pub smallest_change: Vec<SmallestChange>,
@@ -194,13 +200,6 @@ impl CalibrationPlan {
     }
 }
 
-/// Share of the ticks of the pairs that belonged to a stall already counted.
-#[must_use]
-pub fn same_stall_share(pairs: &[Pair]) -> f64 {
-    let sum = |of: fn(&RoundValue) -> u64| pairs.iter().map(|p| of(&p.a) + of(&p.b)).sum::<u64>() as f64;
-    tidy(sum(|v| v.same_stall) / sum(|v| v.same_stall + v.kept).max(1.0))
-}
-
 /// What a reader should know of these figures, which are of so many pairs.
 #[must_use]
 pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
@@ -214,9 +213,8 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     let stalled: Vec<&str> = metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
     if !stalled.is_empty() {
         let what = stalled.join(" and ");
-        let message =
-            format!("{what}: in half of the rounds as late as the machine's own stalls; a gate does not judge that.");
-        let hint = "Use a quieter machine or CPU; for a subject that is always so late, a longer period.";
+        let message = format!("{what}: stalls of the machine make so much of it that a gate does not pass it.");
+        let hint = "Use a quieter machine or CPU, or tolerate more.";
         warnings.push(warning("stall-dominated", message, hint));
     }
     warnings
@@ -229,10 +227,15 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
         return Vec::new();
     }
     let smallest = smallest_changes(pairs, rules);
-    let metric = |name: &str, values: &[[f64; 2]], which: usize| {
-        let median_ns = look::median(values.iter().flatten().copied()).exp();
+    let relative = [rules.tolerance_median, rules.tolerance_tail];
+    let metric = |name: &str, values: &[[Late; 2]], which: usize| {
+        let quiet = (which == TAIL).then(|| look::quiet_half(values));
+        let used = quiet.as_deref().unwrap_or(values);
+        let median_ns = look::median(used.iter().flatten().map(|late| late.ln)).exp();
+        let lift = Lift::of(used, rules.period_ns);
+        let both = lift.map_or(0.0, |lift| lift.both);
         let change = |&(n, upper): &(usize, [f64; 2])| {
-            let ratio = tidy(upper[which].exp());
+            let ratio = tidy((upper[which] + both).exp());
             SmallestChange {
                 pairs: n as u64,
                 after_ns: pair_ns.saturating_mul(n as u64),
@@ -244,8 +247,9 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
             name: name.to_owned(),
             median_ns: median_ns.round() as i64,
             spread: tidy(spread(values)),
-            spread_quiet_half: (which == TAIL).then(|| tidy(spread(&look::quiet_half(values)))),
-            stall_dominated: look::is_stalled(values, rules),
+            spread_quiet_half: quiet.as_deref().map(|quiet| tidy(spread(quiet))),
+            stall_dominated: lift.is_some_and(|lift| lift.hides(relative[which])),
+            lift: Some(tidy(both.exp())),
             smallest_change: smallest.iter().map(change).collect(),
         }
     };
@@ -256,8 +260,8 @@ const MEDIAN: usize = 0;
 const TAIL: usize = 1;
 
 /// Robust standard deviation of the differences.
-fn spread(values: &[[f64; 2]]) -> f64 {
-    let differences = || values.iter().map(|v| v[1] - v[0]);
+fn spread(values: &[[Late; 2]]) -> f64 {
+    let differences = || values.iter().map(|v| v[1].ln - v[0].ln);
     let centre = look::median(differences());
     SD_OF_MAD * look::median(differences().map(|d| (d - centre).abs()))
 }
@@ -265,9 +269,9 @@ fn spread(values: &[[f64; 2]]) -> f64 {
 /// For each look, the bound of the interval that [`POWER`] of the relabelled gates stay below, for the median and for
 /// the tail.
 ///
-/// Without a change the upper bound must lie below the tolerance for a pass; a change moves the interval along with it,
-/// and is seen if the lower bound then lies above zero. As the interval is as likely to lie so far above as below, both
-/// are the same distance.
+/// Without a change the upper bound must lie below the tolerance for a pass, and clear of the lift, which is to be added; a
+/// change moves the interval along with it, and is seen if the lower bound then lies above zero. As the interval is as
+/// likely to lie so far above as below, both are the same distance.
 fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
     // With nothing to judge, a look only measures.
     let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
@@ -418,27 +422,74 @@ impl Calibration {
         differences
     }
 
+    /// The pairs at whose look a gate of these rules sees a percentile change by such a ratio; `None` where none would, as
+    /// stalls alone lift it by as much, or the calibration did not come to a look.
+    #[must_use]
+    pub fn pairs_to_see(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
+        let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
+        metric.pairs_to_see(ratio, self.widening(rules))
+    }
+
+    /// The smallest ratio that a gate of these rules sees of a percentile at so many pairs.
+    #[must_use]
+    pub fn seen_at(&self, name: &str, pairs: u64, rules: &Rules) -> Option<f64> {
+        let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
+        metric.seen_at(pairs, self.widening(rules))
+    }
+
+    /// How much wider the intervals of these rules are than those of the calibration, as their alpha is smaller or shared
+    /// by more looks.
+    fn widening(&self, rules: &Rules) -> f64 {
+        /// Quantile of the normal distribution for [`POWER`].
+        const Z_POWER: f64 = 1.645;
+        // The normal distribution's quantile for a small probability.
+        let z = |share: f64| {
+            let y = -2.0 * share.ln();
+            (y - y.ln() - std::f64::consts::TAU.ln()).max(0.0).sqrt()
+        };
+        let here = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
+        (z(rules.share()) + Z_POWER) / (z(here) + Z_POWER)
+    }
+
     /// The percentiles on which a gate of these rules tolerates less than it can see at its last look: it will often end
     /// undecided.
     #[must_use]
     pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
         let below = |(metric, relative): (&CalibratedMetric, f64)| {
-            let smallest = metric.smallest_at(last)?;
+            let smallest = metric.seen_at(last, self.widening(rules))?;
             let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
             let name = metric.name.clone();
-            (tolerated < smallest).then_some(ToleranceBelowNoise { name, tolerated, smallest, pairs: last })
+            (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise { name, tolerated, smallest, pairs: last })
         };
         self.metrics.iter().zip([rules.tolerance_median, rules.tolerance_tail]).filter_map(below).collect()
     }
 }
 
 impl CalibratedMetric {
-    /// The smallest change at a look that may lie between those calibrated: the interval narrows with the root of the
-    /// pairs.
-    fn smallest_at(&self, pairs: u64) -> Option<f64> {
-        let before = self.smallest_change.iter().rev().find(|c| c.pairs <= pairs);
-        let from = before.or(self.smallest_change.first())?;
-        Some((from.ratio.ln() * (from.pairs as f64 / pairs.max(1) as f64).sqrt()).exp())
+    /// The smallest change at a look that may lie between those calibrated, with intervals so much wider: what is not the
+    /// lift of stalls narrows with the root of the pairs.
+    fn seen_at(&self, pairs: u64, widening: f64) -> Option<f64> {
+        let next = self.smallest_change.iter().find(|c| c.pairs >= pairs);
+        let (from, lift) = (next.or(self.smallest_change.last())?, self.ln_lift());
+        let narrows = (from.pairs as f64 / pairs.max(1) as f64).sqrt();
+        Some(((from.ratio.ln() - lift) * widening * narrows + lift).exp())
+    }
+
+    /// From the first calibrated look that sees as much, or from the last one, the pairs at which intervals so much wider
+    /// see it.
+    fn pairs_to_see(&self, ratio: f64, widening: f64) -> Option<u64> {
+        let lift = self.ln_lift();
+        let room = ratio.ln() - lift;
+        let wide = |c: &SmallestChange| (c.ratio.ln() - lift) * widening;
+        let from = self.smallest_change.iter().find(|c| wide(c) <= room).or(self.smallest_change.last())?;
+        let before = self.smallest_change.iter().rev().find(|c| c.pairs < from.pairs).map_or(0, |c| c.pairs + 1);
+        let pairs = (from.pairs as f64 * (wide(from) / room).powi(2)).ceil() as u64;
+        (room > 0.0).then(|| pairs.max(before).max(LEAST_PAIRS as u64))
+    }
+
+    /// The logarithm of the lift that stalls give both sides.
+    fn ln_lift(&self) -> f64 {
+        self.lift.map_or(0.0, f64::ln)
     }
 }

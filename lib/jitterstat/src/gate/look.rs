@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::round::Pair;
+use super::round::{Late, Pair};
+use crate::stall;
 use crate::stats::signed_rank::{HodgesLehmann, Shift};
 
 /// Pairs at which the gate looks, unless told otherwise.
@@ -11,8 +12,6 @@ pub const LOOKS: [usize; 4] = [50, 100, 200, 400];
 pub const DUET_LOOKS: [usize; 4] = [25, 50, 100, 200];
 /// No test with fewer pairs: the strictest one has no bound below it.
 pub const MIN_PAIRS: usize = 12;
-/// A percentile this late on both sides measures the machine's stalls, not the program.
-const STALL_NS: f64 = 1e6;
 /// Before the last look, a tail that seems worse at this level is looked at again rather than passed.
 const DOUBT: f64 = 0.05;
 
@@ -54,12 +53,13 @@ impl Rules {
     }
 
     /// Alpha of one percentile at one look.
-    fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.alpha / (2.0 * self.looks.len().max(1) as f64)
     }
 
     /// The tolerated rise, as a logarithm, of a percentile whose median round is `median_ns`.
-    pub(super) fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
+    #[must_use]
+    pub fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
         relative.max(self.floor_ns / median_ns).ln_1p()
     }
 }
@@ -109,8 +109,7 @@ impl Outcome {
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
-    /// On both sides the percentile is half a period or more, at most a millisecond: as late as stalls of a machine make
-    /// a task. That may be the machine's doing, or how the program runs, as on a timer wheel of milliseconds.
+    /// Stalls make so much of the percentile that they could hide a change of what is tolerated ([`Lift`]).
     StallDominated,
     /// Too few rounds for any interval.
     TooFewRounds,
@@ -133,14 +132,49 @@ pub struct Judged {
     pub shift: Option<Shift>,
     /// The tolerated rise.
     pub tolerance: f64,
-    /// Median round of side A, in nanoseconds.
+    /// Median round of side A in the pairs the interval is of, in nanoseconds.
     pub a_ns: f64,
-    /// Median round of side B, in nanoseconds.
+    /// Median round of side B in them.
     pub b_ns: f64,
     /// Pairs the deciding interval is of.
     pub pairs: usize,
     /// Pairs of this kind that would probably decide it; none if it is decided, or no number would.
     pub pairs_to_decide: Option<u64>,
+    /// By how much stalls raise the percentile in the pairs it is judged by; none without a pair.
+    pub lift: Option<Lift>,
+}
+
+/// By how much stalls raise a percentile, as natural logarithms, in the pairs it is judged by: the median over them.
+///
+/// Of a round it is that of [`stall::lift`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lift {
+    /// Of side A, and of side B.
+    pub sides: [f64; 2],
+    /// Of the side of a pair that is lifted less: so much less of a change would show.
+    pub both: f64,
+    /// Of the side that is lifted more, counting only rounds that would be as late without stalls.
+    pub late_anyway: f64,
+}
+
+impl Lift {
+    pub(super) fn of(used: &[[Late; 2]], period_ns: u64) -> Option<Self> {
+        let late = (stall::late_ns(period_ns) as f64).ln();
+        let lift = |of: &Late| stall::lift(of.ln, of.ln_own, period_ns);
+        let anyway = |of: &Late| if of.ln_own >= late { lift(of) } else { 0.0 };
+        let side = |lift: &dyn Fn(&Late) -> f64, side: usize| median(used.iter().map(|pair| lift(&pair[side])));
+        (!used.is_empty()).then(|| Self {
+            sides: [0, 1].map(|i| side(&lift, i)),
+            both: median(used.iter().map(|[a, b]| lift(a).min(lift(b)))),
+            late_anyway: side(&anyway, 0).max(side(&anyway, 1)),
+        })
+    }
+
+    /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a side that is late by
+    /// itself the whole.
+    pub(super) fn hides(&self, relative: f64) -> bool {
+        self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
+    }
 }
 
 impl Judged {
@@ -179,37 +213,36 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
 }
 
 /// The median of each side's round, pair by pair.
-pub(super) fn medians(pairs: &[Pair]) -> Vec<[f64; 2]> {
-    pairs.iter().map(|p| [p.a.ln_median, p.b.ln_median]).collect()
+pub(super) fn medians(pairs: &[Pair]) -> Vec<[Late; 2]> {
+    pairs.iter().map(|p| [p.a.median, p.b.median]).collect()
 }
 
 /// The tail percentile of each side's round, pair by pair.
-pub(super) fn tails(pairs: &[Pair]) -> Vec<[f64; 2]> {
-    pairs.iter().map(|p| [p.a.ln_tail, p.b.ln_tail]).collect()
+pub(super) fn tails(pairs: &[Pair]) -> Vec<[Late; 2]> {
+    pairs.iter().map(|p| [p.a.tail, p.b.tail]).collect()
 }
 
-fn judge_median(values: &[[f64; 2]], rules: &Rules) -> Judged {
-    let judge = Judge::of(values, rules.tolerance_median, rules);
+fn judge_median(values: &[[Late; 2]], rules: &Rules) -> Judged {
+    let judge = Judge::of(values, values.len(), rules.tolerance_median, rules);
     let Some(all) = intervals(values) else { return judge.too_few() };
     let shift = all.shift(rules.share());
-    judge.judged(judge.outcome(shift), shift, values.len())
+    judge.judged(judge.outcome(shift), shift, values)
 }
 
 /// The tail is judged twice, each with half of the alpha: on the quieter half of the pairs, where stalls of the machine
-/// do not drown it, and on all, because a change may show only in some rounds.
-fn judge_tail(values: &[[f64; 2]], rules: &Rules, last: bool) -> Judged {
-    let judge = Judge::of(values, rules.tolerance_tail, rules);
+/// do not drown it, and on all, because a change may show only in some rounds. How late the sides are, for the tolerance
+/// and for the question of stalls, is asked of the quieter half.
+pub(super) fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Judged {
     let quiet = quiet_half(values);
+    let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
     let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else { return judge.too_few() };
     let (shift, shift_all) = (half.shift(rules.share() / 2.0), all.shift(rules.share() / 2.0));
     let doubtful = || !last && all.shift(DOUBT).lower > 0.0;
     match judge.outcome(shift) {
-        Outcome::Regressed => judge.judged(Outcome::Regressed, shift, quiet.len()),
-        _ if judge.outcome(shift_all) == Outcome::Regressed => {
-            judge.judged(Outcome::Regressed, shift_all, values.len())
-        }
-        Outcome::Pass | Outcome::Improved if doubtful() => judge.judged(Outcome::Inconclusive, shift, quiet.len()),
-        outcome => judge.judged(outcome, shift, quiet.len()),
+        Outcome::Regressed => judge.judged(Outcome::Regressed, shift, &quiet),
+        _ if is_regressed(shift_all, judge.tolerance) => judge.judged(Outcome::Regressed, shift_all, values),
+        Outcome::Pass | Outcome::Improved if doubtful() => judge.judged(Outcome::Inconclusive, shift, &quiet),
+        outcome => judge.judged(outcome, shift, &quiet),
     }
 }
 
@@ -217,29 +250,29 @@ fn judge_tail(values: &[[f64; 2]], rules: &Rules, last: bool) -> Judged {
 pub(super) const QUIET_SHARE: f64 = 0.5;
 
 /// The half with the smallest sums. The sum does not know which side is which, so that choosing by it favours neither.
-pub(super) fn quiet_half(values: &[[f64; 2]]) -> Vec<[f64; 2]> {
+pub(super) fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(|x, y| (x[0] + x[1]).total_cmp(&(y[0] + y[1])));
+    sorted.sort_by(|x, y| (x[0].ln + x[1].ln).total_cmp(&(y[0].ln + y[1].ln)));
     sorted.truncate(values.len().div_ceil(2));
     sorted
 }
 
 /// The intervals of B over A, at any alpha; `None` with too few pairs for any test.
-pub(super) fn intervals(values: &[[f64; 2]]) -> Option<HodgesLehmann> {
-    let differences: Vec<f64> = values.iter().map(|v| v[1] - v[0]).collect();
+pub(super) fn intervals(values: &[[Late; 2]]) -> Option<HodgesLehmann> {
+    let differences: Vec<f64> = values.iter().map(|v| v[1].ln - v[0].ln).collect();
     (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
 }
 
-/// Whether a percentile lies inside the machine's stalls on both sides.
-pub(super) fn is_stalled(values: &[[f64; 2]], rules: &Rules) -> bool {
-    median(values.iter().map(|v| v[0].min(v[1]))) >= (rules.period_ns as f64 / 2.0).min(STALL_NS).ln()
+fn is_regressed(shift: Shift, tolerance: f64) -> bool {
+    shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance
 }
 
-/// What an interval shows against a tolerance, stalls aside.
-pub(super) fn outcome(shift: Shift, tolerance: f64) -> Outcome {
-    if shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance {
+/// What an interval shows against a tolerance, where stalls of both sides lift the percentile by so much: a pass must be
+/// clear by as much.
+pub(super) fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
+    if is_regressed(shift, tolerance) {
         Outcome::Regressed
-    } else if shift.upper >= tolerance {
+    } else if shift.upper >= tolerance - lift {
         Outcome::Inconclusive
     } else if shift.estimate <= -tolerance / 2.0 && shift.upper < 0.0 {
         Outcome::Improved
@@ -248,32 +281,48 @@ pub(super) fn outcome(shift: Shift, tolerance: f64) -> Outcome {
     }
 }
 
+/// The median of each side's rounds, in nanoseconds.
+fn median_rounds(values: &[[Late; 2]]) -> [f64; 2] {
+    [0, 1].map(|side| median(values.iter().map(|v| v[side].ln)).exp())
+}
+
 /// What is the same for all tests of a percentile.
 struct Judge {
     tolerance: f64,
+    lift: Option<Lift>,
+    /// Stalls may hide what is tolerated.
     stalled: bool,
-    a_ns: f64,
-    b_ns: f64,
+    sides_ns: [f64; 2],
     all_pairs: usize,
 }
 
 impl Judge {
-    fn of(values: &[[f64; 2]], relative: f64, rules: &Rules) -> Self {
-        let a_ns = median(values.iter().map(|v| v[0])).exp();
-        let b_ns = median(values.iter().map(|v| v[1])).exp();
-        let stalled = is_stalled(values, rules);
-        Self { tolerance: rules.tolerance(relative, a_ns), stalled, a_ns, b_ns, all_pairs: values.len() }
+    /// `used` are the pairs that the percentile is judged by, out of so many.
+    fn of(used: &[[Late; 2]], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
+        let (sides_ns, lift) = (median_rounds(used), Lift::of(used, rules.period_ns));
+        let stalled = lift.is_some_and(|lift| lift.hides(relative));
+        Self { tolerance: rules.tolerance(relative, sides_ns[0]), lift, stalled, sides_ns, all_pairs }
     }
 
+    /// A regression is looked for first: stalls can keep it from showing, never make one between sides that share them.
     fn outcome(&self, shift: Shift) -> Outcome {
-        if self.stalled { Outcome::Inconclusive } else { outcome(shift, self.tolerance) }
+        match outcome(shift, self.tolerance, self.lift()) {
+            Outcome::Pass | Outcome::Improved if self.stalled => Outcome::Inconclusive,
+            outcome => outcome,
+        }
     }
 
-    fn judged(&self, outcome: Outcome, shift: Shift, pairs: usize) -> Judged {
+    fn lift(&self) -> f64 {
+        self.lift.map_or(0.0, |lift| lift.both)
+    }
+
+    /// `by` are the pairs that the shift is of.
+    fn judged(&self, outcome: Outcome, shift: Shift, by: &[[Late; 2]]) -> Judged {
         let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
         let reason = (outcome == Outcome::Inconclusive).then_some(open);
         let pairs_to_decide = reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
-        Judged { outcome, reason, shift: Some(shift), pairs, pairs_to_decide, ..self.too_few() }
+        let ([a_ns, b_ns], pairs) = (median_rounds(by), by.len());
+        Judged { outcome, reason, shift: Some(shift), a_ns, b_ns, pairs, pairs_to_decide, ..self.too_few() }
     }
 
     fn too_few(&self) -> Judged {
@@ -282,20 +331,24 @@ impl Judge {
             reason: Some(Reason::TooFewRounds),
             shift: None,
             tolerance: self.tolerance,
-            a_ns: self.a_ns,
-            b_ns: self.b_ns,
+            a_ns: self.sides_ns[0],
+            b_ns: self.sides_ns[1],
             pairs: self.all_pairs,
             // The tail is judged on half of them.
             pairs_to_decide: Some(2 * MIN_PAIRS as u64),
+            lift: self.lift,
         }
     }
 
-    /// An interval narrows with the root of the pairs: how many until it excludes the tolerance, or zero.
-    fn pairs_to_decide(&self, shift: Shift) -> Option<u64> {
-        let room = if shift.estimate < self.tolerance / 2.0 {
-            (shift.upper - shift.estimate) / (self.tolerance - shift.estimate)
+    /// An interval narrows with the root of the pairs: how many until it excludes what a pass must be clear of, or zero.
+    fn pairs_to_decide(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
+        let clear = self.tolerance - self.lift();
+        let room = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
+            (estimate - lower) / estimate
+        } else if estimate < clear {
+            (upper - estimate) / (clear - estimate)
         } else {
-            (shift.estimate - shift.lower) / shift.estimate
+            return None;
         };
         to_decide(self.all_pairs as f64, room)
     }
@@ -325,8 +378,18 @@ mod tests {
 
     const PERIOD_NS: u64 = 500_000;
 
+    /// Nothing of it by stalls.
+    fn late(ns: f64) -> Late {
+        Late { ln: ns.ln(), ln_own: ns.ln() }
+    }
+
     fn side(median_ns: f64, tail_ns: f64) -> RoundValue {
-        RoundValue { ln_median: median_ns.ln(), ln_tail: tail_ns.ln(), kept: 250, same_stall: 0 }
+        RoundValue { median: late(median_ns), tail: late(tail_ns) }
+    }
+
+    /// A side with a tail that stalls lift from 40 us.
+    fn stalled_side(median_ns: f64, tail_ns: f64) -> RoundValue {
+        RoundValue { tail: Late { ln_own: 40e3_f64.ln(), ..late(tail_ns) }, ..side(median_ns, tail_ns) }
     }
 
     /// Noise that no generator is needed for: the golden ratio's multiples, from -1 to 1.
@@ -382,7 +445,7 @@ mod tests {
         let reason = |pairs: &[Pair]| look(pairs, &rules, true).tail.reason;
         assert_eq!(reason(&pairs(22, 14e3, 40e3)), Some(Reason::TooFewRounds));
         let stalled: Vec<Pair> =
-            pairs(50, 14e3, 300e3).into_iter().map(|p| Pair { a: side(14e3, 300e3), ..p }).collect();
+            (0..50).map(|_| Pair { a: stalled_side(14e3, 300e3), b: stalled_side(14e3, 300e3) }).collect();
         assert_eq!(reason(&stalled), Some(Reason::StallDominated));
         let noisy: Vec<Pair> = (0..50)
             .map(|i| Pair {
@@ -396,7 +459,113 @@ mod tests {
         assert_eq!(look(&[], &rules, true).outcome, Outcome::Inconclusive);
     }
 
+    /// 24 quiet pairs, and 26 with a tail as late as stalls make it.
+    fn half_stalled(a_tail: f64, b_tail: f64) -> Vec<Pair> {
+        let stalled =
+            |p: &Pair| Pair { a: stalled_side(14e3, 900e3 * p.a.median.ln.exp() / 14e3), b: stalled_side(14e3, 900e3) };
+        let quiet = pairs(24, 14e3, b_tail).into_iter().map(|p| Pair { a: side(14e3, a_tail), ..p });
+        quiet.chain(pairs(26, 14e3, 40e3).iter().map(stalled)).collect()
+    }
+
+    #[test]
+    fn the_tail_is_asked_for_stalls_only_in_the_half_that_judges_it() {
+        let look = look(&half_stalled(40e3, 40e3), &Rules::new(PERIOD_NS), true);
+        assert_eq!((look.tail.outcome, look.tail.reason, look.tail.pairs), (Outcome::Pass, None, 25));
+    }
+
+    #[test]
+    fn the_tolerance_of_the_tail_is_of_the_half_that_judges_it() {
+        // The floor is as much again as 1 us in the quieter half, and next to nothing against 900 us in the other.
+        let tail = look(&half_stalled(1e3, 1e3), &Rules::new(PERIOD_NS), true).tail;
+        assert!((tail.tolerance - 2_f64.ln()).abs() < 1e-9, "{tail:?}");
+        assert!((tail.a_ns - 1e3).abs() < 1e-6, "the columns are of the pairs that judge: {tail:?}");
+    }
+
+    /// 24 pairs alike, tails in milliseconds: the lateness and the own parts of A, and of B.
+    fn alike(a: [f64; 2], b: [f64; 2]) -> Judged {
+        let side = |[q, w]: [f64; 2]| RoundValue {
+            tail: Late { ln: (q * 1e6).ln(), ln_own: (w * 1e6).ln() },
+            ..side(14e3, 14e3)
+        };
+        look(&[Pair { a: side(a), b: side(b) }; 24], &Rules::new(PERIOD_NS), true).tail
+    }
+
+    #[test]
+    fn a_regression_is_looked_for_first_and_a_pass_is_clear_of_the_stalls() {
+        use Outcome::{Improved, Inconclusive, Pass, Regressed};
+        let (stalls, noise) = (Some(Reason::StallDominated), Some(Reason::TooNoisy));
+        for (a, b, expected) in [
+            ([2.0, 1.8], [2.0, 1.8], (Pass, None)),
+            ([2.4, 1.8], [2.4, 1.8], (Inconclusive, stalls)),
+            ([2.4, 1.8], [2.2, 1.9], (Pass, None)),
+            ([3.0, 1.8], [3.3, 3.2], (Inconclusive, stalls)),
+            ([2.0, 1.8], [2.75, 2.45], (Inconclusive, noise)),
+            ([0.9, 0.04], [0.9, 0.04], (Inconclusive, stalls)),
+            ([0.9, 0.04], [0.2, 0.04], (Improved, None)),
+            ([3.0, 1.8], [4.6, 1.8], (Regressed, None)),
+        ] {
+            let judged = alike(a, b);
+            assert_eq!((judged.outcome, judged.reason, judged.pairs), (expected.0, expected.1, 12), "{a:?} {b:?}");
+        }
+        let lift = |a, b| alike(a, b).lift.unwrap();
+        let close = |x: f64, y: f64| (x - y).abs() < 5e-5;
+        assert!(close(lift([2.4, 1.8], [2.4, 1.8]).both, 0.2877) && close(lift([2.4, 1.8], [2.2, 1.9]).both, 0.1466));
+        assert!(close(lift([3.0, 1.8], [3.3, 3.2]).late_anyway, 0.5108));
+        let clear = alike([2.0, 1.8], [2.75, 2.45]);
+        assert!(close(clear.shift.unwrap().upper, 0.3185) && close(clear.tolerance, 0.4055), "{clear:?}");
+        assert_eq!(clear.pairs_to_decide, None, "more of the same would not take the stalls away");
+    }
+
+    #[test]
+    fn a_wheel_without_stalls_is_judged_like_any_loop() {
+        // Late by more than twice the period at every tick, and none of it by a stall.
+        let of = |b: f64| look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true);
+        assert_eq!(
+            [1.2e6, 1.5e6, 2.0e6].map(|b| of(b).median.outcome),
+            [Outcome::Pass, Outcome::Regressed, Outcome::Regressed]
+        );
+        assert_eq!(of(1.2e6).tail.lift.unwrap().sides, [0.0; 2]);
+    }
+
+    /// A side with any lateness, part of which stalls may have made.
+    fn any_side() -> impl Strategy<Value = RoundValue> {
+        let late = || (9.0_f64..15.0, 0.0_f64..2.0).prop_map(|(ln, lift)| Late { ln, ln_own: ln - lift });
+        (late(), late()).prop_map(|(median, tail)| RoundValue { median, tail })
+    }
+
     proptest! {
+        #[test]
+        fn exchanged_sides_share_their_stalls(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
+            let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
+            let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
+            let rules = Rules { floor_ns: 0.0, ..Rules::new(PERIOD_NS) };
+            let (one, other) = (look(&pairs, &rules, true), look(&swapped, &rules, true));
+            for (x, y) in [(one.median, other.median), (one.tail, other.tail)] {
+                let (lift, mirrored) = (x.lift.unwrap(), y.lift.unwrap());
+                prop_assert_eq!((lift.both, lift.late_anyway), (mirrored.both, mirrored.late_anyway));
+                prop_assert_eq!(lift.sides, [mirrored.sides[1], mirrored.sides[0]]);
+                // Whether stalls hide it does not depend on which side is which; a regression shows all the same.
+                let stalled = |j: &Judged| j.reason == Some(Reason::StallDominated);
+                prop_assert!(stalled(&x) == stalled(&y) || [x.outcome, y.outcome].contains(&Outcome::Regressed));
+                prop_assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2]);
+            }
+        }
+
+        #[test]
+        fn stalls_only_ever_withhold_a_pass(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
+            let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
+            let own = |of: Late| Late { ln_own: of.ln, ..of };
+            let side = |of: RoundValue| RoundValue { median: own(of.median), tail: own(of.tail) };
+            let without: Vec<Pair> = pairs.iter().map(|p| Pair { a: side(p.a), b: side(p.b) }).collect();
+            let rules = Rules::new(PERIOD_NS);
+            let (with, without) = (look(&pairs, &rules, true), look(&without, &rules, true));
+            for (with, without) in [(with.median, without.median), (with.tail, without.tail)] {
+                prop_assert_eq!(with.outcome == Outcome::Regressed, without.outcome == Outcome::Regressed);
+                let passed = |j: &Judged| matches!(j.outcome, Outcome::Pass | Outcome::Improved);
+                prop_assert!(!passed(&with) || with.outcome == without.outcome);
+            }
+        }
+
         #[test]
         fn more_lateness_never_turns_a_regression_into_a_pass(
             noise in proptest::collection::vec((-0.3_f64..0.3, -0.3_f64..0.3), 50), by in 0.0_f64..0.6, more in 0.0_f64..0.6

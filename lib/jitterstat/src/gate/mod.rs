@@ -8,6 +8,8 @@
 //! Where the old side cannot be run any more, sessions of it that were stored beside a control stand for it
 //! ([`baseline`], [`against`]).
 //!
+//! Whole runs of any program are judged by the same test, by any number ([`metric`]).
+//!
 //! A limit on a number of one run is another question, and has a rule of its own ([`limit`]).
 //!
 //! The verdict is written as `osjitter.verdict/1` ([`verdict`]).
@@ -17,6 +19,7 @@ pub mod baseline;
 pub mod calibration;
 pub mod limit;
 pub mod look;
+pub mod metric;
 pub mod round;
 pub mod verdict;
 

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::look::{Judged, Look, Outcome, Reason};
-use super::round::{Pair, RoundValue, tail_name};
+use super::look::{self, Judged, Lift, Look, Outcome, Reason, Rules};
+use super::round::{Late, Pair, RoundValue, tail_name};
 use crate::file::File;
 use crate::model::model;
-use crate::report::{Distribution, Host, Tool, Warning};
+use crate::report::{Distribution, Fitness, Host, Tool, Warning};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.verdict/1";
@@ -32,12 +32,18 @@ model! {
         pub reason: Option<Reason>,
         /// Sides that were measured in turn, or at once; they share alpha.
         pub comparisons: Vec<PairVerdict>,
+        /// Whole runs of two programs; null where none was asked for.
+        pub runs: Option<RunsVerdict>,
         /// A subject against stored sessions.
         pub baseline: Option<AgainstBaseline>,
         /// Limits.
         pub limits: Vec<LimitCheck>,
         /// Why it could not go on, if it could not.
         pub failure: Option<String>,
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
+        /// from before it was.
+        #[serde(default)]
+        pub fitness: Option<Fitness>,
         /// The machine.
         pub host: Host,
         /// What a reader should know before trusting it.
@@ -70,6 +76,68 @@ model! {
         pub sides: Vec<Side>,
         /// The values that were judged, in the order they were measured.
         pub rounds: Vec<PairRecord>,
+    }
+
+    /// Two programs, judged by numbers of their whole runs, in pairs.
+    pub struct RunsVerdict {
+        /// The program compared against.
+        pub a: String,
+        /// The program that is judged.
+        pub b: String,
+        /// Wall time of this comparison, with what was dropped.
+        pub duration_ns: u64,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
+        /// Runs of each side before the first pair, which were dropped.
+        pub warmup_runs: u64,
+        /// What ran before each run, outside of the time.
+        pub prepare: Option<String>,
+        /// Seed of the order.
+        pub seed: u64,
+        /// The CPU that both sides were bound to.
+        pub cpu: Option<usize>,
+        /// Share of false alarms by design, over all metrics.
+        pub alpha: f64,
+        /// The numbers of pairs at which it may look.
+        pub looks: Vec<u64>,
+        /// Pairs measured.
+        pub pairs: u64,
+        /// How many looks were taken.
+        pub looks_taken: u64,
+        /// One entry for each metric; they share alpha.
+        pub metrics: Vec<RunMetric>,
+    }
+
+    /// One number of whole runs, judged.
+    pub struct RunMetric {
+        /// `wall`, `cpu`, `max-rss`, or what the program calls it, with the percentile of its samples.
+        pub name: String,
+        /// `ns`, `bytes`, or what the program states.
+        pub unit: String,
+        /// More is better.
+        pub higher_is_better: bool,
+        /// What it comes to.
+        pub verdict: Outcome,
+        /// Why, if inconclusive.
+        pub reason: Option<Reason>,
+        /// B as a multiple of A; null with too few pairs.
+        pub ratio: Option<f64>,
+        /// Interval of that ratio; null where the pairs give none.
+        pub ratio_interval: Option<[f64; 2]>,
+        /// The ratio up to which, or down to which, it is tolerated.
+        pub tolerated_ratio: f64,
+        /// Median run of side A.
+        pub a: f64,
+        /// Median run of side B.
+        pub b: f64,
+        /// Pairs the interval is of.
+        pub pairs: u64,
+        /// Pairs that would probably decide it.
+        pub pairs_to_decide: Option<u64>,
+        /// The values of A and B that were judged, pair by pair, in the order they were measured.
+        pub values: Vec<[f64; 2]>,
     }
 
     /// A new session of a subject beside its control, judged against stored ones.
@@ -114,14 +182,16 @@ model! {
         pub ratio_interval: Option<[f64; 2]>,
         /// The ratio up to which it is tolerated.
         pub tolerated_ratio: f64,
-        /// Median round of the subject in the stored sessions; null where there are none.
+        /// Median round of the subject in the stored sessions, in the pairs that it is judged by; null where there are none.
         pub stored_ns: Option<i64>,
-        /// Median round of the subject now.
+        /// Median round of the subject now, in those pairs.
         pub now_ns: i64,
-        /// Median round of the control now.
+        /// Median round of the control now, in those pairs.
         pub control_ns: i64,
         /// Pairs the new session's interval is of.
         pub pairs: u64,
+        /// By how much stalls raise it in the new session; null in files from before that was known.
+        pub lift: Option<StallLift>,
     }
 
     /// A limit, held against what was measured.
@@ -148,6 +218,10 @@ model! {
         pub ticks: u64,
         /// Ticks that would probably decide it.
         pub ticks_to_decide: Option<u64>,
+        /// Nominal period; null in files from before that was kept.
+        pub period_ns: Option<u64>,
+        /// The report it was held against; null where it was measured for it.
+        pub report: Option<String>,
     }
 
     /// How a gate was measured.
@@ -166,6 +240,32 @@ model! {
         pub alpha: f64,
         /// The numbers of pairs at which it may look.
         pub looks: Vec<u64>,
+        /// What it tolerates; null in files from before that was kept.
+        pub tolerance: Option<Tolerance>,
+    }
+
+    /// What a gate tolerates.
+    pub struct Tolerance {
+        /// Relative rise of the median.
+        pub median: f64,
+        /// Relative rise of the tail percentile.
+        pub tail: f64,
+        /// A rise by less than this is tolerated however large it is relatively.
+        pub floor_ns: f64,
+    }
+
+    /// By how much stalls raise a percentile in the pairs that it is judged by, as ratios: medians over them.
+    pub struct StallLift {
+        /// Of side A; beside a control, of that.
+        pub a: f64,
+        /// Of side B.
+        pub b: f64,
+        /// Of the side of a pair that is lifted less. A pass is clear of the tolerance by as much, and from half of the
+        /// tolerance on there is none.
+        pub both: f64,
+        /// Of the side that is lifted more, counting only rounds that would be late without stalls, too. From the
+        /// tolerance on there is no pass.
+        pub late_anyway: f64,
     }
 
     /// One percentile, judged.
@@ -182,14 +282,16 @@ model! {
         pub ratio_interval: Option<[f64; 2]>,
         /// The ratio up to which it is tolerated.
         pub tolerated_ratio: f64,
-        /// Median round of side A.
+        /// Median round of side A in the pairs that the interval is of.
         pub a_ns: i64,
-        /// Median round of side B.
+        /// Median round of side B in them.
         pub b_ns: i64,
         /// Pairs the interval is of.
         pub pairs: u64,
         /// Pairs that would probably decide it.
         pub pairs_to_decide: Option<u64>,
+        /// By how much stalls raise it; null in files from before that was known.
+        pub lift: Option<StallLift>,
     }
 
     /// What a side met while it was measured.
@@ -210,6 +312,11 @@ model! {
         pub a_ns: [i64; 2],
         /// Median and tail percentile of side B.
         pub b_ns: [i64; 2],
+        /// The same of the own parts of side A's ticks, without what stalls made of them; null in files from before those
+        /// were known.
+        pub a_own_ns: Option<[i64; 2]>,
+        /// The same of side B.
+        pub b_own_ns: Option<[i64; 2]>,
     }
 }
 
@@ -238,7 +345,8 @@ impl Verdict {
     pub fn answers(&self) -> impl Iterator<Item = (Outcome, Option<Reason>)> {
         let of_pairs = self.comparisons.iter().map(|c| (c.verdict, c.reason));
         let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
-        of_pairs.chain(of_baseline).chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
+        let of_runs = self.runs.iter().map(|r| (r.verdict, r.reason));
+        of_pairs.chain(of_runs).chain(of_baseline).chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
     }
 }
 
@@ -266,6 +374,7 @@ impl Metric {
             b_ns: judged.b_ns.round() as i64,
             pairs: judged.pairs as u64,
             pairs_to_decide: judged.pairs_to_decide,
+            lift: judged.lift.map(StallLift::of),
         }
     }
 }
@@ -283,6 +392,7 @@ impl BaselineMetric {
             now_ns: judged.b_ns.round() as i64,
             control_ns: control_ns.round() as i64,
             pairs: judged.pairs as u64,
+            lift: judged.lift.map(StallLift::of),
         }
     }
 }
@@ -290,7 +400,63 @@ impl BaselineMetric {
 /// The pairs as they are stored.
 #[must_use]
 pub fn records(pairs: &[Pair]) -> Vec<PairRecord> {
-    let ns = |ln: f64| ln.exp().round() as i64;
-    let both = |v: &RoundValue| [ns(v.ln_median), ns(v.ln_tail)];
-    pairs.iter().map(|p| PairRecord { a_ns: both(&p.a), b_ns: both(&p.b) }).collect()
+    let record = |pair: &Pair| {
+        let of = |side: RoundValue| [side.median.ns(), side.tail.ns()];
+        let ([a_median, a_tail], [b_median, b_tail]) = (of(pair.a), of(pair.b));
+        PairRecord {
+            a_ns: [a_median[0], a_tail[0]],
+            b_ns: [b_median[0], b_tail[0]],
+            a_own_ns: Some([a_median[1], a_tail[1]]),
+            b_own_ns: Some([b_median[1], b_tail[1]]),
+        }
+    };
+    pairs.iter().map(record).collect()
+}
+
+impl PairRecord {
+    /// The pair as it was judged; `None` where the own parts were not kept.
+    fn pair(&self) -> Option<Pair> {
+        let side = |ns: [i64; 2], own: [i64; 2]| RoundValue {
+            median: Late::of_ns(ns[0], own[0]),
+            tail: Late::of_ns(ns[1], own[1]),
+        };
+        Some(Pair { a: side(self.a_ns, self.a_own_ns?), b: side(self.b_ns, self.b_own_ns?) })
+    }
+}
+
+impl PairVerdict {
+    /// Its last look, taken again at what it holds; `None` if it was written before it held enough, or took none.
+    #[must_use]
+    pub fn look_again(&self) -> Option<Look> {
+        let tolerance = self.plan.tolerance.as_ref()?;
+        let looks: Vec<usize> = self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+        let taken = usize::try_from(self.looks_taken.checked_sub(1)?).ok()?;
+        let judged = self.rounds.get(..*looks.get(taken)?)?;
+        let pairs: Vec<Pair> = judged.iter().map(PairRecord::pair).collect::<Option<_>>()?;
+        let last = taken + 1 == looks.len();
+        let rules = Rules {
+            alpha: self.plan.alpha,
+            looks,
+            period_ns: self.plan.period_ns,
+            tolerance_median: tolerance.median,
+            tolerance_tail: tolerance.tail,
+            floor_ns: tolerance.floor_ns,
+        };
+        Some(look::look(&pairs, &rules, last))
+    }
+}
+
+impl Tolerance {
+    /// That of the rules.
+    #[must_use]
+    pub fn of(rules: &Rules) -> Self {
+        Self { median: rules.tolerance_median, tail: rules.tolerance_tail, floor_ns: rules.floor_ns }
+    }
+}
+
+impl StallLift {
+    fn of(lift: Lift) -> Self {
+        let [a, b] = lift.sides.map(f64::exp);
+        Self { a, b, both: lift.both.exp(), late_anyway: lift.late_anyway.exp() }
+    }
 }

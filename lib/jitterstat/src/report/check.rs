@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::why::{Behind, Shares, Why};
 use super::{Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary};
 use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
@@ -60,11 +61,16 @@ fn subject(at: &str, subject: &Subject) -> Checked {
     if let Some(s) = &subject.summary {
         summary(&format!("{at}.summary"), s, subject.period_ns)?;
     }
+    if let Some(w) = &subject.why {
+        why(&format!("{at}.why"), w)?;
+    }
     if let Some(stored) = &subject.histogram {
         let at = format!("{at}.histogram");
         let read = histogram::unpack(stored).map_err(|e| Invalid { at: at.clone(), flaw: Flaw::Histogram(e) })?;
         time(&format!("{at}, its largest value"), read.max())?;
         count(&format!("{at}.count"), stored.count)?;
+        let above = stored.overflow.as_ref().map_or(0, |overflow| overflow.count);
+        consistent(above <= stored.count, &format!("{at}.overflow"), || format!("{above} values of {}", stored.count))?;
         let came = subject.summary.as_ref().map_or(stored.count, |s| s.ticks - s.skipped);
         consistent(came == stored.count, &at, || format!("it holds {} ticks, and {came} came", stored.count))?;
     }
@@ -183,6 +189,39 @@ fn distribution(at: &str, d: &Distribution) -> Checked {
         consistent(low <= high, &format!("{at}.ci95.{name}"), || format!("{low} is above {high}"))?;
     }
     Ok(())
+}
+
+fn why(at: &str, w: &Why) -> Checked {
+    for (name, n) in [("ticks", w.ticks), ("late_ticks", w.late_ticks), ("episodes", w.episodes)] {
+        count(&format!("{at}.{name}"), n)?;
+    }
+    consistent(w.late_ticks <= w.ticks, &format!("{at}.late_ticks"), || format!("more than {} ticks", w.ticks))?;
+    time(&format!("{at}.threshold_ns"), w.threshold_ns)?;
+    time(&format!("{at}.lateness_ns"), w.lateness_ns)?;
+    for (name, d) in [("overhead_ns", &w.overhead_ns), ("overhead_cpu_ns", &w.overhead_cpu_ns)] {
+        let mut ends = d.iter().flat_map(|d| d.ci95.into_iter().flatten().chain([d.p50]));
+        ends.try_for_each(|ns| signed(|| format!("{at}.{name}"), ns))?;
+    }
+    let all = w.shares_ns.iter().map(|s| ("shares_ns".to_owned(), s, w.lateness_ns));
+    let longest = (0..).zip(&w.longest).map(|(i, t)| (format!("longest[{i}].shares_ns"), &t.shares_ns, t.lateness_ns));
+    let rounds = (0..).zip(&w.rounds).map(|(i, r)| (format!("rounds[{i}].shares_ns"), &r.shares_ns, r.lateness_ns));
+    for (name, shares, lateness_ns) in all.chain(longest).chain(rounds) {
+        shared(&format!("{at}.{name}"), shares, lateness_ns)?;
+    }
+    for (i, r) in w.rounds.iter().enumerate() {
+        count(&format!("{at}.rounds[{i}].ticks"), r.ticks)?;
+        count(&format!("{at}.rounds[{i}].late_ticks"), r.late_ticks)?;
+        time(&format!("{at}.rounds[{i}].start_ns"), r.start_ns)?;
+    }
+    let of_ticks = w.longest.iter().filter_map(|t| t.behind.as_ref());
+    let each = |b: &Behind| time(&format!("{at}.behind, {}", b.comm), b.ns);
+    w.behind.iter().chain(of_ticks).flatten().try_for_each(each)
+}
+
+fn shared(at: &str, shares: &Shares, lateness_ns: u64) -> Checked {
+    time(at, lateness_ns)?;
+    let total = shares.total_ns();
+    consistent(total == lateness_ns, at, || format!("parts of {total} ns add up to another number than {lateness_ns}"))
 }
 
 fn require(holds: bool, otherwise: impl FnOnce() -> (String, Flaw)) -> Checked {

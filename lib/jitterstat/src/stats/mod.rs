@@ -1,6 +1,7 @@
 //! Statistics over rounds. The round is the unit everywhere: neighbouring ticks share their fate, so an interval that
 //! takes ticks for independent is wrong most of the time.
 
+pub mod binomial;
 pub mod bootstrap;
 pub mod mann_whitney;
 pub mod pairwise;

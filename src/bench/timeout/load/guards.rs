@@ -1,6 +1,7 @@
 //! The guards. Where a message and a timer are both waited for, the message is polled first, always.
 
 use std::future::{Future, Pending, pending};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -238,16 +239,34 @@ impl<P: Place, D: Deadlines> Guard for ReusedSleep<P, D> {
     }
 }
 
+/// How late our own may fire, as a share of its length.
+pub trait Slack: Send + 'static {
+    const SHARE: f64;
+}
+
+pub struct Exact;
+
+impl Slack for Exact {
+    const SHARE: f64 = 0.0;
+}
+
+pub struct Tenth;
+
+impl Slack for Tenth {
+    const SHARE: f64 = 0.1;
+}
+
 pin_project! {
     /// Our own: touched, not armed.
-    pub struct IdleTimeout<C: idletimeout::Clock> {
+    pub struct IdleTimeout<C: idletimeout::Clock, S> {
         #[pin]
         idle: idletimeout::IdleTimeout<C>,
         registrations: u64,
+        slack: PhantomData<S>,
     }
 }
 
-impl<C: idletimeout::Clock> IdleTimeout<C> {
+impl<C: idletimeout::Clock, S> IdleTimeout<C, S> {
     /// Counts what was registered since the last call.
     fn count_registrations(self: Pin<&mut Self>) {
         if tally::IS_COUNTED {
@@ -259,14 +278,14 @@ impl<C: idletimeout::Clock> IdleTimeout<C> {
     }
 }
 
-impl<C> Guard for IdleTimeout<C>
+impl<C, S: Slack> Guard for IdleTimeout<C, S>
 where
     C: idletimeout::Clock<Stamp: Send + Sync> + Default + Send + Sync + 'static,
 {
     fn new(length: Duration) -> Self {
         tally::made();
-        let idle = idletimeout::IdleTimeout::with_clock(length, C::default());
-        Self { idle, registrations: 0 }
+        let idle = idletimeout::IdleTimeout::with_clock(length, C::default()).slack(S::SHARE);
+        Self { idle, registrations: 0, slack: PhantomData }
     }
 
     fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
@@ -298,8 +317,10 @@ pub fn with<R: Visitor>(variant: Variant, clock: Clock, visitor: R) -> Option<R:
     Some(match (variant, clock) {
         (Variant::Control, _) => visitor.visit::<Control>(),
         (Variant::Timeout, _) => visitor.visit::<Timeout>(),
-        (Variant::IdleTimeout, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock>>(),
-        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock>>(),
+        (Variant::IdleTimeout, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Exact>>(),
+        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock, Exact>>(),
+        (Variant::IdleTimeoutSlack, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Tenth>>(),
+        (Variant::IdleTimeoutSlack, _) => visitor.visit::<IdleTimeout<TachClock, Tenth>>(),
         (_, Clock::Tokio) => sleeping::<Direct, R>(variant, visitor),
         (_, Clock::Tach) => sleeping::<Anchored<tach::Instant>, R>(variant, visitor),
         #[cfg(feature = "quanta")]

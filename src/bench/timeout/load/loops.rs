@@ -34,6 +34,8 @@ pub enum Workload {
     Moved,
     /// So many timeouts at once, each armed and polled in turn.
     Timers(usize),
+    /// So many timeouts at once, each past its length whenever the next message comes.
+    Expired(usize),
     /// One in so many messages never comes; 0 for none.
     Fire(u64),
 }
@@ -48,6 +50,7 @@ impl fmt::Display for Workload {
             Self::Pending => f.write_str("pending"),
             Self::Moved => f.write_str("moved"),
             Self::Timers(n) => write!(f, "timers:{n}"),
+            Self::Expired(n) => write!(f, "expired:{n}"),
             Self::Fire(0) => f.write_str("fire:0%"),
             Self::Fire(every) => write!(f, "fire:{}%", 100.0 / *every as f64),
         }
@@ -62,6 +65,9 @@ impl Workload {
         (self == Self::ChannelMultiThread).then(cpus)
     }
 }
+
+/// Within this after its length the last timer has expired.
+const AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
 /// A variant in a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +125,8 @@ impl<R: Meter> Visitor for Run<R> {
                 Workload::Ready => tokio::spawn(messages::<G, _, _, _>(length, meter, || ready(()))),
                 Workload::Pending => tokio::spawn(messages::<G, _, _, _>(length, meter, AtSecondPoll::default)),
                 Workload::Moved => tokio::spawn(messages::<G, _, _, _>(length, meter, Big::default)),
-                Workload::Timers(n) => tokio::spawn(timers::<G, _>(length, n, meter)),
+                Workload::Timers(n) => tokio::spawn(timers::<G, _>(length, n, false, meter)),
+                Workload::Expired(n) => tokio::spawn(timers::<G, _>(length, n, true, meter)),
                 Workload::Fire(every) => tokio::spawn(firing::<G, _>(length, every, meter)),
             };
             task.await.expect("the loop does not panic")
@@ -188,7 +195,7 @@ where
     meter
 }
 
-async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, mut meter: R) -> R {
+async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mut meter: R) -> R {
     let mut guards: Vec<Pin<Box<G>>> = (0..n).map(|_| Box::pin(G::new(length))).collect();
     // Unconstrained: a spent budget would keep timers from being registered, and the loop does not wait for anything.
     let mut turn = 0;
@@ -200,21 +207,31 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, mut meter: R) ->
         Poll::Ready(())
     }))
     .await;
-    let messages = meter.messages();
     for _ in 0..=meter.batches() {
-        let fired = unconstrained(poll_fn(|cx| {
-            let mut fired = 0;
-            for _ in 0..messages {
-                let guard = &mut guards[turn];
-                guard.as_mut().arm();
-                fired += u64::from(guard.as_mut().poll_armed(cx).is_ready());
-                turn = if turn + 1 == n { 0 } else { turn + 1 };
+        let (mut left, mut fired, mut apart) = (meter.messages(), 0, Duration::ZERO);
+        while left > 0 {
+            if expire && turn == 0 {
+                let start = Instant::now();
+                tokio::time::sleep(length + AFTER_EXPIRY).await;
+                apart += start.elapsed();
             }
-            Poll::Ready(fired)
-        }))
-        .await;
+            // Up to the last guard, after which all of them expire again.
+            let messages = if expire { left.min((n - turn) as u64) } else { left };
+            left -= messages;
+            fired += unconstrained(poll_fn(|cx| {
+                let mut fired = 0;
+                for _ in 0..messages {
+                    let guard = &mut guards[turn];
+                    guard.as_mut().arm();
+                    fired += u64::from(guard.as_mut().poll_armed(cx).is_ready());
+                    turn = if turn + 1 == n { 0 } else { turn + 1 };
+                }
+                Poll::Ready(fired)
+            }))
+            .await;
+        }
         (0..fired).for_each(|_| meter.fired(None));
-        meter.batch(messages, Duration::ZERO);
+        meter.batch(meter.messages(), apart);
     }
     meter
 }

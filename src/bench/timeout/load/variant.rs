@@ -19,6 +19,8 @@ pub enum Variant {
     ReusedBoxedSleep,
     /// idletimeout::IdleTimeout, touched at each message
     IdleTimeout,
+    /// the same with a slack of 10 %
+    IdleTimeoutSlack,
 }
 
 /// Where a deadline or a stamp is read from.
@@ -38,7 +40,7 @@ impl Variant {
         match (self, clock) {
             (Self::Control, Clock::Tach | Clock::Quanta) => Some("it reads no clock"),
             (Self::Timeout, Clock::Tach | Clock::Quanta) => Some("tokio::time::timeout reads tokio's clock itself"),
-            (Self::IdleTimeout, Clock::Quanta) => {
+            (Self::IdleTimeout | Self::IdleTimeoutSlack, Clock::Quanta) => {
                 Some("quanta states no error bound, without which it might fire early")
             }
             (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => {

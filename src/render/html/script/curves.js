@@ -7,14 +7,21 @@ const nines = (end, few) => {
 };
 
 // `series`: {s, name, points: [[position in nines, ns]], dash}; the nearest point says what it is.
-const curves = (place, series, { height = 360, label, y, end }) => {
-  const last = end ?? series.reduce((m, c) => Math.max(m, c.points.at(-1)[0]), 1);
-  const range = y ?? decades(series.flatMap((c) => c.points.map((p) => p[1])));
+const ends = (series) => series.reduce((m, c) => Math.max(m, c.above?.end ?? c.points.at(-1)[0]), 1);
+const values = (series) => decades(series.flatMap((c) => [...c.points.map((p) => p[1]), c.above?.max ?? null]));
+
+// `ghosts` are other series, drawn behind as one grey crowd.
+const curves = (place, series, { height = 360, label, y, end, ghosts = [] }) => {
+  const last = end ?? ends(series);
+  const range = y ?? values(series);
   const f = frame(place, { height, x: [0, last], y: range, xs: nines(last, height < 200), ys: powers(range), label });
+  const pixels = (c) => c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
+  for (const c of ghosts) draw(f.svg, "path", { class: "ghost", d: path(pixels(c)) });
   // What has gaps lies over what has none: curves that coincide are all seen.
-  for (const c of [...series].sort((a, b) => !!(a.dash ?? dashes[a.s.dash]) - !!(b.dash ?? dashes[b.s.dash]))) {
-    const points = c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
+  for (const c of [...series].sort((a, b) => !!(a.dash ?? a.s.dash) - !!(b.dash ?? b.s.dash))) {
+    const points = pixels(c);
     draw(f.svg, "path", { ...line(c.s, 2, c.dash), d: path(points) });
+    if (c.above) hatched(f.svg, c.s, points.at(-1), [f.px(c.above.end), f.py(log(c.above.max))]);
   }
   hover(f.svg, (e) => {
     const [mx, my] = f.at(e);
@@ -26,21 +33,34 @@ const curves = (place, series, { height = 360, label, y, end }) => {
       }
     }
     const name = (q) => (q < 1e-9 ? "min" : `p${+(100 * (1 - 10 ** -q)).toPrecision(6)}`);
-    return best && best.d < 30 && `${best.c.name}\n${name(best.q)}: ${time(best.v)}`;
+    const over = best?.c.above ? `\n${aboveSays(best.c.s)}` : "";
+    return best && best.d < 30 && `${best.c.name}\n${name(best.q)}: ${time(best.v)}${over}`;
   });
 };
 
 // Share of the ticks in each bin, sixteen a decade, both axes logarithmic.
 const histogram = (place, subjects, what) => {
-  const x = [Math.min(...subjects.map((s) => s.bins[0][0])) / 16, (Math.max(...subjects.map((s) => s.bins.at(-1)[0])) + 1) / 16];
+  // Over each other, more than a few hide each other.
+  if (subjects.length > 4) return cells(place, subjects, (body, s) => bars(body, [s], what, subjects, 170));
+  bars(place, subjects, what, subjects, 300);
+};
+
+// All charts of a page have the axes of `all`.
+const bars = (place, subjects, what, all, height) => {
+  const x = [
+    Math.min(...all.map((s) => s.bins[0][0])) / 16,
+    Math.max(...all.map((s) => Math.max((s.bins.at(-1)[0] + 1) / 16, s.above ? log(s.above.max) : 0))),
+  ];
   const share = (s) => {
-    const n = s.bins.reduce((a, b) => a + b[1], 0);
+    const n = s.bins.reduce((a, b) => a + b[1], s.above?.n ?? 0);
     return s.bins.map(([b, c]) => [b, Math.log10(c / n)]);
   };
-  const y = [Math.floor(Math.min(...subjects.flatMap((s) => share(s).map((b) => b[1])))) - 0.3, 0];
+  const y = [Math.floor(Math.min(...all.flatMap((s) => share(s).map((b) => b[1])))) - 0.3, 0];
   const percent = (v) => (v < -5 ? `1e${Math.round(v) + 2} %` : `${+(100 * 10 ** v).toPrecision(2)} %`);
-  const label = ["Histogram", what, "share of the ticks"];
-  const f = frame(place, { height: 300, x, y, xs: powers(x), ys: powers(y, percent).filter(([v]) => Number.isInteger(v)), label });
+  const small = height < 200;
+  const label = [`Histogram of ${subjects.map((s) => s.name).join(", ")}`, small ? "" : what, small ? "" : "share of the ticks"];
+  const ys = powers(y, percent).filter(([v]) => Number.isInteger(v) && (!small || v % 2 === 0));
+  const f = frame(place, { height, x, y, xs: powers(x), ys, label, ...(small && { top: 6, bottom: 20 }) });
   const floor = f.py(y[0]);
   for (const s of subjects) {
     const points = [];
@@ -54,12 +74,18 @@ const histogram = (place, subjects, what) => {
       end = b + 1;
     }
     points.push([f.px(end / 16), floor]);
-    draw(f.svg, "path", { d: path(points), style: `fill:${paint(s)};stroke:${paint(s)}`, "fill-opacity": 0.06, "stroke-width": 1.5, "stroke-dasharray": dashes[s.dash] });
+    draw(f.svg, "path", { d: path(points), style: `fill:${paint(s)};stroke:${paint(s)}`, "fill-opacity": 0.06, "stroke-width": 1.5, "stroke-dasharray": s.dash });
+    if (s.above) {
+      const n = s.bins.reduce((a, b) => a + b[1], s.above.n);
+      hatched(f.svg, s, [f.px(end / 16), floor], [f.px(log(s.above.max)), f.py(Math.log10(s.above.n / n))]);
+    }
   }
   hover(f.svg, (e) => {
     const [mx, my] = f.at(e);
     if (mx < LEFT || my > floor) return "";
     const bin = Math.floor((x[0] + ((mx - LEFT) / (f.width - LEFT - RIGHT)) * (x[1] - x[0])) * 16);
+    const over = subjects.filter((s) => s.above && bin > s.bins.at(-1)[0]).map((s) => `${s.name}: ${aboveSays(s)}`);
+    if (over.length) return over.join("\n");
     const here = subjects.flatMap((s) => s.bins.filter(([b]) => b === bin).map(([, c]) => `\n${s.name}: ${c}`));
     return here.length && `${time(10 ** (bin / 16))} to ${time(10 ** ((bin + 1) / 16))}${here.join("")}`;
   });

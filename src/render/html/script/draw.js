@@ -27,8 +27,7 @@ const log = (v) => Math.log10(Math.max(v, 1));
 
 // Black is for light paper: elsewhere it is the colour of the text, whatever the theme makes of that.
 const paint = (s) => (s.colour === "#000000" ? "var(--ink)" : s.colour);
-const dashes = ["", "12 8", "4 6"];
-const line = (s, width = 2, dash = dashes[s.dash]) => ({
+const line = (s, width = 2, dash = s.dash) => ({
   fill: "none",
   style: `stroke:${paint(s)}`,
   "stroke-width": width,
@@ -51,6 +50,29 @@ const sign = (s) => {
   mark(svg, s, 17, 7);
   return svg;
 };
+
+// More lines than this in one chart cannot be told apart.
+const TOGETHER = 12;
+
+// What is drawn in one chart: a subject at two periods has one sign, so that each period has a chart of its own.
+const byPeriod = (all) => {
+  const periods = [...new Set(all.map((s) => s.period))].sort((a, b) => a - b);
+  const looks = new Set(all.map((s) => `${s.colour} ${s.shape} ${s.dash}`));
+  if (looks.size === all.length || periods.length < 2) return [{ name: "", all }];
+  return periods.map((p) => ({ name: `period ${time(p)}`, all: all.filter((s) => s.period === p) }));
+};
+
+// A zone of which only its corners are known.
+const hatched = (svg, s, [x0, y0], [x1, y1]) => {
+  const [left, right, top, bottom] = [Math.min(x0, x1), Math.max(x0, x1), Math.min(y0, y1), Math.max(y0, y1)];
+  const look = { ...line(s, 1, ""), "stroke-opacity": 0.7 };
+  draw(svg, "rect", { ...look, x: left, y: top, width: right - left, height: bottom - top });
+  for (let sum = left + top; sum < right + bottom; sum += 8) {
+    const [a, b] = [Math.min(sum - top, right), Math.max(sum - bottom, left)];
+    draw(svg, "line", { ...look, x1: a, y1: sum - a, x2: b, y2: sum - b });
+  }
+};
+const aboveSays = (s) => `${s.above.n} above ${time(s.curve.at(-1)[1])}, the last bin of its source; largest ${time(s.above.max)}`;
 
 const extent = (values) => values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
 

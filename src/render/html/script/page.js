@@ -58,8 +58,19 @@ sections.forEach((section, n) => {
 
   chart("tradeoff", (place) => tradeoff(place, subjects.filter(on), percentile));
   chart("percentiles", (place) => shown(place, (s) => s.curve.length, (p, all) => {
-    const series = all.map((s) => ({ s, name: s.name, points: s.curve }));
-    curves(p, series, { label: ["Percentiles", "percentile", what] });
+    const of = (s) => ({ s, name: s.name, points: s.curve, above: s.above });
+    const series = all.map(of);
+    const [y, end] = [values(series), ends(series)];
+    const groups = byPeriod(all);
+    if (groups.some((g) => g.all.length > TOGETHER)) {
+      const label = (s) => [`Percentiles of ${s.name}`];
+      cells(p, all, (body, s) => curves(body, [of(s)], { height: 170, label: label(s), y, end, ghosts: series }));
+    } else if (groups.length > 1) {
+      const label = (g) => [`Percentiles, ${g.name}`, "percentile", what];
+      cells(p, groups, (body, g) => curves(body, g.all.map(of), { height: 300, label: label(g), y, end }), "wide");
+    } else {
+      curves(p, series, { label: ["Percentiles", "percentile", what], y, end });
+    }
   }));
   chart("histogram", (place) => shown(place, (s) => s.bins.length, (p, all) => histogram(p, all, what)));
   chart("split", (place) => shown(place, (s) => s.split, split));

@@ -1,8 +1,8 @@
 // Small multiples: one cell a subject.
 
-const cells = (place, subjects, fill) => {
+const cells = (place, subjects, fill, size = "") => {
   place.replaceChildren();
-  const grid = el("div", { className: "multiples" });
+  const grid = el("div", { className: `multiples ${size}` });
   place.append(grid);
   for (const s of subjects) {
     const body = el("div");
@@ -23,7 +23,7 @@ const rounds = (place, subjects, all) => {
     const ys = powers(y).filter(([v]) => Number.isInteger(v) && (y[1] - y[0] < 5 || v % 2 === 0));
     const f = frame(body, { height: 150, x, y, xs, ys, label: label(s), top: 6, bottom: 20 });
     const medians = (of) => known(of).filter((r) => r.p50 !== null).map((r) => [f.px(r.index), f.py(log(r.p50))]);
-    controls.forEach((c, i) => c !== s && draw(f.svg, "path", { class: "control", d: path(medians(c)), "stroke-dasharray": dashes[i % 3] }));
+    controls.forEach((c, i) => c !== s && draw(f.svg, "path", { class: "control", d: path(medians(c)), "stroke-dasharray": ["", "12 8", "4 6"][i % 3] }));
     draw(f.svg, "path", { ...line(s, 1.6, ""), d: path(medians(s)) });
     for (const r of known(s)) draw(f.svg, "circle", { cx: f.px(r.index), cy: f.py(log(r.max)), r: 1.8, style: `fill:${paint(s)}` });
     hover(f.svg, (e) => {

@@ -1,8 +1,14 @@
 // Lateness against its price: the picture that answers which ticker to take.
 
 const tradeoff = (place, subjects, percentile) => {
-  const all = subjects.filter((s) => s.cpu !== null && s.late_at !== null);
-  if (!all.length) return place.replaceChildren("Nothing to show: no subject has both a percentile and a cost.");
+  const points = subjects.filter((s) => s.cpu !== null && s.late_at !== null);
+  if (!points.length) return place.replaceChildren("Nothing to show: no subject has both a percentile and a cost.");
+  const groups = byPeriod(points);
+  if (groups.length === 1) return priced(place, points, percentile);
+  cells(place, groups, (body, g) => priced(body, g.all, percentile), "wide");
+};
+
+const priced = (place, all, percentile) => {
   const padded = (values, room) => {
     const [a, b] = extent(values.map((v) => Math.log10(Math.max(v, 1))));
     const middle = (a + b) / 2;
@@ -14,12 +20,17 @@ const tradeoff = (place, subjects, percentile) => {
   const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}`];
   const f = frame(place, { height: 380, x, y, xs: powers(x), ys: powers(y), label });
   const [px, py] = [(v) => f.px(log(v)), (v) => f.py(log(v))];
-  // What nothing beats in both, period by period: nobody chooses between two periods. Controls are not for choice.
+  // What nothing beats in both, period by period: nobody chooses between two periods. Neither controls nor what misses
+  // most of its ticks are for choice.
+  const fronts = new Set();
   for (const period of new Set(all.map((s) => s.period))) {
-    const group = all.filter((s) => s.period === period && !s.control);
+    const group = all.filter((s) => s.period === period && s.keeps_up);
+    // Alone, nothing is better than anything.
+    if (group.length < 2) continue;
     const beats = (o, s) => o.late_at <= s.late_at && o.cpu <= s.cpu && (o.late_at < s.late_at || o.cpu < s.cpu);
     const front = group.filter((s) => !group.some((o) => beats(o, s))).sort((a, b) => a.cpu - b.cpu);
     draw(f.svg, "path", { class: "front", d: path(front.map((s) => [px(s.cpu), py(s.late_at)])) });
+    for (const s of front) fronts.add(s);
     for (const s of front) draw(f.svg, "circle", { class: "front", cx: px(s.cpu), cy: py(s.late_at), r: 10 });
   }
   for (const s of all) {
@@ -29,16 +40,29 @@ const tradeoff = (place, subjects, percentile) => {
     if (s.cpu_ci) draw(f.svg, "line", { ...bar, x1: px(s.cpu_ci[0]), x2: px(s.cpu_ci[1]), y1: cy, y2: cy });
   }
   const between = (v) => (v ? ` (${time(v[0])} to ${time(v[1])})` : "");
-  const names = all.map((s) => {
+  // In a crowd a name is there when it is asked for: by pointer, finger or key.
+  const crowd = all.length > TOGETHER;
+  const names = all.flatMap((s) => {
     const [cx, cy] = [px(s.cpu), py(s.late_at)];
     const core = s.core === null ? "" : `\n${+s.core.toPrecision(2)} % of one core`;
     const text = `${s.name}\n${percentile} ${time(s.late_at)}${between(s.late_ci)}\nCPU per tick ${time(s.cpu)}${between(s.cpu_ci)}${core}`;
     const point = mark(f.svg, s, cx, cy);
     point.dataset.id = s.id;
     hover(point, () => text);
+    point.setAttribute("tabindex", 0);
+    point.setAttribute("role", "img");
+    point.setAttribute("aria-label", text.replaceAll("\n", ", "));
+    const named = crowd && !fronts.has(s) && !s.control;
+    const show = (on) => {
+      const r = point.getBoundingClientRect();
+      say({ pageX: r.right + scrollX, pageY: r.bottom + scrollY }, on && text);
+    };
+    point.addEventListener("focus", () => show(true));
+    point.addEventListener("blur", () => show(false));
+    if (named) return [];
     // A long bar may run below its name: else the name would be far from its mark.
     const bar = Math.min(40, Math.max(10, ...(s.cpu_ci ?? []).map((v) => Math.abs(px(v) - cx))));
-    return { node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, bar };
+    return [{ node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, bar }];
   });
   spread(f.svg, names, [LEFT, f.top, f.width, f.height - f.bottom]);
 };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::gate::round::RoundValue;
 
 const PERIOD_NS: u64 = 500_000;
 
@@ -15,8 +16,8 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
             level = 0.9 * level + 0.1 * normal();
             let mut round = || {
                 let (x, y) = (normal() * noise / 2_f64.sqrt(), normal() * noise / 2_f64.sqrt());
-                let (ln_median, ln_tail) = (14e3_f64.ln() + level + x, 48e3_f64.ln() + level + y);
-                RoundValue { ln_median, ln_tail, kept: 250, same_stall: 0 }
+                let late = |ln: f64| Late { ln, ln_own: ln };
+                RoundValue { median: late(14e3_f64.ln() + level + x), tail: late(48e3_f64.ln() + level + y) }
             };
             Pair { a: round(), b: round() }
         })
@@ -52,7 +53,7 @@ fn the_smallest_change_is_one_that_gates_see() {
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
             let mut gate = relabelled.gate(400);
-            gate.iter_mut().for_each(|p| p.b.ln_median += by);
+            gate.iter_mut().for_each(|p| p.b.median.ln += by);
             look::look(&gate, &rules, true).median.outcome == outcome
         });
         gates.count()
@@ -106,6 +107,7 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         cpu: Some(3),
         alpha: rules.alpha,
         looks: rules.looks.iter().map(|&n| n as u64).collect(),
+        tolerance: None,
     };
     let environment: EnvironmentKey =
         serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#).unwrap();
@@ -124,8 +126,9 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         metrics: metrics(pairs, &rules, 0.99, 278_000_000),
         inconclusive: inconclusive(pairs, &rules, 278_000_000),
         real_gates: real_gates(pairs, &rules),
-        same_stall_share: same_stall_share(pairs),
+        same_stall_share: 0.0,
         steal_share: None,
+        fitness: None,
         warnings: warnings(&[], 0),
         rounds: crate::gate::verdict::records(pairs),
     }
@@ -164,7 +167,40 @@ fn a_tolerance_below_what_can_be_seen_is_named() {
     let hasty = Rules { looks: vec![50], ..rules };
     let names: Vec<String> = of.below_noise(&hasty).into_iter().map(|b| b.name).collect();
     assert_eq!(names, ["p50", "p99"], "at 50 pairs neither +20 % nor +50 % is seen");
-    assert!(of.metrics[0].smallest_at(24).unwrap() > of.metrics[0].smallest_change[0].ratio);
+    assert!(of.metrics[0].seen_at(24, 1.0).unwrap() > of.metrics[0].smallest_change[0].ratio);
+}
+
+#[test]
+fn the_pairs_that_see_a_change_are_planned() {
+    let of = calibration(&pairs(400, 0.2));
+    let rules = Rules::new(PERIOD_NS);
+    let planned = |name: &str, ratio: f64| of.pairs_to_see(name, ratio, &rules);
+    for metric in &of.metrics {
+        for change in &metric.smallest_change {
+            let n = planned(&metric.name, change.ratio + 1e-9).unwrap();
+            assert!(n.abs_diff(change.pairs) <= 1, "{}: {n} for {change:?}", metric.name);
+        }
+        let mut before = u64::MAX;
+        for percent in 1..60 {
+            let ratio = 1.0 + f64::from(percent) / 100.0;
+            let n = planned(&metric.name, ratio).unwrap();
+            assert!(n <= before, "a larger change takes no more pairs");
+            assert!(of.seen_at(&metric.name, n, &rules).unwrap() <= ratio + 1e-3 || n == 24, "{percent} {n}");
+            before = n;
+        }
+    }
+    // A fourth of the change takes sixteen times the pairs; a smaller alpha takes more.
+    let last = &of.metrics[0].smallest_change[3];
+    let n = planned("p50", (last.ratio.ln() / 4.0).exp()).unwrap();
+    assert!(n.abs_diff(16 * 400) <= 16, "{n}");
+    let strict = of.pairs_to_see("p50", last.ratio, &rules.one_of(10)).unwrap();
+    assert!((500..800).contains(&strict), "{strict}");
+    // What stalls lift by as much cannot be had with any number, nor what they dominate.
+    let mut lifted = of.clone();
+    lifted.metrics[0].lift = Some(1.05);
+    assert_eq!(lifted.pairs_to_see("p50", 1.05, &Rules::new(PERIOD_NS)), None);
+    lifted.metrics[1].stall_dominated = true;
+    assert_eq!(lifted.pairs_to_see("p99", 2.0, &Rules::new(PERIOD_NS)), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::stats::bootstrap;
 pub struct Measured {
     /// Over all rounds; `None` where the ticks do not carry it or the platform does not tell it.
     pub value: Option<f64>,
-    /// 99 % interval over rounds; `None` below 10 rounds, and for the least and the largest value.
+    /// Interval over rounds, of 99 % unless asked for otherwise; `None` below 10 rounds, and for the least and the largest value.
     pub interval: Option<[f64; 2]>,
     /// Rounds it is of.
     pub rounds: usize,

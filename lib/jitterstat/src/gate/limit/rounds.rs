@@ -13,25 +13,32 @@ use crate::summary::stored_samples;
 const CONFIDENCE: f64 = 0.99;
 
 impl SummaryPath {
-    /// Its value over all rounds, and its interval.
+    /// Its value over all rounds, and its 99 % interval.
     #[must_use]
     pub fn measure(&self, rounds: &[RoundTicks]) -> Measured {
+        self.measure_at(rounds, CONFIDENCE)
+    }
+
+    /// Its value over all rounds, and its interval at another confidence; at most 0.998, which 1,000 resamples show.
+    #[must_use]
+    pub fn measure_at(&self, rounds: &[RoundTicks], confidence: f64) -> Measured {
         let (value, interval) = match self.kind {
-            Kind::Of(series, statistic) => statistic.of(&series_of(series, rounds)),
-            Kind::MedianRound(q) => median_round(rounds, q),
+            Kind::Of(series, statistic) => statistic.of(&series_of(series, rounds), confidence),
+            Kind::MedianRound(q) => median_round(rounds, q, confidence),
             // Where no park was seen there is nothing to count.
             Kind::Ticks(Count::NoPark) if series_of(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) => {
                 (None, None)
             }
             Kind::Ticks(count) => {
-                ratio(rounds.iter().map(|r| (100.0 * count.of(r) as f64, r.asked() as f64)).collect())
+                let shares = rounds.iter().map(|r| (100.0 * count.of(r) as f64, r.asked() as f64));
+                ratio(shares.collect(), confidence)
             }
             Kind::Drift => {
-                let (value, interval) = ratio(rounds.iter().map(RoundTicks::drift_sums).collect());
+                let (value, interval) = ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
                 (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
             }
-            Kind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick),
-            Kind::Wakeups => cost(rounds, |r| r.wakeups_per_tick),
+            Kind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick, confidence),
+            Kind::Wakeups => cost(rounds, |r| r.wakeups_per_tick, confidence),
         };
         Measured {
             value,
@@ -139,19 +146,22 @@ impl Count {
 }
 
 impl Statistic {
-    fn of(self, rounds: &[Vec<i64>]) -> (Option<f64>, Option<[f64; 2]>) {
+    fn of(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
         let all = || rounds.iter().flatten().copied();
         let float = |ns: i64| ns as f64;
         match self {
             Self::Min => (all().min().map(float), None),
             Self::Max => (all().max().map(float), None),
-            Self::Mean => ratio(rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64)).collect()),
+            Self::Mean => {
+                let sums = rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64));
+                ratio(sums.collect(), confidence)
+            }
             Self::Quantile(q) => {
                 let mut sorted: Vec<i64> = all().collect();
                 sorted.sort_unstable();
                 let value = quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q));
                 let slices: Vec<&[i64]> = rounds.iter().map(Vec::as_slice).collect();
-                let interval = bootstrap::percentile_intervals(&slices, &[q], CONFIDENCE).pop().flatten();
+                let interval = bootstrap::percentile_intervals(&slices, &[q], confidence).pop().flatten();
                 (value.map(float), interval.map(|i| i.map(float)))
             }
         }
@@ -174,14 +184,14 @@ fn series_of(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
     rounds.iter().map(|r| r.parts.iter().flat_map(of).collect()).collect()
 }
 
-fn median_round(rounds: &[RoundTicks], q: f64) -> (Option<f64>, Option<[f64; 2]>) {
+fn median_round(rounds: &[RoundTicks], q: f64, confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
     let of = |round: Vec<i64>| {
         let mut sorted = round;
         sorted.sort_unstable();
         quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported_by_round(sorted.len(), q))
     };
     let values: Option<Vec<i64>> = series_of(Series::Lateness, rounds).into_iter().map(of).collect();
-    let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, CONFIDENCE)) else {
+    let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, confidence)) else {
         return (None, None);
     };
     let interval = interval.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
@@ -189,13 +199,17 @@ fn median_round(rounds: &[RoundTicks], q: f64) -> (Option<f64>, Option<[f64; 2]>
 }
 
 /// A cost for each tick asked for; unknown if it is unknown of any round.
-fn cost(rounds: &[RoundTicks], per_tick: impl Fn(&RoundTicks) -> Option<f64>) -> (Option<f64>, Option<[f64; 2]>) {
+fn cost(
+    rounds: &[RoundTicks],
+    per_tick: impl Fn(&RoundTicks) -> Option<f64>,
+    confidence: f64,
+) -> (Option<f64>, Option<[f64; 2]>) {
     let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
-    rounds.iter().map(sums).collect::<Option<Vec<_>>>().map_or((None, None), ratio)
+    rounds.iter().map(sums).collect::<Option<Vec<_>>>().map_or((None, None), |sums| ratio(sums, confidence))
 }
 
 /// A quotient of two sums over rounds.
-fn ratio(rounds: Vec<(f64, f64)>) -> (Option<f64>, Option<[f64; 2]>) {
+fn ratio(rounds: Vec<(f64, f64)>, confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
     let (over, under) = rounds.iter().fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
-    ((under > 0.0).then(|| over / under), bootstrap::ratio_interval(&rounds, CONFIDENCE))
+    ((under > 0.0).then(|| over / under), bootstrap::ratio_interval(&rounds, confidence))
 }

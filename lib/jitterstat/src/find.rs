@@ -1,0 +1,17 @@
+//! What period can a machine hold? The shortest one at which goals hold, looked for with the evidence of rounds at each
+//! period. Written as `osjitter.find/1`.
+//!
+//! A look measures one period and holds every goal against its interval: kept if all intervals lie within the goals,
+//! broken if one lies outside, else open. No period is looked at twice. The error of all looks of a ticker together is at
+//! most 1 - [`CONFIDENCE`] (Bonferroni): so often as that, what was found broken and what was found kept enclose the
+//! period from which on the goals hold.
+
+mod model;
+mod search;
+#[cfg(test)]
+mod tests;
+
+pub use model::{
+    CONFIDENCE, Check, Find, Finding, Goal, Look, MOST_GOALS, SCHEMA, Stopped, Ticker, least_ticks, look_confidence,
+};
+pub use search::{Bracket, COARSE, MOST_LOOKS, bracket, coarse, next};

@@ -1,0 +1,163 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::gate::limit::RoundTicks;
+use crate::report::{Distribution, Round, Status, Subject, Summary};
+use crate::stats::random::SplitMix64;
+
+/// Rounds and ticks of a look.
+const SHAPE: (u64, u64) = (20, 60);
+const RANGE: [u64; 2] = [20_000, 2_000_000];
+
+/// A ticker whose ticks of period T are exponentially late with a mean that falls as T grows, by rounds that differ.
+fn measured(period_ns: u64, mean: f64, random: &mut SplitMix64) -> Vec<RoundTicks> {
+    let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut round = |index| {
+        let scale = if unit() < 0.5 { 0.9 } else { 1.1 } * mean;
+        let lateness_ns: Vec<i64> = (0..SHAPE.1).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
+        let summary =
+            Summary { ticks: SHAPE.1, delivered: SHAPE.1, cpu_ns_per_tick: Some(10_000.0), ..Summary::default() };
+        Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
+    };
+    let rounds = (0..SHAPE.0).map(&mut round).collect();
+    let subject = Subject {
+        id: "simulated".into(),
+        name: "simulated".into(),
+        period_ns,
+        runtime: None,
+        instances: 1,
+        load: None,
+        backend: None,
+        status: Status::Measured,
+        summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
+        histogram: None,
+        why: None,
+        rounds,
+    };
+    RoundTicks::all_of(&subject).unwrap()
+}
+
+/// The 99th percentile of such ticks with a mean of 1.
+fn p99_of_mean() -> f64 {
+    let above = |x: f64| f64::midpoint((-x / 0.9).exp(), (-x / 1.1).exp());
+    let (mut low, mut high) = (0.0, 50.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if above(middle) > 0.01 { low = middle } else { high = middle }
+    }
+    low
+}
+
+fn search(range: [u64; 2], mut look: impl FnMut(u64) -> Look) -> Vec<Look> {
+    let mut looks = Vec::new();
+    while let Some(period_ns) = next(range, &looks) {
+        looks.push(look(period_ns));
+    }
+    looks
+}
+
+fn look(period_ns: u64, finding: Finding) -> Look {
+    let (p50_ns, p99_ns, cpu_percent) = (None, None, None);
+    Look { period_ns, rounds: 0, ticks: 0, finding: Some(finding), checks: Vec::new(), p50_ns, p99_ns, cpu_percent }
+}
+
+#[test]
+fn a_search_brackets_the_limit_in_95_of_100() {
+    let goals = [Goal::new("p99", Some(100_000.0)).unwrap()];
+    let confidence = look_confidence(MOST_LOOKS, goals.len());
+    let (mut right, mut narrow) = (0, 0);
+    for seed in 0..100 {
+        let mut random = SplitMix64::new(seed);
+        let limit_ns = 30_000.0 * 1.04_f64.powi(seed as i32);
+        // At the limit the percentile is the goal's; at twice the period it is half of it.
+        let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
+        let looks = search(RANGE, |ns| Look::of(ns, &measured(ns, mean(ns), &mut random), &goals, confidence));
+        assert!(looks.len() <= MOST_LOOKS);
+        let found = bracket(&looks);
+        let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else { panic!("{seed}: {found:?}") };
+        right += u32::from(low as f64 <= limit_ns && limit_ns <= high as f64);
+        narrow += u32::from(high as f64 / (low as f64) < 2.5);
+    }
+    println!("{right} of 100 right, {narrow} within a factor of 2.5");
+    assert!(right >= 95, "{right} of 100");
+    assert!(narrow >= 95, "a bracket that is always right because it is wide says nothing: {narrow} of 100");
+}
+
+#[test]
+fn misses_that_were_not_seen_may_still_happen() {
+    let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
+    let rounds = measured(1_000_000_000, 10_000.0, &mut SplitMix64::new(1));
+    let found = |percent| Look::of(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
+    // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
+    assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
+    assert_eq!(goal(0.5).least_ticks(0.99), 1_058);
+    assert_eq!(least_ticks(&[goal(0.5), Goal::new("p99.9", Some(1.0)).unwrap()], 0.99), 10_000);
+}
+
+#[test]
+fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
+    let rounds = measured(100_000, 10_000.0, &mut SplitMix64::new(1));
+    let found = |goals: &[(&str, f64)]| {
+        let goals: Vec<Goal> = goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
+        Look::of(100_000, &rounds, &goals, 0.99)
+    };
+    let (late, dear) = (("p99", 100_000.0), ("cpu", 9.9));
+    assert_eq!(found(&[late]).finding, Some(Finding::Kept));
+    assert_eq!(found(&[("cpu", 10.1)]).finding, Some(Finding::Kept));
+    let both = found(&[late, dear]);
+    assert_eq!((both.finding, both.checks[1].value), (Some(Finding::Broken), Some(10.0)));
+    assert_eq!(both.cpu_percent, Some(10.0));
+    assert_eq!(found(&[late, ("p99.99", 1e9)]).finding, Some(Finding::Open), "too few ticks");
+    assert_eq!(Look::of(100_000, &rounds, &[Goal::new("p50", None).unwrap()], 0.99).finding, None);
+    assert!(Goal::new("max", None).is_none());
+}
+
+#[test]
+fn what_holds_everywhere_or_nowhere_takes_no_more_than_the_coarse_looks() {
+    for finding in [Finding::Kept, Finding::Broken, Finding::Open] {
+        let looks = search(RANGE, |ns| look(ns, finding));
+        assert_eq!(looks.len(), COARSE);
+        let ends = [RANGE[1], RANGE[0]].map(Some);
+        assert_eq!([looks.first(), looks.last()].map(|l| l.map(|l| l.period_ns)), ends);
+    }
+    let of = |finding| bracket(&search(RANGE, |ns| look(ns, finding)));
+    assert_eq!(of(Finding::Kept), Bracket { kept_ns: Some(RANGE[0]), ..Bracket::default() });
+    assert_eq!(of(Finding::Broken), Bracket { broken_ns: Some(RANGE[1]), ..Bracket::default() });
+}
+
+#[test]
+fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
+    let looks =
+        search(RANGE, |ns| look(ns, if (100_000..1_000_000).contains(&ns) { Finding::Kept } else { Finding::Broken }));
+    let found = bracket(&looks);
+    assert!(found.broken_ns.unwrap() < 100_000 && found.kept_ns.unwrap() >= 100_000);
+    assert_eq!(found.broken_above_ns, [RANGE[1]]);
+}
+
+proptest! {
+    #[test]
+    fn a_limit_that_every_look_knows_is_enclosed_closely(limit_ns in 21_000_u64..1_900_000) {
+        let looks = search(RANGE, |ns| look(ns, if ns < limit_ns { Finding::Broken } else { Finding::Kept }));
+        let found = bracket(&looks);
+        let (low, high) = (found.broken_ns.unwrap(), found.kept_ns.unwrap());
+        prop_assert!(low < limit_ns && limit_ns <= high && (high as f64) < low as f64 * 1.06, "{low} {high}");
+        let mut periods: Vec<u64> = looks.iter().map(|l| l.period_ns).collect();
+        periods.sort_unstable();
+        periods.dedup();
+        prop_assert_eq!(periods.len(), looks.len(), "no period twice");
+    }
+
+    #[test]
+    fn open_periods_are_narrowed_in_from_both_sides(limit_ns in 60_000_u64..900_000, width in 1.0_f64..1.6) {
+        let open = |ns: u64| (ns as f64 / limit_ns as f64).max(limit_ns as f64 / ns as f64) < width;
+        let looks = search(RANGE, |ns| look(ns, match () {
+            () if open(ns) => Finding::Open,
+            () if ns < limit_ns => Finding::Broken,
+            () => Finding::Kept,
+        }));
+        let found = bracket(&looks);
+        let (low, high) = (found.broken_ns.unwrap() as f64, found.kept_ns.unwrap() as f64);
+        prop_assert!(low / 1.001 <= limit_ns as f64 && limit_ns as f64 <= high * 1.001);
+        prop_assert!(high / low < width * width * 2.0, "{low} {high}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Whether a run is fit to be believed: judged from what was measured in the very rounds whose lateness it reports.
+//!
+//! Whoever reads a percentile asks whether it is the program's or the machine's. The controls answer: a thread that spins
+//! is late only when it does not run, and the kernel's own accounts name who ran instead. The limits were chosen on
+//! recorded runs of quiet and of overloaded machines; `tests/fitness.rs` holds them against those runs.
+
+use crate::report::{PERCENTILES, Report, Round};
+
+pub use crate::report::fitness::{Cause, Facts, Fitness, Reason, Verdict};
+
+/// The spinning control begins to spin this long before the first deadline of a round.
+pub const SPIN_LEAD_NS: u64 = 1_000_000;
+/// A spinning thread that is later than this did not run: an interrupt takes a few microseconds.
+const GAP_NS: i64 = 20_000;
+
+/// What [`Facts`] are made of, one round at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    all: Sums,
+    spin: Sums,
+    /// CPU time of the spinning control, and the time it spun.
+    spin_cpu_ns: Option<u64>,
+    spun_ns: u64,
+    lost_ns: u64,
+    longest_gap_ns: i64,
+    spin_ticks: u64,
+    spin_late: u64,
+    /// Median of each round of the control that sleeps.
+    medians: Vec<i64>,
+}
+
+/// Costs of rounds, added up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    window_ns: u64,
+    run_queue_ns: Option<u64>,
+    preempted: Option<u64>,
+    stolen_ns: Option<u64>,
+    throttled_ns: Option<u64>,
+    suspended_ns: Option<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, round: &Round) {
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        // The instances of a round share its costs, and have one time in common.
+        if round.instance == 0 {
+            self.window_ns = self.window_ns.saturating_add(round.window_ns.unwrap_or(0));
+        }
+        add(&mut self.run_queue_ns, round.run_queue_ns);
+        add(&mut self.preempted, round.switches_involuntary);
+        add(&mut self.stolen_ns, round.steal_ns);
+        add(&mut self.throttled_ns, round.throttled_ns);
+        add(&mut self.suspended_ns, round.suspended_ns);
+    }
+
+    fn share(&self, part_ns: Option<u64>) -> Option<f64> {
+        (self.window_ns > 0).then_some(())?;
+        Some(part_ns? as f64 / self.window_ns as f64)
+    }
+}
+
+impl Tally {
+    /// Adds a round of a subject; `lateness_ns` are its ticks, which a report without samples does not keep.
+    pub fn add(&mut self, name: &str, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
+        self.all.add(round);
+        match name {
+            "spin" => self.add_spin(period_ns, round, lateness_ns),
+            "nanosleep" => {
+                self.medians.extend(round.summary.as_ref().and_then(|s| s.lateness_ns.p50));
+            }
+            _ => {}
+        }
+    }
+
+    fn add_spin(&mut self, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
+        let Some(&last) = lateness_ns.last() else { return };
+        self.spin.add(round);
+        let until_last = (round.first_tick + lateness_ns.len() as u64).saturating_sub(1).saturating_mul(period_ns);
+        if let Some(cpu_ns) = round.cpu_ns {
+            self.spin_cpu_ns = Some(self.spin_cpu_ns.unwrap_or(0).saturating_add(cpu_ns));
+            self.spun_ns = self.spun_ns.saturating_add(SPIN_LEAD_NS).saturating_add(until_last);
+            self.spun_ns = self.spun_ns.saturating_add(u64::try_from(last).unwrap_or(0));
+        }
+        let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
+        let mut previous = 0;
+        for &late in lateness_ns {
+            // A tick that was due when its predecessor came was not waited for: what was lost, was lost before.
+            let lost = late.min(late.saturating_sub(previous).saturating_add(period));
+            if lost > GAP_NS {
+                self.lost_ns = self.lost_ns.saturating_add(lost.unsigned_abs());
+                self.longest_gap_ns = self.longest_gap_ns.max(lost);
+            }
+            self.spin_late += u64::from(late > GAP_NS);
+            previous = late;
+        }
+        self.spin_ticks += lateness_ns.len() as u64;
+    }
+
+    /// The facts, on a machine with so many CPUs.
+    #[must_use]
+    pub fn facts(&self, cpus: Option<u64>) -> Facts {
+        let spun = self.spin_ticks > 0;
+        // A thread that spins wants the CPU all the time: what it waits is what others hold.
+        let waiting = if spun { &self.spin } else { &self.all };
+        let seconds = self.spin.window_ns as f64 / 1e9;
+        Facts {
+            spin_core: self.spin_cpu_ns.map(|cpu| (cpu as f64 / self.spun_ns as f64).min(1.0)),
+            spin_gaps: spun.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
+            spin_longest_gap_ns: spun.then_some(self.longest_gap_ns),
+            waited: waiting.share(waiting.run_queue_ns),
+            preempted_per_s: self.spin.preempted.filter(|_| seconds > 0.0).map(|n| n as f64 / seconds),
+            stolen: self.all.share(self.all.stolen_ns).zip(cpus).map(|(share, cpus)| share / cpus.max(1) as f64),
+            throttled: waiting.share(waiting.throttled_ns),
+            suspended_ns: self.all.suspended_ns,
+            uneven_rounds: uneven(&self.medians),
+        }
+    }
+
+    /// The lowest percentile at which the spinning control was late itself.
+    #[must_use]
+    pub fn distrust_from(&self) -> Option<&'static str> {
+        let on_time = self.spin_ticks.checked_sub(self.spin_late)?;
+        // The nearest rank of a quantile is late once the ranks below it are used up by ticks on time.
+        let is_late = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64 > on_time;
+        PERCENTILES.iter().find(|p| self.spin_ticks > 0 && is_late(p.quantile)).map(|p| p.key)
+    }
+}
+
+/// Share of values that are more than twice, or less than half, the median of the three before and that of the three
+/// after: a step is not uneven, a lone round is.
+fn uneven(medians: &[i64]) -> Option<f64> {
+    const REACH: usize = 3;
+    (medians.len() > 2 * REACH).then_some(())?;
+    let unlike = |value: i64, around: &[i64]| {
+        let mut around = around.to_vec();
+        around.sort_unstable();
+        // At an end there is one side only.
+        let Some(&typical) = around.get(around.len() / 2) else { return true };
+        value > typical.saturating_mul(2) || value.saturating_mul(2) < typical
+    };
+    let differs = |i: usize| {
+        let (before, after) = (&medians[i.saturating_sub(REACH)..i], &medians[i + 1..]);
+        unlike(medians[i], before) && unlike(medians[i], &after[..after.len().min(REACH)])
+    };
+    let uneven = (0..medians.len()).filter(|&i| differs(i)).count();
+    Some(uneven as f64 / medians.len() as f64)
+}
+
+impl Fitness {
+    /// Judges a run by its tally; `None` where the platform reports nothing to judge by, and no control did.
+    #[must_use]
+    pub fn of(tally: &Tally, cpus: Option<u64>) -> Option<Self> {
+        let facts = tally.facts(cpus);
+        let measured = facts.spin_core.is_some() || facts.spin_gaps.is_some() || facts.waited.is_some();
+        measured.then(|| Self::from_facts(facts, tally.distrust_from(), cpus))
+    }
+
+    /// Judges by facts that were measured earlier.
+    #[must_use]
+    pub fn from_facts(facts: Facts, distrust_from: Option<&str>, cpus: Option<u64>) -> Self {
+        let mut reasons: Vec<Reason> = CAUSES
+            .iter()
+            .filter_map(|&(cause, limits)| {
+                let value = facts.of(cause, cpus)?;
+                let verdict = match value {
+                    v if v >= limits[1] => Verdict::Unfit,
+                    v if v >= limits[0] => Verdict::Noisy,
+                    _ => return None,
+                };
+                Some(Reason { cause, verdict, value, limits })
+            })
+            .collect();
+        // Stable: among equals the order of the causes.
+        reasons.sort_by_key(|r| std::cmp::Reverse(r.verdict));
+        let verdict = reasons.first().map_or(Verdict::Quiet, |r| r.verdict);
+        Self { verdict, distrust_from: distrust_from.map(str::to_owned), reasons, facts }
+    }
+
+    /// Judges a report with samples by its rounds; `None` as with [`Fitness::of`].
+    #[must_use]
+    pub fn of_report(report: &Report) -> Option<Self> {
+        let mut tally = Tally::default();
+        // What ran beside the others by intent is no fault of the machine.
+        for subject in report.subjects.iter().filter(|s| s.load.is_none()) {
+            for round in &subject.rounds {
+                tally.add(&subject.name, subject.period_ns, round, &round.lateness_ns);
+            }
+        }
+        Self::of(&tally, report.host.cpus_online)
+    }
+}
+
+/// From where on a cause makes a run noisy, and unfit.
+const CAUSES: [(Cause, [f64; 2]); 7] = [
+    (Cause::Suspended, [10e6, 10e6]),
+    (Cause::Quota, [0.001, 0.02]),
+    (Cause::Busy, [0.01, 0.10]),
+    (Cause::Steal, [0.01, 0.10]),
+    (Cause::Stopped, [0.01, 0.05]),
+    (Cause::Pauses, [0.002, 0.05]),
+    (Cause::Uneven, [0.20, 0.50]),
+];
+
+impl Facts {
+    /// How much there was of a cause; `None` where it was not measured.
+    fn of(&self, cause: Cause, cpus: Option<u64>) -> Option<f64> {
+        // Of one core.
+        let stolen = self.stolen.unwrap_or(0.0) * cpus.unwrap_or(1) as f64;
+        // A thread of a group that stands still waits, too.
+        let held = self.waited.unwrap_or(0.0).max(self.throttled.unwrap_or(0.0)) + stolen;
+        let not_run = || Some(1.0 - self.spin_core?);
+        match cause {
+            Cause::Suspended => self.suspended_ns.map(|ns| ns as f64),
+            Cause::Quota => self.throttled,
+            Cause::Busy => self.waited.map(|waited| waited - self.throttled.unwrap_or(0.0)),
+            Cause::Steal => self.stolen,
+            Cause::Stopped => Some(not_run()?.min(self.spin_gaps?) - held),
+            Cause::Pauses => Some(self.spin_gaps? - not_run()?.max(held)),
+            Cause::Uneven => self.uneven_rounds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD_NS: u64 = 1_000_000;
+    const TICKS: u64 = 1_000;
+
+    /// A second of the spinning control that lost the CPU as `round` says.
+    fn spun(lateness_ns: &[i64], round: Round) -> Fitness {
+        let mut tally = Tally::default();
+        let second = PERIOD_NS * TICKS;
+        let cpu_ns = round.cpu_ns.or(Some(second));
+        tally.add("spin", PERIOD_NS, &Round { window_ns: Some(second), cpu_ns, ..round }, lateness_ns);
+        Fitness::of(&tally, Some(2)).unwrap()
+    }
+
+    fn on_time() -> Vec<i64> {
+        vec![50; TICKS as usize]
+    }
+
+    /// Every `n`-th tick waits `late_ns` for its CPU.
+    fn late_every(n: usize, late_ns: i64) -> Vec<i64> {
+        (0..TICKS as usize).map(|i| if i % n == 0 { late_ns } else { 50 }).collect()
+    }
+
+    fn causes(fitness: &Fitness) -> Vec<Cause> {
+        fitness.reasons.iter().map(|r| r.cause).collect()
+    }
+
+    #[test]
+    fn a_thread_that_always_ran_makes_a_quiet_machine() {
+        let fitness = spun(&on_time(), Round { run_queue_ns: Some(40_000), ..Round::default() });
+        assert_eq!((fitness.verdict, fitness.distrust_from.as_deref()), (Verdict::Quiet, None));
+        assert!(fitness.facts.spin_core.is_some_and(|share| share > 0.99), "{:?}", fitness.facts);
+        assert_eq!((fitness.facts.spin_gaps, fitness.facts.spin_longest_gap_ns), (Some(0.0), Some(0)));
+    }
+
+    #[test]
+    fn each_way_to_lose_the_cpu_has_its_name() {
+        // Half of the time elsewhere: with a wait, with a quota, without either, or with the CPU time still running.
+        let half = Some(500_000_000);
+        let lost = late_every(10, 5_000_000);
+        let elsewhere = Round { cpu_ns: half, ..Round::default() };
+        let busy = Round { run_queue_ns: half, ..elsewhere.clone() };
+        assert_eq!(causes(&spun(&lost, busy.clone())), [Cause::Busy]);
+        assert_eq!(causes(&spun(&lost, Round { throttled_ns: half, ..busy })), [Cause::Quota]);
+        assert_eq!(causes(&spun(&lost, elsewhere)), [Cause::Stopped]);
+        assert_eq!(causes(&spun(&lost, Round::default())), [Cause::Pauses]);
+        let steal = Round { steal_ns: half, ..Round::default() };
+        assert_eq!(causes(&spun(&lost, steal)), [Cause::Steal]);
+        let suspended = spun(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
+        assert_eq!((suspended.verdict, causes(&suspended)), (Verdict::Unfit, vec![Cause::Suspended]));
+    }
+
+    #[test]
+    fn the_percentiles_that_the_control_could_not_keep_are_not_trusted() {
+        let from = |n, late| spun(&late_every(n, late), Round::default()).distrust_from;
+        assert_eq!(from(1, 30_000).as_deref(), Some("p50"));
+        assert_eq!(from(5, 30_000).as_deref(), Some("p90"));
+        assert_eq!(from(20, 30_000).as_deref(), Some("p99"));
+        assert_eq!(from(500, 30_000).as_deref(), Some("p99_9"));
+        assert_eq!(from(1, 19_000), None, "that is an interrupt");
+    }
+
+    #[test]
+    fn a_gap_is_counted_once_however_many_ticks_it_makes_late() {
+        let mut ticks = on_time();
+        ticks[10..13].copy_from_slice(&[2_500_050, 1_500_050, 500_050]);
+        let facts = spun(&ticks, Round::default()).facts;
+        assert_eq!(facts.spin_longest_gap_ns, Some(2_500_050));
+        assert!((facts.spin_gaps.unwrap() - 0.0025).abs() < 1e-4, "{facts:?}");
+    }
+
+    #[test]
+    fn without_the_control_the_kernel_is_asked() {
+        let mut tally = Tally::default();
+        let round = Round { window_ns: Some(1_000), run_queue_ns: Some(200), ..Round::default() };
+        tally.add("os-interval", PERIOD_NS, &round, &[9_000]);
+        let fitness = Fitness::of(&tally, None).unwrap();
+        assert_eq!((fitness.verdict, causes(&fitness)), (Verdict::Unfit, vec![Cause::Busy]));
+        assert_eq!((fitness.facts.spin_core, fitness.distrust_from), (None, None));
+        assert_eq!(Fitness::of(&Tally::default(), Some(2)), None, "nothing was measured");
+    }
+
+    #[test]
+    fn a_round_unlike_its_neighbours_is_uneven() {
+        assert_eq!(uneven(&[9; 6]), None, "too few to have neighbours");
+        assert_eq!(uneven(&[9; 20]), Some(0.0));
+        let mut one = [9; 20];
+        one[7] = 19;
+        assert_eq!(uneven(&one), Some(0.05));
+        // A machine that becomes slower and stays so is not uneven.
+        let step: Vec<i64> = (0..20).map(|i| if i < 10 { 9 } else { 30 }).collect();
+        assert_eq!(uneven(&step), Some(0.0));
+    }
+}

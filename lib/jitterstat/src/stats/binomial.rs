@@ -1,0 +1,56 @@
+//! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934): what resampling cannot see is in it, that
+//! something which never happened may still happen.
+
+/// Shares of which `k` of `n` are no surprise, at least at the given confidence; everything where there is nothing.
+///
+/// ```
+/// use jitterstat::stats::binomial::share_interval;
+/// let [low, high] = share_interval(0, 1_000, 0.95);
+/// assert!(low == 0.0 && (high - 0.003_68).abs() < 1e-5);
+/// ```
+#[must_use]
+pub fn share_interval(k: u64, n: u64, confidence: f64) -> [f64; 2] {
+    let alpha = (1.0 - confidence) / 2.0;
+    // The share at which so few, or so many, have the probability alpha.
+    let share = |k: u64, wanted: f64| {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..50 {
+            let middle = f64::midpoint(low, high);
+            if at_most(k, n, middle) > wanted { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    };
+    let low = k.checked_sub(1).map_or(0.0, |below| share(below, 1.0 - alpha));
+    [low, if k >= n { 1.0 } else { share(k, alpha) }]
+}
+
+/// P(Bin(n, p) ≤ k).
+fn at_most(k: u64, n: u64, p: f64) -> f64 {
+    // In logarithms: (1 - p)^n is soon no f64.
+    let mut ln_term = n as f64 * (-p).ln_1p();
+    let mut sum = ln_term.exp();
+    let odds = p.ln() - (-p).ln_1p();
+    for j in 0..k {
+        ln_term += ((n - j) as f64 / (j + 1) as f64).ln() + odds;
+        sum += ln_term.exp();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_those_of_the_tables() {
+        for (k, n, expected) in
+            [(0, 10, [0.0, 0.3085]), (1, 10, [0.0025, 0.4450]), (5, 10, [0.1871, 0.8129]), (10, 10, [0.6915, 1.0])]
+        {
+            let found = share_interval(k, n, 0.95);
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{k} of {n}: {found:?}");
+        }
+        let [low, high] = share_interval(5_000, 10_000, 0.95);
+        assert!((low - 0.4902).abs() < 2e-4 && (high - 0.5098).abs() < 2e-4, "{low} {high}");
+        assert_eq!(share_interval(0, 0, 0.95), [0.0, 1.0]);
+    }
+}

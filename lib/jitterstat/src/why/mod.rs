@@ -1,0 +1,19 @@
+//! Why a tick was late: its lateness taken apart, to the nanosecond, by what the thread that ran it was doing.
+//!
+//! [`explain`] is a function of plain data: deadlines and wake times, what the thread's accounts said whenever it parked,
+//! when it was switched on and off its CPU, and a few facts about the machine. [`pool::Pool`] adds the late ticks of
+//! a run up. All times are nanoseconds after one common origin.
+
+mod apart;
+mod parts;
+pub mod pool;
+mod seen;
+mod stretches;
+
+pub use apart::explain;
+pub use parts::{Known, Parts};
+pub use seen::{Cycle, Explained, Facts, Queued, Reading, Switch, SwitchKind, Thread, Tick};
+pub use stretches::{Occupant, behind};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Lateness by cause while it is taken apart.
+
+use crate::report::why::{Class, Shares};
+
+/// So many nanoseconds of each [`Class`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts([u64; Class::ALL.len()]);
+
+impl Parts {
+    /// One part.
+    #[must_use]
+    pub fn of(&self, class: Class) -> u64 {
+        self.0[class as usize]
+    }
+
+    /// All of them together.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.0.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
+    }
+
+    /// As a report has them: null is what the facts do not allow to be measured.
+    #[must_use]
+    pub fn shares(&self, known: Known) -> Shares {
+        let if_known = |known: bool, class| known.then(|| self.of(class));
+        Shares {
+            queue: self.of(Class::Queue),
+            quota: if_known(known.quota, Class::Quota),
+            own_cpu: self.of(Class::OwnCpu),
+            faults: if_known(known.faults, Class::Faults),
+            blocked: self.of(Class::Blocked),
+            stopped: self.of(Class::Stopped),
+            slack: if_known(known.slack, Class::Slack),
+            host: self.of(Class::Host),
+            below: self.of(Class::Below),
+            path: self.of(Class::Path),
+            unexplained: self.of(Class::Unexplained),
+        }
+    }
+
+    /// Adds others to these.
+    pub fn add_all(&mut self, other: &Self) {
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            *ours = ours.saturating_add(theirs);
+        }
+    }
+
+    pub(super) fn add(&mut self, class: Class, ns: u64) {
+        self.0[class as usize] += ns;
+    }
+
+    /// Moves at most so much, and returns how much it was.
+    pub(super) fn move_up_to(&mut self, most: u64, from: Class, to: Class) -> u64 {
+        let moved = most.min(self.of(from));
+        self.0[from as usize] -= moved;
+        self.0[to as usize] += moved;
+        moved
+    }
+}
+
+/// Which parts can be measured at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Whether there is a quota.
+    pub quota: bool,
+    /// Whether faults are counted and their price is known.
+    pub faults: bool,
+    /// Whether the timer has slack.
+    pub slack: bool,
+}

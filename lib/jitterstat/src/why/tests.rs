@@ -1,0 +1,366 @@
+//! The rules, held against rounds made up of known causes, and against anything.
+
+use proptest::prelude::*;
+
+use super::pool::{AskedRound, AskedTick, Beside, LEAST_EPISODES, LEAST_TICKS, Pool};
+use super::*;
+use crate::report::why::{Class, Tier};
+
+const US: i64 = 1_000;
+const PERIOD: i64 = 500 * US;
+
+fn reading(delay_us: u64, cpu_us: u64) -> Reading {
+    let us = |us: u64| Some(us * 1_000);
+    Reading { delay_ns: us(delay_us), cpu_ns: us(cpu_us), minor_faults: Some(0), throttled: Some(0) }
+}
+
+fn cycle(park_us: i64, unpark_us: i64, reading: Reading) -> Cycle {
+    Cycle { park_ns: park_us * US, reading, torn: false, unpark_ns: Some(unpark_us * US) }
+}
+
+fn on(at_us: i64) -> Switch {
+    Switch { at_ns: at_us * US, kind: SwitchKind::On, cpu: 1 }
+}
+
+fn off(at_us: i64, kind: SwitchKind) -> Switch {
+    Switch { kind, ..on(at_us) }
+}
+
+/// The parts of one tick that are not zero, in microseconds.
+fn parts(explained: &Explained) -> Vec<(Class, u64)> {
+    Class::ALL.into_iter().map(|c| (c, explained.parts.of(c) / 1_000)).filter(|(_, us)| *us > 0).collect()
+}
+
+/// A tick due at 1,000 us that came at 1,400 us; parked at 600, awake at 1,390, parked again at 1,420.
+fn one(switches: Option<Vec<Switch>>, waited_us: u64, ran_us: u64, facts: &Facts) -> Explained {
+    let cycles = vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, ran_us))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    explain(&[tick], &[Thread { cycles, switches }], facts).remove(0)
+}
+
+#[test]
+fn a_thread_that_waited_for_a_cpu_is_told_from_one_that_was_woken_late() {
+    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let facts = Facts { path_ns: 20_000, ..Facts::default() };
+    let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
+    let queued = one(switches(), 370, 35, &facts);
+    assert_eq!(parts(&queued), [&[(Class::Queue, 370)], &path_and_own[..]].concat());
+    assert_eq!(queued.queued, [Queued { from_ns: 1_010 * US, to_ns: 1_380 * US, cpu: 1 }]);
+    let late = one(switches(), 0, 35, &facts);
+    assert_eq!(parts(&late), [(Class::OwnCpu, 10), (Class::Below, 370), (Class::Path, 20)]);
+    // The accounts alone: the same, but where within the cycle the CPU time was used.
+    assert_eq!(parts(&one(None, 380, 35, &facts)), [(Class::Queue, 380), (Class::Path, 20)]);
+    assert_eq!(parts(&one(None, 0, 35, &facts))[0], (Class::Below, 380));
+}
+
+#[test]
+fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
+    // Woken at 650 for another task; preempted from 1,000 to 1,100; blocked from 1,200 to 1,380.
+    let switches = vec![
+        on(0),
+        off(605, SwitchKind::Waits),
+        on(645),
+        off(1_000, SwitchKind::Preempted),
+        on(1_100),
+        off(1_200, SwitchKind::Waits),
+        on(1_380),
+        off(1_421, SwitchKind::Waits),
+    ];
+    let cycles = vec![cycle(600, 650, reading(0, 0)), cycle(1_420, 1_900, reading(130, 500))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let thread = |switches| Thread { cycles: cycles.clone(), switches };
+    let found = explain(&[tick], &[thread(Some(switches))], &Facts::default()).remove(0);
+    // Thirty of the hundred and thirty were waited before the first switch on: at the end of the first sleep.
+    assert_eq!(parts(&found), [(Class::Queue, 100), (Class::OwnCpu, 120), (Class::Blocked, 180)]);
+    let found = explain(&[tick], &[thread(None)], &Facts::default()).remove(0);
+    // Of 770 awake 500 ran, 130 waited and 140 were blocked: 400 of them lie in the window.
+    assert_eq!(parts(&found), [(Class::Queue, 67), (Class::OwnCpu, 259), (Class::Blocked, 72)]);
+}
+
+#[test]
+fn stops_quota_faults_slack_and_steal_take_their_own() {
+    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let only = |facts: Facts, waited| parts(&one(switches(), waited, 35, &facts));
+    let stopped = Facts { continued_ns: vec![1_379 * US], ..Facts::default() };
+    assert_eq!(only(stopped.clone(), 0), [(Class::OwnCpu, 10), (Class::Stopped, 380), (Class::Path, 10)]);
+    assert_eq!(only(stopped, 370)[0], (Class::Queue, 370), "waiting for a CPU is never a stop");
+    let elsewhere = Facts { continued_ns: vec![1_000 * US, 1_401 * US], ..Facts::default() };
+    assert_eq!(only(elsewhere, 0)[1], (Class::Below, 380));
+    let slack = Facts { slack_ns: Some(50_000), path_ns: 20_000, ..Facts::default() };
+    assert_eq!(only(slack, 0), [(Class::OwnCpu, 10), (Class::Slack, 50), (Class::Below, 320), (Class::Path, 20)]);
+    let steal = |steal_ns| only(Facts { steal_ns, ..Facts::default() }, 0)[1];
+    assert_eq!(steal(9_999_999), (Class::Below, 380), "less than a step of the account");
+    assert_eq!(steal(10_000_000), (Class::Host, 380));
+
+    let quota = Facts { quota_period_ns: Some(100_000_000), fault_ns: Some(1_000), ..Facts::default() };
+    let cycles = |throttled, minor_faults| {
+        let end = Reading { throttled: Some(throttled), minor_faults: Some(minor_faults), ..reading(200, 35) };
+        vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, end)]
+    };
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let with = |throttled, faults| {
+        let thread = Thread { cycles: cycles(throttled, faults), switches: switches() };
+        explain(&[tick], &[thread], &quota).remove(0)
+    };
+    assert_eq!(parts(&with(1, 0)), [(Class::Quota, 380), (Class::OwnCpu, 10), (Class::Path, 10)]);
+    // Thirty faults from 1,390 to 1,420, ten of which lie before the tick.
+    assert_eq!(parts(&with(0, 30))[1..3], [(Class::Faults, 10), (Class::Below, 180)]);
+    assert_eq!(with(0, 0).parts.shares(quota.known()).slack, None);
+    assert_eq!(with(0, 0).parts.shares(Facts::default().known()).quota, None);
+}
+
+#[test]
+fn a_torn_reading_gives_way_to_the_one_before_it() {
+    let facts = Facts { quota_period_ns: Some(100_000_000), ..Facts::default() };
+    let at = |throttled| Reading { throttled: Some(throttled), ..reading(0, 0) };
+    // The throttle struck while the second reading was made.
+    let cycles =
+        |torn| vec![cycle(100, 500, at(0)), Cycle { torn, ..cycle(600, 1_390, at(1)) }, cycle(1_420, 1_900, at(1))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let found = |torn| explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts).remove(0);
+    assert_eq!(found(false).parts.of(Class::Quota), 0);
+    assert_eq!(found(true).parts.of(Class::Quota), 400_000);
+}
+
+#[test]
+fn what_nobody_saw_is_unexplained() {
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let unexplained = |threads: &[Thread], facts: &Facts| parts(&explain(&[tick], threads, facts).remove(0));
+    assert_eq!(unexplained(&[], &Facts::default()), [(Class::Unexplained, 400)]);
+    assert_eq!(unexplained(&[Thread::default()], &Facts::default()), [(Class::Unexplained, 400)]);
+    // The deadline lies before the first cycle.
+    let cycles = vec![cycle(1_100, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
+    let found = unexplained(&[Thread { cycles, switches: None }], &Facts::default());
+    assert_eq!(found, [(Class::OwnCpu, 10), (Class::Below, 290), (Class::Unexplained, 100)]);
+    // Nobody stamped the end of the park.
+    let mut cycles = vec![cycle(600, 0, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
+    cycles[0].unpark_ns = None;
+    assert_eq!(unexplained(&[Thread { cycles, switches: None }], &Facts::default()), [(Class::Unexplained, 400)]);
+    // Switches without the account of waiting: asleep, or waiting for a CPU.
+    let unknown = Reading { delay_ns: None, ..reading(0, 0) };
+    let cycles = vec![cycle(600, 1_390, unknown), cycle(1_420, 1_900, unknown)];
+    let switches = Some(vec![on(0), off(605, SwitchKind::Waits), on(1_390)]);
+    let found = unexplained(&[Thread { cycles, switches }], &Facts::default());
+    assert_eq!(found, [(Class::OwnCpu, 10), (Class::Unexplained, 390)]);
+    // An early tick has nothing to explain.
+    let early = Tick { deadline_ns: 7, wake_ns: 5, thread: 0 };
+    assert_eq!(explain(&[early], &[], &Facts::default())[0].parts.total_ns(), 0);
+}
+
+#[test]
+fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
+    // On the CPU from before the deadline to the wake-up: a slow machine, if nothing else runs on this thread.
+    let cycles = || vec![cycle(600, 950, reading(0, 0)), cycle(1_420, 1_900, reading(0, 470))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let found = |usual_cpu_ns| {
+        let facts = Facts { usual_cpu_ns, ..Facts::default() };
+        parts(&explain(&[tick], &[Thread { cycles: cycles(), switches: None }], &facts).remove(0))
+    };
+    assert_eq!(found(None), [(Class::OwnCpu, 400)]);
+    assert_eq!(found(Some(10_000)), [(Class::OwnCpu, 50), (Class::Below, 350)]);
+}
+
+/// A stall of `stall` us that began at the first deadline: its ticks come one after the other when it is over.
+fn backlog(stall: i64, kind: SwitchKind) -> (Vec<Tick>, Thread) {
+    let n = stall / (PERIOD / US) + 1;
+    let start = 1_000;
+    let tick = |k| Tick { deadline_ns: start * US + k * PERIOD, wake_ns: (start + stall) * US, thread: 0 };
+    let waited = if kind == SwitchKind::Preempted { stall as u64 } else { 0 };
+    let switches = vec![on(0), off(start, kind), on(start + stall), off(start + stall + 60, SwitchKind::Waits)];
+    let cycles =
+        vec![cycle(500, 600, reading(0, 0)), cycle(start + stall + 50, start + stall + 90, reading(waited, 500))];
+    ((0..n).map(tick).collect(), Thread { cycles, switches: Some(switches) })
+}
+
+#[test]
+fn one_stall_makes_all_of_its_backlog_late_by_what_is_left_of_it() {
+    for (kind, class) in [(SwitchKind::Preempted, Class::Queue), (SwitchKind::Waits, Class::Blocked)] {
+        let stall = 12_700;
+        let (ticks, thread) = backlog(stall, kind);
+        let explained = explain(&ticks, &[thread], &Facts::default());
+        let sum: u64 = explained.iter().map(|e| e.parts.of(class)).sum();
+        let expected: i64 = (0..ticks.len() as i64).map(|k| stall * US - k * PERIOD).sum();
+        assert_eq!(sum, expected as u64, "{class:?}");
+    }
+}
+
+#[test]
+fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
+    // Two stalls below the thread, of 9 and 4 ms, and a counter that moved by 10 ms.
+    let mut ticks = Vec::new();
+    let mut cycles = Vec::new();
+    let mut at = 1_000;
+    for stall in [4_000, 9_000] {
+        let (some, _) = backlog(stall, SwitchKind::Waits);
+        let shift = (at - 1_000) * US;
+        ticks.extend(some.iter().map(|t| Tick {
+            deadline_ns: t.deadline_ns + shift,
+            wake_ns: t.wake_ns + shift,
+            ..*t
+        }));
+        cycles.push(cycle(at - 400, at + stall, reading(0, 0)));
+        at += stall + 10_000;
+    }
+    cycles.push(cycle(at, at + 100, reading(0, 0)));
+    let thread = Thread { cycles, switches: None };
+    let facts = Facts { steal_ns: 10_000_000, ..Facts::default() };
+    let explained = explain(&ticks, &[thread], &facts);
+    let first = |stall: usize| explained[if stall == 0 { 0 } else { 9 }].parts;
+    assert_eq!(first(1).of(Class::Host), 9_000_000);
+    assert_eq!((first(0).of(Class::Host), first(0).of(Class::Below)), (1_000_000, 3_000_000));
+}
+
+#[test]
+fn those_who_ran_meanwhile_are_found_by_their_numbers() {
+    let switches: Vec<Occupant> =
+        [(0, 7), (100, 8), (250, 0), (300, 9)].map(|(at_ns, thread)| Occupant { at_ns, thread }).into();
+    let found = |from_ns, to_ns| behind(&Queued { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>();
+    assert_eq!(found(50, 310), [(7, 50), (8, 150), (0, 50), (9, 10)]);
+    assert_eq!(found(400, 500), [(9, 100)]);
+    assert_eq!(found(-50, 10), [(7, 10)], "nobody is known to have run before the first switch");
+    assert_eq!(behind(&Queued { from_ns: 0, to_ns: 9, cpu: 0 }, &[]).count(), 0);
+}
+
+fn asked(index: u64, ticks: &[(i64, i64)]) -> AskedRound {
+    let tick = |(k, &(late_us, queue_us)): (i64, &(i64, i64))| {
+        let mut parts = Parts::default();
+        parts.add(Class::Queue, (queue_us * US) as u64);
+        parts.add(Class::Below, ((late_us - queue_us) * US) as u64);
+        let deadline_ns = k * PERIOD;
+        let behind = vec![("cc1".to_owned(), (queue_us * US) as u64)];
+        AskedTick { instance: 0, tick: k as u64, deadline_ns, wake_ns: deadline_ns + late_us * US, parts, behind }
+    };
+    AskedRound {
+        index,
+        ticks: (0..).zip(ticks).map(tick).collect(),
+        cpu_ns_per_tick: Some(10_000.0),
+        tier: Some(Tier::B1),
+        ..AskedRound::default()
+    }
+}
+
+#[test]
+fn late_ticks_add_up_to_episodes_shares_and_intervals() {
+    let mut pool = Pool::new(None, 3_000);
+    // In each round one stall of two ticks; the tick after it is on time.
+    for round in 0..30 {
+        let mut ticks = [(14, 0); 100];
+        ticks[10..12].clone_from_slice(&[(900, 600), (400, 300)]);
+        ticks[40] = (100 + i64::from(round % 2), 50);
+        pool.add(asked(round as u64, &ticks));
+    }
+    let beside: Vec<Beside> =
+        (0..30).map(|index| Beside { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) }).collect();
+    let why = pool.clone().finish(&beside, None);
+    assert_eq!((why.ticks, why.late_ticks, why.episodes, why.quantile), (3_000, 30, 30, Some(0.99)));
+    assert_eq!(why.lateness_ns, 30 * 900_000);
+    let shares = why.shares_ns.unwrap();
+    assert_eq!((shares.queue, shares.below, shares.total_ns()), (30 * 600_000, 30 * 300_000, why.lateness_ns));
+    assert_eq!(why.behind.unwrap()[0].ns, 30 * 600_000);
+    let [low, high] = why.ci95["queue"];
+    assert!((low - 2.0 / 3.0).abs() < 1e-9 && (high - 2.0 / 3.0).abs() < 1e-9, "every round is the same");
+    let overhead = why.overhead_ns.unwrap();
+    assert_eq!((overhead.p50, overhead.ci95), (500, Some([500, 500])));
+    assert_eq!(why.overhead_cpu_ns.unwrap().p50, 1_000);
+    assert_eq!((why.longest.len(), why.longest[0].lateness_ns, why.longest[0].tick), (5, 900_000, 10));
+    assert_eq!(why.rounds.iter().map(|r| r.lateness_ns).sum::<u64>(), why.lateness_ns);
+    // A threshold takes all above it: the second tick of the stall belongs to its episode.
+    let mut pool = Pool::new(Some(300_000), 3_000);
+    pool.add(asked(0, &[(14, 0), (900, 600), (400, 300), (14, 0), (300, 0), (299, 0)]));
+    let why = pool.finish(&[], None);
+    assert_eq!((why.late_ticks, why.episodes, why.threshold_ns, why.quantile), (3, 2, 300_000, None));
+    assert_eq!((why.shares_ns, why.overhead_ns, why.longest.len()), (None, None, 2));
+}
+
+#[test]
+fn too_few_late_ticks_or_episodes_say_nothing() {
+    let say = |episodes: u64, ticks_each: usize| {
+        let mut pool = Pool::new(Some(100_000), 10_000);
+        for round in 0..episodes {
+            let lateness: Vec<(i64, i64)> = (0..ticks_each).map(|k| (9_000 - k as i64 * 500, 100)).collect();
+            pool.add(asked(round, &lateness));
+        }
+        pool.finish(&[], None).shares_ns.is_some()
+    };
+    assert_eq!((LEAST_TICKS, LEAST_EPISODES), (20, 5));
+    assert!(say(5, 4) && !say(4, 5) && !say(4, 10));
+    let mut pool = Pool::new(Some(100_000), 10_000);
+    pool.add(asked(0, &[(200, 0); 19]));
+    assert_eq!(pool.finish(&[], None).shares_ns, None, "19 episodes of one tick each");
+}
+
+prop_compose! {
+    fn any_thread()(
+        gaps in prop::collection::vec((0_i64..900, 0_i64..900, 0_u64..900, 0_u64..900, any::<bool>(), 0_u64..9), 0..12),
+        moves in prop::option::of(prop::collection::vec((0_i64..400, 0_u8..3), 0..40)),
+    ) -> Thread {
+        let (mut at, mut delay, mut cpu, mut faults) = (-900, 0, 0, 0);
+        let cycles = gaps.iter().map(|&(sleep, awake, waited, ran, seen, fault)| {
+            let (park_ns, unpark_ns) = (at, seen.then_some(at + sleep));
+            at += sleep + awake;
+            let reading = Reading { delay_ns: Some(delay), cpu_ns: Some(cpu), minor_faults: Some(faults), throttled: Some(faults / 4) };
+            (delay, cpu, faults) = (delay + waited, cpu + ran, faults + fault);
+            Cycle { park_ns, reading, torn: fault == 1, unpark_ns }
+        }).collect();
+        let mut at = -900;
+        let switches = moves.map(|moves| moves.into_iter().map(|(gap, kind)| {
+            at += gap;
+            let kind = [SwitchKind::On, SwitchKind::Preempted, SwitchKind::Waits][usize::from(kind)];
+            Switch { at_ns: at, kind, cpu: 0 }
+        }).collect());
+        Thread { cycles, switches }
+    }
+}
+
+prop_compose! {
+    fn any_facts()(
+        fault_ns in prop::option::of(0_u64..50), quota_period_ns in prop::option::of(0_u64..500),
+        slack_ns in prop::option::of(0_u64..300), path_ns in 0_u64..200, usual_cpu_ns in prop::option::of(0_u64..30),
+        continued_ns in prop::collection::vec(-900_i64..6_000, 0..2), steal in any::<bool>(),
+    ) -> Facts {
+        let steal_ns = if steal { 10_000_000 } else { 0 };
+        Facts { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns }
+    }
+}
+
+fn moved(thread: &Thread, by: i64) -> Thread {
+    let cycle = |c: &Cycle| Cycle { park_ns: c.park_ns + by, unpark_ns: c.unpark_ns.map(|u| u + by), ..*c };
+    Thread {
+        cycles: thread.cycles.iter().map(cycle).collect(),
+        switches: thread
+            .switches
+            .as_ref()
+            .map(|all| all.iter().map(|s| Switch { at_ns: s.at_ns + by, ..*s }).collect()),
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_lateness_and_a_shift_of_all_clocks_changes_nothing(
+        thread in any_thread(), facts in any_facts(), by in -1_000_000_000_i64..1_000_000_000,
+        windows in prop::collection::vec((-200_i64..900, -50_i64..4_000), 1..12),
+    ) {
+        let mut at = -1_000;
+        let mut wake = i64::MIN;
+        let ticks: Vec<Tick> = windows.iter().map(|&(gap, late)| {
+            at += gap.max(0);
+            wake = wake.max(at + late);
+            Tick { deadline_ns: at, wake_ns: wake, thread: 0 }
+        }).collect();
+        let found = explain(&ticks, std::slice::from_ref(&thread), &facts);
+        for (tick, explained) in ticks.iter().zip(&found) {
+            let lateness = u64::try_from(tick.wake_ns - tick.deadline_ns).unwrap_or(0);
+            prop_assert_eq!(explained.parts.total_ns(), lateness, "{:?}", explained);
+            let queued: u64 = explained.queued.iter().map(|q| (q.to_ns - q.from_ns) as u64).sum();
+            prop_assert!(queued <= lateness);
+            prop_assert!(explained.queued.iter().all(|q| tick.deadline_ns <= q.from_ns && q.to_ns <= tick.wake_ns));
+        }
+        let ticks: Vec<Tick> =
+            ticks.iter().map(|t| Tick { deadline_ns: t.deadline_ns + by, wake_ns: t.wake_ns + by, ..*t }).collect();
+        let facts = Facts { continued_ns: facts.continued_ns.iter().map(|at| at + by).collect(), ..facts };
+        let again = explain(&ticks, &[moved(&thread, by)], &facts);
+        for (one, other) in found.iter().zip(&again) {
+            prop_assert_eq!(one.parts, other.parts);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The control groups of this process, in version 2 and in version 1 of the interface.
+
+use std::path::{Path, PathBuf};
+
+/// Where a controller of this process's groups is set up: its own group first, then those above it, as far as the process
+/// sees them. `root` is where `/proc` and `/sys` are.
+pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
+    let Ok(groups) = std::fs::read_to_string(root.join("proc/self/cgroup")) else { return Vec::new() };
+    let found = groups.lines().flat_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
+        let mount = match controllers {
+            "" => root.join("sys/fs/cgroup"),
+            list if list.split(',').any(|c| c == controller) => root.join("sys/fs/cgroup").join(controller),
+            _ => return Vec::new(),
+        };
+        let group = mount.join(path.trim_start_matches('/'));
+        group.ancestors().take_while(|a| a.starts_with(&mount)).map(Path::to_path_buf).collect()
+    });
+    found.collect()
+}
+
+/// A share of CPU time that a group may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quota {
+    /// Where it is set.
+    pub file: PathBuf,
+    pub quota_us: f64,
+    /// It is given anew each time this has passed.
+    pub period_us: f64,
+}
+
+impl Quota {
+    pub fn cpus(&self) -> f64 {
+        self.quota_us / self.period_us
+    }
+}
+
+/// The strictest CPU quota that this process is under; `None` without any.
+pub fn quota(root: &Path) -> Option<Quota> {
+    quotas(root).into_iter().min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
+}
+
+/// Every CPU quota that this process is under.
+pub fn quotas(root: &Path) -> Vec<Quota> {
+    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok();
+    let of = |group: PathBuf| {
+        let file = group.join("cpu.max");
+        let (quota_us, period_us, file) = match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let mut words = text.split_whitespace().map(str::parse::<f64>);
+                (words.next()?.ok()?, words.next()?.ok()?, file)
+            }
+            Err(_) => {
+                let file = group.join("cpu.cfs_quota_us");
+                (number(file.clone())?, number(group.join("cpu.cfs_period_us"))?, file)
+            }
+        };
+        (quota_us > 0.0 && period_us > 0.0).then_some(Quota { file, quota_us, period_us })
+    };
+    directories(root, "cpu").into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_strictest_quota_of_a_group_and_those_above_it_holds() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(quota(root.path()), None);
+        put(root.path(), "proc/self/cgroup", "0::/a/b\n");
+        put(root.path(), "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+        assert_eq!(quota(root.path()), None);
+        put(root.path(), "sys/fs/cgroup/a/cpu.max", "20000 100000\n");
+        assert_eq!(quota(root.path()).map(|q| q.cpus()), Some(0.2));
+        put(root.path(), "proc/self/cgroup", "2:cpu,cpuacct:/c\n1:memory:/d\n0::/\n");
+        put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "-1\n");
+        put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
+        assert_eq!(quota(root.path()), None, "-1 is none");
+        put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "150000\n");
+        assert_eq!(quota(root.path()).map(|q| q.cpus()), Some(1.5));
+    }
+}

@@ -1,0 +1,197 @@
+//! What the kernel accounts for of a single thread, on Linux: read often, so cheaply.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use jitterstat::why::Reading;
+
+use crate::machine::cgroup;
+use crate::machine::os::types::NotAvailable;
+
+/// Accounts of one thread, held open.
+#[derive(Debug)]
+pub struct Accounts {
+    schedstat: Option<File>,
+    throttled: Vec<File>,
+}
+
+impl Accounts {
+    /// Of the calling thread; `quotas` are the accounts of the control groups that have one.
+    ///
+    /// # Errors
+    /// Nothing says how long the thread waits for a CPU.
+    pub fn of_this_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
+        // Of one thread: that of a whole process is read with its lock held.
+        let schedstat = File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
+            what: "/proc/thread-self/schedstat",
+            error: error.to_string(),
+            needs: "/proc, and a kernel with CONFIG_SCHED_INFO",
+        })?;
+        let throttled = quotas.iter().filter_map(|quota| File::open(&quota.account).ok()).collect();
+        Ok(Self { schedstat: Some(schedstat), throttled })
+    }
+
+    /// Without the files: the CPU time alone.
+    pub fn without_files() -> Self {
+        Self { schedstat: None, throttled: Vec::new() }
+    }
+
+    /// What they say now. Allocates nothing.
+    pub fn read(&self) -> Reading {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
+        let counted = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } == 0;
+        // SAFETY: all-zero is a valid `rusage`, and the call fills it or leaves it alone.
+        let usage = unsafe { usage.assume_init() };
+        let throttled = |file: &File| number_behind(file, b"nr_throttled ");
+        Reading {
+            delay_ns: self.schedstat.as_ref().and_then(second_number),
+            cpu_ns: super::imp::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok(),
+            minor_faults: u64::try_from(usage.ru_minflt).ok().filter(|_| counted),
+            throttled: self.throttled.iter().map(throttled).try_fold(0, |sum, n| Some(sum + n?)),
+        }
+    }
+}
+
+/// The second number of a line: in `schedstat`, the time spent waiting.
+fn second_number(file: &File) -> Option<u64> {
+    let mut bytes = [0; 96];
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    let digits = bytes[..n].split(|&b| b == b' ').nth(1)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The number behind a name, at the start of a line.
+fn number_behind(file: &File, name: &[u8]) -> Option<u64> {
+    let mut bytes = [0; 1024];
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    let digits = bytes[..n].split(|&b| b == b'\n').find_map(|line| line.strip_prefix(name))?;
+    std::str::from_utf8(digits).ok()?.trim().parse().ok()
+}
+
+/// A control group with a CPU quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    account: PathBuf,
+    /// The quota is of each such period.
+    pub period_ns: u64,
+}
+
+/// The control groups of this process that have a quota, its own and those above it.
+pub fn quotas() -> Vec<Quota> {
+    let of = |quota: cgroup::Quota| Quota {
+        account: quota.file.with_file_name("cpu.stat"),
+        period_ns: (quota.period_us * 1e3) as u64,
+    };
+    cgroup::quotas(Path::new("/")).into_iter().map(of).collect()
+}
+
+/// `CLOCK_MONOTONIC`, in nanoseconds.
+pub(super) fn monotonic_ns() -> Option<u64> {
+    super::imp::clock_ns(libc::CLOCK_MONOTONIC).ok()
+}
+
+/// What a page fault costs here: fresh memory, touched page by page, without huge pages.
+pub fn fault_ns() -> Option<u64> {
+    const BYTES: usize = 1 << 20;
+    // SAFETY: no address is asked for, so that no mapping is replaced; the result is checked.
+    let memory = unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), BYTES, access, kind, -1, 0)
+    };
+    if memory == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the mapping is ours and of that length.
+    unsafe { libc::madvise(memory, BYTES, libc::MADV_NOHUGEPAGE) };
+    let page = page_size();
+    let started = monotonic_ns();
+    for at in (0..BYTES).step_by(page) {
+        // SAFETY: `at` lies within the mapping, which is writable; volatile, so that the touch is not left out.
+        unsafe { memory.cast::<u8>().add(at).write_volatile(1) };
+    }
+    let ended = monotonic_ns();
+    // SAFETY: the mapping is ours, and no reference into it was made.
+    unsafe { libc::munmap(memory, BYTES) };
+    Some(ended?.checked_sub(started?)? / (BYTES / page) as u64)
+}
+
+pub(super) fn page_size() -> usize {
+    // SAFETY: `sysconf` only reads a constant of the system.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(0).max(4096)
+}
+
+/// When the process was continued after a stop, the latest of them.
+static CONTINUED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static CONTINUED_TIMES: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn continued(_: libc::c_int) {
+    // Only what a signal handler may do: a system call, and stores.
+    if let Some(now_ns) = monotonic_ns() {
+        let times = CONTINUED_TIMES.fetch_add(1, Ordering::Relaxed);
+        CONTINUED[times % CONTINUED.len()].store(now_ns, Ordering::Relaxed);
+    }
+}
+
+/// Watches from now on for stops of this process.
+pub fn watch_stops() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all-zero is a valid `sigaction`: no flags and an empty mask.
+    let action = unsafe { action.assume_init_mut() };
+    action.sa_sigaction = continued as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler is a function of the right signature that lives as long as the process, and does only what is
+    // safe in one; the old action is not asked for.
+    unsafe { libc::sigaction(libc::SIGCONT, action, std::ptr::null_mut()) };
+}
+
+/// When the process was continued, of the latest 64 times; `CLOCK_MONOTONIC`.
+pub fn continued_ns() -> Vec<u64> {
+    let times = CONTINUED_TIMES.load(Ordering::Relaxed).min(CONTINUED.len());
+    CONTINUED[..times].iter().map(|at| at.load(Ordering::Relaxed)).collect()
+}
+
+/// Name of a thread of any process.
+pub fn thread_name(thread: u32) -> Option<String> {
+    if thread == 0 {
+        return Some("an idle CPU".to_owned());
+    }
+    let name = std::fs::read(format!("/proc/{thread}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_of_this_thread_go_forward() {
+        let accounts = Accounts::of_this_thread(&quotas()).expect("Linux has /proc");
+        let first = accounts.read();
+        let page = vec![1_u8; 1 << 20];
+        std::hint::black_box(&page);
+        let spun = (0..200_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+        std::hint::black_box(spun);
+        let second = accounts.read();
+        assert!(first.delay_ns <= second.delay_ns && first.delay_ns.is_some());
+        assert!(first.cpu_ns < second.cpu_ns && first.cpu_ns.is_some());
+        assert!(first.minor_faults <= second.minor_faults && first.minor_faults.is_some());
+        assert!(fault_ns().is_some_and(|ns| ns > 0));
+        let without = Accounts::without_files().read();
+        assert!(without.delay_ns.is_none() && without.cpu_ns > second.cpu_ns);
+    }
+
+    #[test]
+    fn a_stop_is_stamped_when_it_is_over() {
+        watch_stops();
+        let before = monotonic_ns();
+        // SAFETY: the signal goes to this process alone; without a stop before it, only the handler runs.
+        unsafe { libc::raise(libc::SIGCONT) };
+        let stamped = continued_ns().into_iter().max();
+        assert!(before <= stamped && stamped <= monotonic_ns());
+    }
+}

@@ -1,0 +1,159 @@
+//! Records of context switches as the kernel writes them into a ring: read from plain bytes, whatever these hold.
+
+use jitterstat::why::SwitchKind;
+
+/// A switch, as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchRecord {
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub at_ns: u64,
+    pub cpu: u32,
+    pub kind: SwitchKind,
+    /// Of a switch of the whole CPU that takes it from a thread: the thread that gets it.
+    pub next: Option<u32>,
+}
+
+/// What a ring held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// In the order they were written.
+    pub switches: Vec<SwitchRecord>,
+    /// Records for which there was no room, and such that cannot be read.
+    pub lost: u64,
+}
+
+const LOST: u32 = 2;
+const SWITCH: u32 = 14;
+const SWITCH_CPU_WIDE: u32 = 15;
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+/// Type, flags and size stand before every record.
+const HEADER: usize = 8;
+/// Behind every record stand process and thread, the time, and the CPU with a reserved word.
+const TRAILER: usize = 24;
+
+/// Reads the records of a ring, oldest first.
+pub fn parse(bytes: &[u8]) -> Drained {
+    let mut drained = Drained::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
+        if size < HEADER || size > rest.len() {
+            // From here on nobody knows where a record begins.
+            drained.lost += 1;
+            break;
+        }
+        let (record, after) = rest.split_at(size);
+        rest = after;
+        let kind = number::<4>(record, 0).unwrap_or(0) as u32;
+        match kind {
+            // Its number, then how many.
+            LOST => drained.lost = drained.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1)),
+            SWITCH | SWITCH_CPU_WIDE => match switch(record, kind == SWITCH_CPU_WIDE) {
+                Some(switch) => drained.switches.push(switch),
+                None => drained.lost += 1,
+            },
+            // Throttling and what later kernels may add.
+            _ => {}
+        }
+    }
+    drained
+}
+
+fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
+    let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
+    let flags = number::<2>(record, 4)? as u16;
+    let kind = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
+        (false, _) => SwitchKind::On,
+        (true, true) => SwitchKind::Preempted,
+        (true, false) => SwitchKind::Waits,
+    };
+    // Process and thread of the next one, or of the one before.
+    let other = if is_cpu_wide { Some(number::<4>(&record[..trailer], HEADER + 4)? as u32) } else { None };
+    Some(SwitchRecord {
+        at_ns: number::<8>(record, trailer + 8)?,
+        cpu: number::<4>(record, trailer + 16)? as u32,
+        kind,
+        next: other.filter(|_| kind != SwitchKind::On),
+    })
+}
+
+/// A number of so many bytes, in the order of this machine.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut whole = [0; 8];
+    let place = if cfg!(target_endian = "little") { 0..N } else { 8 - N..8 };
+    whole[place].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    Some(u64::from_ne_bytes(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use jitterstat::stats::random::SplitMix64;
+
+    use super::*;
+
+    fn record(kind: u32, flags: u16, body: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(HEADER + body.len()).unwrap();
+        [&kind.to_ne_bytes()[..], &flags.to_ne_bytes(), &size.to_ne_bytes(), body].concat()
+    }
+
+    fn trailer(at_ns: u64, cpu: u32) -> Vec<u8> {
+        [&7_u32.to_ne_bytes()[..], &8_u32.to_ne_bytes(), &at_ns.to_ne_bytes(), &cpu.to_ne_bytes(), &[0; 4]].concat()
+    }
+
+    fn several() -> Vec<u8> {
+        let other = [&1_u32.to_ne_bytes()[..], &42_u32.to_ne_bytes()].concat();
+        [
+            record(SWITCH, 0, &trailer(100, 1)),
+            record(SWITCH, SWITCH_OUT, &trailer(200, 1)),
+            record(99, 0, &[1, 2, 3, 4, 5, 6, 7, 8]),
+            record(LOST, 0, &[&1_u64.to_ne_bytes()[..], &5_u64.to_ne_bytes(), &trailer(250, 1)].concat()),
+            record(SWITCH_CPU_WIDE, SWITCH_OUT | SWITCH_OUT_PREEMPT, &[&other[..], &trailer(300, 0)].concat()),
+            record(SWITCH_CPU_WIDE, 0, &[&other[..], &trailer(400, 0)].concat()),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn switches_are_read_and_losses_counted() {
+        let of = |at_ns, cpu, kind, next| SwitchRecord { at_ns, cpu, kind, next };
+        let switches = vec![
+            of(100, 1, SwitchKind::On, None),
+            of(200, 1, SwitchKind::Waits, None),
+            of(300, 0, SwitchKind::Preempted, Some(42)),
+            of(400, 0, SwitchKind::On, None),
+        ];
+        assert_eq!(parse(&several()), Drained { switches, lost: 5 });
+        assert_eq!(parse(&[]), Drained::default());
+    }
+
+    #[test]
+    fn hostile_and_truncated_rings_are_read_to_their_end_and_no_further() {
+        let whole = several();
+        for end in 0..whole.len() {
+            let cut = parse(&whole[..end]);
+            assert!(cut.switches.len() <= 4 && (cut.lost > 0 || parse(&whole[..end]).switches.len() < 4), "{end}");
+        }
+        let mut random = SplitMix64::new(7);
+        for _ in 0..2_000 {
+            let mut bytes = several().repeat(1 + random.index(4));
+            for _ in 0..random.index(12) {
+                let at = random.index(bytes.len());
+                bytes[at] = random.next_u64() as u8;
+            }
+            bytes.truncate(random.index(bytes.len() + 1));
+            let drained = parse(&bytes);
+            assert!(drained.switches.len() <= bytes.len() / (HEADER + TRAILER));
+            let noise: Vec<u8> = (0..random.index(300)).map(|_| random.next_u64() as u8).collect();
+            assert!(parse(&noise).switches.len() <= noise.len() / (HEADER + TRAILER));
+        }
+    }
+
+    #[test]
+    fn a_record_without_a_size_ends_the_reading() {
+        let endless = [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
+        let drained = parse(&endless);
+        assert_eq!((drained.switches.len(), drained.lost), (1, 1));
+        assert_eq!(parse(&record(SWITCH, 0, &[0; 8])), Drained { switches: Vec::new(), lost: 1 });
+    }
+}

@@ -1,0 +1,166 @@
+//! What a process may change for itself, for a while: every setting is held, and what was there before is put back. Nothing
+//! outlives the process, however it ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use crate::machine::os::{self, Sched, Scheduling};
+use crate::machine::tuning;
+
+/// A setting of the calling thread or of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Everything stays as it is.
+    Nothing,
+    TimerSlack(Duration),
+    /// Bound to one CPU.
+    Cpu(usize),
+    Class(Sched),
+    /// So long a slice of the scheduler for normal threads.
+    Slice(Duration),
+    LockedMemory,
+    /// Idle CPUs of the whole machine stay awake, for as long as a file is open.
+    NoIdleLatency,
+}
+
+/// The file that holds idle states to a latency while it is open.
+const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// What puts a setting back.
+#[derive(Debug)]
+enum Before {
+    Nothing,
+    TimerSlack(u64),
+    Affinity(Vec<usize>),
+    /// With the timer slack, which a class of real time has none of, and from which a thread returns to that of its parent.
+    Scheduling(Scheduling, Option<u64>),
+    Unlocked,
+    Closed(File),
+}
+
+/// A setting in force.
+#[derive(Debug)]
+pub struct Held(Before);
+
+impl Setting {
+    /// Puts it in force for the calling thread, and the threads that it starts meanwhile.
+    pub fn hold(self) -> io::Result<Held> {
+        let unknown = || io::Error::from(io::ErrorKind::Unsupported);
+        Ok(Held(match self {
+            Self::Nothing => Before::Nothing,
+            Self::TimerSlack(slack) => {
+                let before = os::timer_slack_ns().ok_or_else(unknown)?;
+                os::set_timer_slack_ns(u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX))?;
+                Before::TimerSlack(before)
+            }
+            Self::Cpu(cpu) => {
+                let before = os::affinity().ok_or_else(unknown)?;
+                os::bind(&[cpu])?;
+                Before::Affinity(before)
+            }
+            Self::Class(class) => {
+                let before = Scheduling::now()?;
+                let slack_ns = os::timer_slack_ns();
+                os::set_sched(class)?;
+                Before::Scheduling(before, slack_ns)
+            }
+            Self::Slice(slice) => {
+                let before = Scheduling::now()?;
+                before.with_slice(slice).restore()?;
+                if Scheduling::now()?.slice() != slice {
+                    before.restore()?;
+                    return Err(io::Error::other("this kernel has no slices of threads"));
+                }
+                Before::Scheduling(before, None)
+            }
+            Self::LockedMemory => {
+                tuning::lock_memory().inspect_err(|_| drop(os::unlock_memory()))?;
+                Before::Unlocked
+            }
+            Self::NoIdleLatency => {
+                let mut file = OpenOptions::new().write(true).open(DMA_LATENCY)?;
+                file.write_all(&0_i32.to_ne_bytes())?;
+                Before::Closed(file)
+            }
+        }))
+    }
+
+    /// What is missing where it is refused.
+    pub fn needs(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::TimerSlack(_) => "Linux",
+            Self::Cpu(_) => "Linux, and a cpuset with that CPU in it",
+            Self::Class(_) => os::SCHED_NEEDS,
+            Self::Slice(_) => "Linux 6.12, and no filter that refuses sched_setattr",
+            Self::LockedMemory => "CAP_IPC_LOCK, or a larger limit (ulimit -l)",
+            Self::NoIdleLatency => "write access to /dev/cpu_dma_latency: root, or a udev rule",
+        }
+    }
+}
+
+impl Held {
+    /// Puts back what was there before.
+    pub fn release(self) -> io::Result<()> {
+        match self.0 {
+            Before::Nothing => Ok(()),
+            Before::TimerSlack(ns) => os::set_timer_slack_ns(ns),
+            Before::Affinity(cpus) => os::bind(&cpus),
+            Before::Scheduling(scheduling, slack_ns) => {
+                scheduling.restore()?;
+                slack_ns.map_or(Ok(()), os::set_timer_slack_ns)
+            }
+            Before::Unlocked => os::unlock_memory(),
+            Before::Closed(file) => {
+                drop(file);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Everything that a setting may touch, as the kernel states it.
+    fn state() -> String {
+        let locked = std::fs::read_to_string("/proc/self/status").unwrap();
+        let locked = locked.lines().find(|l| l.starts_with("VmLck")).unwrap_or_default().to_owned();
+        let open =
+            std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let held = open.filter(|target| target.ends_with("cpu_dma_latency")).count();
+        format!("{:?} {:?} {:?} {locked} {held}", os::timer_slack_ns(), os::affinity(), Scheduling::now())
+    }
+
+    #[test]
+    fn every_setting_is_in_force_while_it_is_held_and_gone_afterwards() {
+        // A thread of its own: settings are of threads.
+        let tried = std::thread::spawn(|| {
+            let settings = [
+                Setting::TimerSlack(Duration::from_nanos(1)),
+                Setting::Cpu(os::affinity().unwrap()[0]),
+                Setting::Class(Sched::Fifo(10)),
+                Setting::Slice(Duration::from_micros(100)),
+                Setting::LockedMemory,
+                Setting::NoIdleLatency,
+            ];
+            // One that nothing but this thread has asked for: a change of class would forget it.
+            os::set_timer_slack_ns(123_000).unwrap();
+            let before = state();
+            let mut held_once = 0;
+            for setting in settings {
+                // Not everything is permitted everywhere.
+                let Ok(held) = setting.hold() else { continue };
+                held_once += 1;
+                let only_cpu = os::affinity().unwrap().len() == 1 && matches!(setting, Setting::Cpu(_));
+                assert!(state() != before || only_cpu, "{setting:?} is in force");
+                held.release().unwrap();
+                assert_eq!(state(), before, "{setting:?} is gone");
+            }
+            held_once
+        });
+        assert!(tried.join().unwrap() >= 2, "slack and CPU are everybody's to set");
+    }
+}

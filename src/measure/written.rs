@@ -1,0 +1,77 @@
+//! What a program wrote where it was told to: read with a bound that is known from what was asked of it.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use jitterstat::file::File as _;
+use jitterstat::report::Report;
+use jitterstat::series::{self, Metric, Reader};
+
+use crate::machine::os;
+use crate::measure::child::{self, Asked, NotMeasured, Program};
+
+/// A line of a series: a sign, 19 digits, the line's end.
+const LINE_BYTES: u64 = 22;
+/// A tick of a report, in a round of its own with its summary.
+const TICK_BYTES: u64 = 4 << 10;
+/// What either has besides: a header, a host, a histogram.
+const OTHER_BYTES: u64 = 1 << 20;
+
+/// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of samples.
+const METRICS_BYTES: u64 = 1 << 30;
+
+/// Runs one round of a program and returns the lateness of its ticks in order.
+pub fn ticks(program: &Program, period: Duration, asked: Asked, stop: &AtomicBool) -> Result<Vec<i64>, NotMeasured> {
+    let ran = child::run(program, asked, stop)?;
+    lateness(&ran.out(), period, asked.ticks).map_err(|what| NotMeasured::Failed(format!("{}: {what}", program.text())))
+}
+
+fn lateness(out: &Path, period: Duration, ticks: u64) -> Result<Vec<i64>, String> {
+    let name = series::ENV_OUT;
+    let bytes = bytes(out, ticks)?;
+    let (period_ns, lateness_ns) = if bytes.starts_with(b"{") {
+        let report = Report::from_json(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{name}: {e}"))?;
+        let [subject] = report.subjects.as_slice() else {
+            return Err(format!("{name} holds a report of {} subjects; one was expected", report.subjects.len()));
+        };
+        (subject.period_ns, subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect())
+    } else {
+        let read = Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?;
+        (read.period_ns, read.lateness_ns)
+    };
+    if u128::from(period_ns) != period.as_nanos() {
+        return Err(format!("ran at a period of {period_ns} ns, and --period is {} ns", period.as_nanos()));
+    }
+    if lateness_ns.len() as u64 != ticks {
+        return Err(format!("wrote {} ticks where {ticks} were asked for", lateness_ns.len()));
+    }
+    Ok(lateness_ns)
+}
+
+/// The metrics that a program wrote.
+pub fn metrics(out: &Path) -> Result<Vec<Metric>, String> {
+    let name = series::ENV_OUT;
+    let file = os::open_regular(out).map_err(|e| format!("{name} cannot be read: {e}"))?;
+    if file.metadata().is_ok_and(|meta| meta.len() > METRICS_BYTES) {
+        return Err(format!("wrote more than {} MiB to {name}", METRICS_BYTES >> 20));
+    }
+    series::metrics(file.take(METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))
+}
+
+/// The whole file. Nobody writes to it any more: what could has ended.
+fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
+    let name = series::ENV_OUT;
+    let mut file = os::open_regular(out).map_err(|e| format!("wrote nothing to {name}: {e}"))?;
+    let mut bytes = Vec::new();
+    let unread = |e| format!("{name}: it cannot be read: {e}");
+    file.by_ref().take(1).read_to_end(&mut bytes).map_err(unread)?;
+    let of_a_tick = if bytes == *b"{" { TICK_BYTES } else { LINE_BYTES };
+    let most = ticks.saturating_mul(of_a_tick).saturating_add(OTHER_BYTES);
+    file.take(most).read_to_end(&mut bytes).map_err(unread)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("wrote more than {most} bytes to {name}, which {ticks} ticks do not take"));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,73 @@
+//! Where the numbers of a report are from, in the words of a line or two.
+
+use std::time::Duration;
+
+use jitterstat::report::{Load, Report, Scenario};
+
+use crate::text::time::time;
+use crate::text::units;
+
+/// When and where a report was made.
+pub fn origin(report: &Report) -> String {
+    let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
+    format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
+}
+
+/// The foot of a picture: machine and date, then what was measured and by which command.
+pub fn foot(report: &Report) -> [String; 2] {
+    let tool = format!("{} {}", report.tool.name, report.tool.version);
+    let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
+    let ticks: u64 = measured.map(|s| s.ticks).fold(0, u64::saturating_add);
+    let by = command(report).unwrap_or(tool);
+    [origin(report), format!("{} ticks of {} subjects; {}", grouped(ticks), report.subjects.len(), by.trim())]
+}
+
+/// The command that measures the same again, if one of ours made it.
+fn command(report: &Report) -> Option<String> {
+    let scenarios = &report.plan.scenarios;
+    let first = scenarios.first().filter(|_| report.tool.name == env!("CARGO_PKG_NAME"))?;
+    let flags = |flag: &str, of: &dyn Fn(&Scenario) -> Option<String>| -> String {
+        let mut seen = std::collections::BTreeSet::new();
+        let each = scenarios.iter().filter_map(of).filter(|value| seen.insert(value.clone()));
+        each.map(|value| format!(" --{flag} {value}")).collect()
+    };
+    let periods = flags("period", &|s| Some(units::short(Duration::from_nanos(s.period_ns))));
+    let runtimes = flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
+    let loads: std::collections::BTreeSet<_> = scenarios.iter().map(|s| s.load.as_deref()).collect();
+    let quoted = |load: &str| shlex::try_quote(load).map_or_else(|_| load.to_owned(), |quoted| quoted.into_owned());
+    let load = flags("load", &|s| s.load.as_deref().or((loads.len() > 1).then_some("none")).map(quoted));
+    let instances = flags("instances", &|s| (s.instances > 1).then(|| s.instances.to_string()));
+    let same = scenarios.iter().all(|s| s.ticks == first.ticks);
+    let ticks = if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
+    let subjects = flags("subject", &|s| Some(s.subject.clone()));
+    Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}"))
+}
+
+/// What a load took of the machine, where that is known.
+pub fn load(load: &Load) -> Option<String> {
+    let ns = |ns: u64| time(i64::try_from(ns).unwrap_or(i64::MAX));
+    let cpu = ns(load.cpu_ns?);
+    Some(format!("load {}: {cpu} of CPU time for {} of rounds, in no subject's cost", load.load, ns(load.active_ns)))
+}
+
+/// A count with its digits in groups.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jitterstat::file::File as _;
+
+    #[test]
+    fn a_foot_names_machine_date_ticks_and_command() {
+        let report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let [origin, what] = foot(&report);
+        assert!(origin.starts_with(&report.started_utc), "{origin}");
+        assert!(what.contains(" ticks of ") && what.contains("osjitter run --period 1ms --ticks "), "{what}");
+        assert_eq!([7, 1_000, 12_345_678].map(grouped), ["7", "1,000", "12,345,678"]);
+    }
+}

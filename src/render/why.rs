@@ -1,0 +1,355 @@
+//! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for the page.
+
+use jitterstat::report::why::{Behind, Class, LateTick, Shares, Tier, Why};
+use jitterstat::report::{Report, Subject};
+use jitterstat::why::pool::{LEAST_EPISODES, LEAST_TICKS};
+
+use crate::render::label::labels;
+use crate::render::origin::grouped;
+use crate::text::align::align;
+use crate::text::markdown;
+use crate::text::printable::message;
+use crate::text::time::{cost, interval, share, time};
+use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+
+/// A cause below this share of the lateness, or this long altogether, is not worth a line.
+const LEAST_SHARE: f64 = 0.01;
+const LEAST_NS: u64 = 10_000;
+/// So many are named of those who were in the way.
+const NAMED: usize = 3;
+
+/// One subject's answer.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    pub name: String,
+    pub why: &'a Why,
+}
+
+/// Of every subject that was asked.
+pub fn answers(report: &Report) -> impl Iterator<Item = Answer<'_>> {
+    let of = |(subject, name): (_, _)| answer(subject, name);
+    report.subjects.iter().zip(labels(report).names).filter_map(of)
+}
+
+fn answer(subject: &Subject, name: String) -> Option<Answer<'_>> {
+    Some(Answer { name, why: subject.why.as_ref()? })
+}
+
+/// A cause with its share, and what speaks for it.
+#[derive(Debug)]
+pub struct Cause {
+    pub class: Class,
+    /// Per cent of the lateness, with its interval where there is one.
+    pub share: String,
+    pub words: &'static str,
+    pub evidence: String,
+}
+
+pub fn words(class: Class) -> &'static str {
+    match class {
+        Class::Queue => "waited for a CPU",
+        Class::Quota => "CPU quota",
+        Class::OwnCpu => "own CPU",
+        Class::Faults => "page faults",
+        Class::Blocked => "blocked",
+        Class::Stopped => "stopped",
+        Class::Slack => "timer slack",
+        Class::Host => "host",
+        Class::Below => "below the thread",
+        Class::Path => "the usual way",
+        Class::Unexplained => "unexplained",
+    }
+}
+
+/// Causes worth a line, the largest first.
+fn worth(shares: &Shares) -> Vec<Class> {
+    let total = shares.total_ns().max(1) as f64;
+    let large = |class: &Class| {
+        let ns = shares.of(*class);
+        ns >= LEAST_NS && ns as f64 / total >= LEAST_SHARE
+    };
+    let mut all: Vec<Class> = Class::ALL.into_iter().filter(large).collect();
+    all.sort_by_key(|class| std::cmp::Reverse(shares.of(*class)));
+    all
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+impl Answer<'_> {
+    /// What was asked, in a line.
+    pub fn heading(&self) -> String {
+        let w = self.why;
+        let which = match w.quantile {
+            Some(q) => format!("the latest {} %", cost((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')),
+            None => format!("ticks of {} and more", time(w.threshold_ns as i64)),
+        };
+        let Some(tier) = w.tier else {
+            let reason = w.missing.as_ref().map_or("it was not asked", |m| m.reason.as_str());
+            return format!("Why {which} were late ({}): not available here: {}.", self.name, message(reason));
+        };
+        let counted = format!(
+            "{} of {} ticks, {} episodes, {} of lateness",
+            grouped(w.late_ticks),
+            grouped(w.ticks),
+            grouped(w.episodes),
+            time(w.lateness_ns as i64)
+        );
+        let too_few = if w.shares_ns.is_some() {
+            String::new()
+        } else {
+            format!(": too few to say; it takes {LEAST_TICKS} ticks in {LEAST_EPISODES} episodes")
+        };
+        let signed = |ns: i64| if ns < 0 { time(ns) } else { format!("+{}", time(ns)) };
+        let asking = w.overhead_ns.as_ref().map_or(String::new(), |d| {
+            let ci = d.ci95.map_or(String::new(), |ci| format!(" {}", interval(ci)));
+            let cpu =
+                w.overhead_cpu_ns.as_ref().map_or(String::new(), |d| format!(", {} of CPU a tick", signed(d.p50)));
+            format!(", asking cost {}{ci} at p50{cpu}", signed(d.p50))
+        });
+        format!("Why {which} were late ({}, {counted}; tier {}{asking}){too_few}", self.name, tier_name(tier))
+    }
+
+    /// The causes worth a line; none where there are too few ticks to say.
+    pub fn causes(&self) -> Vec<Cause> {
+        let Some(shares) = &self.why.shares_ns else { return Vec::new() };
+        let total = shares.total_ns().max(1) as f64;
+        let cause = |class: Class| {
+            let of_all = percent(shares.of(class) as f64 / total);
+            let ci = self.why.ci95.get(class.key());
+            let ci = ci.map_or(String::new(), |[low, high]| format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0));
+            Cause { class, share: of_all + &ci, words: words(class), evidence: self.evidence(class, total) }
+        };
+        worth(shares).into_iter().map(cause).collect()
+    }
+
+    fn evidence(&self, class: Class, total: f64) -> String {
+        let evidence = &self.why.evidence;
+        match class {
+            Class::Queue => match &self.why.behind {
+                Some(behind) => behind_whom(behind, total),
+                None => "(by whom: run with CAP_PERFMON)".to_owned(),
+            },
+            Class::Quota => {
+                let periods = evidence.throttled_periods.unwrap_or(0);
+                format!("{periods} throttled periods in these rounds")
+            }
+            Class::OwnCpu => "catching up, or busy with other tasks".to_owned(),
+            Class::Faults => "estimated from their number".to_owned(),
+            Class::Blocked => "off the CPU while it was to run tasks: I/O, a lock or a sleep".to_owned(),
+            Class::Stopped => "by a signal, until SIGCONT".to_owned(),
+            Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
+            Class::Host => {
+                format!("the hypervisor's account: {} in these rounds", time(evidence.steal_ns.unwrap_or(0) as i64))
+            }
+            Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
+            Class::Path => "from the timer to the task, rounding of the runtime's timers included".to_owned(),
+            Class::Unexplained if evidence.threads > 1 => "tasks may move between threads".to_owned(),
+            Class::Unexplained => String::new(),
+        }
+    }
+
+    /// What the next tier would add, and what it needs.
+    pub fn next(&self) -> Option<String> {
+        let missing = self.why.missing.as_ref().filter(|_| self.why.tier.is_some())?;
+        let adds = match missing.tier {
+            Tier::A1 => "what the thread's accounts say",
+            Tier::A2 => "each switch of the thread, to the nanosecond",
+            Tier::B1 => "who held the CPU meanwhile",
+        };
+        Some(format!("Tier {} would add {adds}; {}.", tier_name(missing.tier), message(&missing.reason)))
+    }
+
+    /// The longest of them, a line each.
+    pub fn stories(&self) -> impl Iterator<Item = String> {
+        self.why.longest.iter().map(story)
+    }
+}
+
+fn tier_name(tier: Tier) -> &'static str {
+    match tier {
+        Tier::A1 => "A1",
+        Tier::A2 => "A2",
+        Tier::B1 => "B1",
+    }
+}
+
+fn behind_whom(behind: &[Behind], total: f64) -> String {
+    let large = |ns: u64| ns as f64 / total >= LEAST_SHARE;
+    let named: Vec<String> = behind
+        .iter()
+        .take(NAMED)
+        .filter(|b| large(b.ns))
+        .map(|b| format!("{} {:.0} %", message(&b.comm), b.ns as f64 / total * 100.0))
+        .collect();
+    let others: u64 = behind.iter().skip(named.len()).map(|b| b.ns).sum();
+    let others = large(others).then(|| format!("{:.0} % others", others as f64 / total * 100.0));
+    let all: Vec<String> = named.into_iter().chain(others).collect();
+    if all.is_empty() { String::new() } else { format!("behind {}", all.join(", ")) }
+}
+
+fn story(tick: &LateTick) -> String {
+    let part = |class: Class| {
+        let ns = tick.shares_ns.of(class);
+        let behind = tick.behind.as_ref().filter(|b| class == Class::Queue && !b.is_empty());
+        let behind = behind.map_or(String::new(), |b| {
+            let names: Vec<String> =
+                b.iter().take(NAMED).map(|b| format!("{} {}", message(&b.comm), time(b.ns as i64))).collect();
+            format!(" (behind {})", names.join(", "))
+        });
+        format!("{} {}{behind}", time(ns as i64), words(class))
+    };
+    let parts: Vec<String> = worth(&tick.shares_ns).into_iter().map(part).collect();
+    format!("{}, round {} tick {}: {}", time(tick.lateness_ns as i64), tick.round, tick.tick, parts.join(", "))
+}
+
+/// For the terminal, below the table; empty where nobody asked.
+pub fn text(report: &Report, columns: usize) -> String {
+    let paragraph = |text: &str| wrap(text, columns.min(WIDEST_PARAGRAPH));
+    let of = |answer: Answer<'_>| {
+        let rows: Vec<Vec<String>> = answer
+            .causes()
+            .into_iter()
+            .map(|c| vec![format!("  {}", c.share), c.words.to_owned(), c.evidence])
+            .collect();
+        let aligned = align(&rows, 3);
+        let table = if aligned.lines().all(|line| line.chars().count() <= columns) {
+            aligned
+        } else {
+            let short: Vec<&[String]> = rows.iter().map(|row| &row[..2]).collect();
+            let below = |evidence: &str| wrap(evidence, columns.saturating_sub(6).max(20));
+            let indented = |text: String| text.lines().map(|l| format!("      {l}\n")).collect::<String>();
+            align(&short, 2).lines().zip(&rows).map(|(l, row)| format!("{l}\n{}", indented(below(&row[2])))).collect()
+        };
+        let longest = answer.stories().next().filter(|_| answer.why.tier.is_some());
+        let longest = longest.map_or(String::new(), |story| paragraph(&format!("Longest: {story}.")));
+        let next = answer.next().map_or(String::new(), |next| paragraph(&next));
+        format!("\n{}{table}{longest}{next}", paragraph(&answer.heading()))
+    };
+    answers(report).map(of).collect()
+}
+
+/// For a job summary; empty where nobody asked.
+pub fn to_markdown(report: &Report) -> String {
+    let of = |answer: Answer<'_>| {
+        let heading = ["share [95 % interval]", "cause", ""].map(str::to_owned).to_vec();
+        let causes = answer.causes();
+        let rows = causes.into_iter().map(|c| vec![c.share, c.words.to_owned(), c.evidence]);
+        let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
+        let table = if rows.len() > 1 { format!("\n{}", markdown::table(&rows, 3)) } else { String::new() };
+        let stories: String = answer.stories().map(|s| format!("- {}\n", markdown::cell(&s))).collect();
+        let next = answer.next().map_or(String::new(), |next| format!("\n{}\n", markdown::cell(&next)));
+        format!("\n#### {}\n{table}\n{stories}{next}", markdown::cell(&answer.heading()))
+    };
+    answers(report).map(of).collect()
+}
+
+/// Share of a part of a round's lateness, for a tooltip.
+pub fn part_of_round(shares: &Shares, class: Class) -> String {
+    format!("{}: {}", words(class), share(shares.of(class), shares.total_ns()))
+}
+
+#[cfg(test)]
+mod tests {
+    use jitterstat::file::File as _;
+    use jitterstat::report::why::{Difference, Evidence, Missing};
+
+    use super::*;
+
+    fn asked(why: Why) -> Report {
+        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        report.subjects[0].why = Some(why);
+        report
+    }
+
+    fn why() -> Why {
+        let shares = |queue, quota: u64, own_cpu, below: u64, path| Shares {
+            queue,
+            quota: Some(quota),
+            own_cpu,
+            below,
+            path,
+            ..Shares::default()
+        };
+        let behind = |comm: &str, ns| Behind { comm: comm.to_owned(), ns };
+        let whom =
+            vec![behind("cc1plus", 46_000_000), behind("kworker/0:1", 9_000_000), behind("a\nb\u{1b}[2J", 5_000_000)];
+        Why {
+            tier: Some(Tier::B1),
+            missing: None,
+            quantile: Some(0.99),
+            threshold_ns: 150_000,
+            ticks: 25_000,
+            late_ticks: 250,
+            episodes: 31,
+            lateness_ns: 96_400_000,
+            shares_ns: Some(shares(60_000_000, 400_000, 9_000_000, 26_000_000, 1_000_000)),
+            ci95: [("queue".to_owned(), [0.551, 0.704])].into(),
+            behind: Some(whom.clone()),
+            overhead_ns: Some(Difference { p50: 500, ci95: Some([-300, 1_200]) }),
+            overhead_cpu_ns: Some(Difference { p50: 3_700, ci95: None }),
+            evidence: Evidence::default(),
+            longest: vec![LateTick {
+                round: 17,
+                instance: 0,
+                tick: 104,
+                lateness_ns: 12_700_000,
+                shares_ns: shares(12_000_000, 0, 0, 690_000, 10_000),
+                behind: Some(whom),
+            }],
+            rounds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn causes_are_said_in_words_and_none_too_small() {
+        let text = text(&asked(why()), 120);
+        let expected = "\nWhy the latest 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes,\n\
+                        96.4 ms of lateness; tier B1, asking cost +500 ns [-300 ns, 1.20 us] at p50,\n\
+                        +3.70 us of CPU a tick)\n  \
+                        62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n  \
+                        27.0 %           below the thread  interrupts, the way out of idle, or the host\n  \
+                        9.3 %            own CPU           catching up, or busy with other tasks\n  \
+                        1.0 %            the usual way     from the timer to the task, rounding of the runtime's timers included\n\
+                        Longest: 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
+                        46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
+        assert_eq!(text, expected, "{text}");
+    }
+
+    #[test]
+    fn a_lower_tier_says_what_the_next_one_adds_and_needs() {
+        let reason = "perf_event_open: denied; it needs CAP_PERFMON".to_owned();
+        let missing = Some(Missing { tier: Tier::B1, reason });
+        let a2 = Why { tier: Some(Tier::A2), missing, behind: None, ..why() };
+        let text = text(&asked(a2), 120);
+        assert!(text.contains("waited for a CPU  (by whom: run with CAP_PERFMON)"), "{text}");
+        let next = "Tier B1 would add who held the CPU meanwhile; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
+        assert!(text.ends_with(next), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn little_and_nothing_is_said_to_be_so() {
+        let few = Why { late_ticks: 19, shares_ns: None, ..why() };
+        let said = text(&asked(few), 80);
+        assert!(said.contains("too few to say; it takes 20 ticks in 5 episodes"), "{said}");
+        assert!(!said.contains("62.2 %"), "{said}");
+        let missing = Some(Missing { tier: Tier::A1, reason: "accounts of single threads; it needs Linux".to_owned() });
+        let none = Why { tier: None, missing, shares_ns: None, longest: Vec::new(), ..why() };
+        let said = text(&asked(none), 80);
+        let joined = said.replace('\n', " ");
+        assert!(joined.contains("not available here: accounts of single threads; it needs Linux."), "{said}");
+        assert!(said.lines().count() < 5, "{said}");
+        assert_eq!(text(&Report::from_json(include_str!("../../tests/fixtures/report.json")).unwrap(), 80), "");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_the_evidence_below() {
+        let narrow = text(&asked(why()), 60);
+        assert!(narrow.lines().all(|l| l.chars().count() <= 60), "{narrow}");
+        assert!(narrow.contains("waited for a CPU\n      behind cc1plus"), "{narrow}");
+        let markdown = to_markdown(&asked(why()));
+        assert!(markdown.contains("| 62.2 % \\[55, 70\\] | waited for a CPU | behind cc1plus"), "{markdown}");
+    }
+}

@@ -1,0 +1,279 @@
+//! Programs that are gated: how they are started, bounded, ended, and what they may leave behind.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use jitterstat::gate::look::{Outcome, Reason};
+
+use super::Gate;
+use crate::osjitter::Osjitter;
+
+/// 24 pairs of rounds of 20 ticks at 100 us.
+const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup", "0"];
+const PAIRS: [&str; 2] = ["--max-pairs", "24"];
+
+fn programs(a: &str, b: &str, extra: &[&str]) -> Gate {
+    Gate::run(&[&["--baseline-cmd", a, "--candidate-cmd", b], &ROUNDS[..], &PAIRS, extra].concat())
+}
+
+#[test]
+fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
+    let header = "osjitter.series/1 period_ns=100000";
+    for (script, says) in [
+        ("exit 7".to_owned(), "exit status: 7"),
+        ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
+        ("true".to_owned(), "wrote nothing"),
+        ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
+        (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
+        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks where 20"),
+        ("echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT".to_owned(), "7 ns"),
+    ] {
+        let command = format!("sh -c '{script}'");
+        let gate = programs(&command, &command, &[]).exits(4);
+        let verdict = gate.verdict();
+        assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive);
+        assert_eq!(verdict.reason, Some(Reason::NotMeasured));
+        assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{script}: {:?}", verdict.failure);
+    }
+}
+
+#[test]
+fn a_program_that_hangs_is_ended() {
+    #[allow(clippy::disallowed_methods, reason = "a watchdog")]
+    let started = std::time::Instant::now();
+    let gate = programs("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
+    assert!(gate.verdict().failure.as_ref().unwrap().contains("still running after 300ms"));
+    assert!(started.elapsed().as_secs() < 120);
+}
+
+#[test]
+fn an_interrupt_takes_the_program_along() {
+    let scratch = tempfile::tempdir().unwrap();
+    let id = scratch.path().join("id");
+    // It interrupts the gate itself, once it runs.
+    let command = format!("sh -c 'echo $$ > {}; kill -INT $PPID; exec sleep 600'", id.display());
+    let gate = programs(&command, &command, &[]).exits(4);
+    let verdict = gate.verdict();
+    assert_eq!((verdict.partial, verdict.reason, verdict.failure.as_ref()), (true, Some(Reason::Interrupted), None));
+    let id = std::fs::read_to_string(id).expect("the program was started");
+    assert!(!Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(), "it is still there");
+}
+
+/// A gate of one program against itself that is watched from outside, with what it may not leave behind.
+struct Watched {
+    home: tempfile::TempDir,
+}
+
+struct Seen {
+    code: i32,
+    stderr: String,
+    verdict: Option<jitterstat::gate::verdict::Verdict>,
+}
+
+/// Keeps the contract: twenty ticks, each late by 20 us.
+const KEEPS_THE_CONTRACT: &str = r#"
+{ echo "osjitter.series/1 period_ns=100000"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"
+"#;
+
+impl Watched {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("tmp")).unwrap();
+        Self { home }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Gates a script of the shell; osjitter itself becomes of a shell that has done `first`, which ends in `exec`.
+    fn gate(&self, first: &str, script: &str, args: &[&str]) -> Seen {
+        let file = self.path("program");
+        std::fs::write(&file, script).unwrap();
+        let command = format!("sh '{}'", file.display());
+        let out = self.path("out");
+        let output = Command::new("sh")
+            .args(["-c", &format!("{first} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
+            .args(["--baseline-cmd", &command, "--candidate-cmd", &command, "--floor", "100ms", "--out"])
+            .arg(&out)
+            .args(ROUNDS)
+            .args(args)
+            .env("TMPDIR", self.path("tmp"))
+            .env("HOME_OF_TEST", self.home.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let verdict = std::fs::read_to_string(out.join("verdict.json")).ok();
+        Seen {
+            code: output.status.code().expect("it was not killed"),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            verdict: verdict.map(|text| super::read(&text)),
+        }
+    }
+
+    /// No process that has this test's directory in its environment, and no temporary file.
+    #[track_caller]
+    fn nothing_is_left(&self) {
+        let files: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().path()).collect();
+        assert!(files.is_empty(), "{files:?}");
+        #[cfg(target_os = "linux")]
+        assert_eq!(processes_of(self.home.path()), Vec::<String>::new());
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processes_of(home: &Path) -> Vec<String> {
+    let mark = format!("HOME_OF_TEST={}", home.display());
+    let processes = std::fs::read_dir("/proc").unwrap().map(|e| e.unwrap().path());
+    let is_of = |path: &PathBuf| {
+        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let shown = |path: PathBuf| {
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        format!("{}: {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
+    };
+    processes.filter(is_of).map(shown).collect()
+}
+
+impl Seen {
+    #[track_caller]
+    fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}", self.stderr);
+        self
+    }
+
+    /// Could not be measured, for this reason.
+    #[track_caller]
+    fn fails(self, says: &str) {
+        let seen = self.exits(4);
+        let failure = seen.verdict.and_then(|verdict| verdict.failure).expect("a failure");
+        assert!(failure.contains(says) && failure.len() < 2_000, "{says}: {failure}");
+    }
+}
+
+/// Children that outlive it: in its group, forked twice, deaf to signals, in sessions of their own (where osjitter can
+/// find those), and a chain of processes of which each starts the next in another session and ends.
+fn hostile() -> String {
+    let in_its_group = r#"
+exec 2>"$HOME_OF_TEST/said"
+trap '' TERM HUP INT
+alive() { for id in $(cat "$HOME_OF_TEST/ids" 2>/dev/null); do kill -0 "$id" && echo "$id" >>"$HOME_OF_TEST/alive"; done; }
+alive
+: >"$HOME_OF_TEST/ids"
+noted() { "$@" & echo $! >>"$HOME_OF_TEST/ids"; }
+noted sleep 600
+noted sh -c 'trap "" TERM; while :; do sleep 600; done'
+( ( sleep 600 & echo $! >>"$HOME_OF_TEST/ids" ) & )
+"#;
+    let out_of_it = r#"
+setsid sh -c 'trap "" TERM HUP; sleep 600 & setsid sleep 600 & setsid setsid sleep 600 & sleep 600' &
+printf 'setsid sh "$0" &' >"$HOME_OF_TEST/chain"
+setsid sh "$HOME_OF_TEST/chain" &
+"#;
+    let out_of_it = if cfg!(target_os = "linux") { out_of_it } else { "" };
+    format!("{in_its_group}{out_of_it}exec >&- 2>&-{KEEPS_THE_CONTRACT}")
+}
+
+/// `OSJITTER_TEST_GATES=5` makes 240 rounds of it.
+#[test]
+fn nothing_of_a_program_outlives_its_round() {
+    let gates = std::env::var("OSJITTER_TEST_GATES").map_or(1, |n| n.parse().expect("a number of gates"));
+    let watched = Watched::new();
+    for _ in 0..gates {
+        let seen = watched.gate("exec", &hostile(), &PAIRS).exits(0);
+        assert_eq!(seen.verdict.unwrap().comparisons[0].pairs, 24);
+        let alive = std::fs::read_to_string(watched.path("alive")).unwrap_or_default();
+        assert_eq!(alive, "", "processes that ran on into the next round");
+        watched.nothing_is_left();
+    }
+}
+
+#[test]
+fn at_the_time_limit_and_at_an_interrupt_all_of_a_program_ends() {
+    for (end, says) in [
+        ("sleep 600", "still running"),
+        // Not the program itself, but what it waits for.
+        ("sh -c 'while :; do :; done' | cat", "still running"),
+        ("kill -INT $PPID; sleep 600", ""),
+        // As often as it takes for the second to come before the first is heeded.
+        ("while :; do kill -INT $PPID; done", ""),
+    ] {
+        let watched = Watched::new();
+        let script = hostile().replace("exec >&- 2>&-", end);
+        let seen = watched.gate("exec", &script, &["--max-round-time", "500ms"]).exits(4);
+        let failure = seen.verdict.and_then(|verdict| verdict.failure).unwrap_or_default();
+        assert!(failure.contains(says), "{end}: {failure}");
+        watched.nothing_is_left();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_parent_that_ignores_its_children_does_not_break_a_gate() {
+    let watched = Watched::new();
+    let seen = watched.gate("exec env --ignore-signal=CHLD", KEEPS_THE_CONTRACT, &PAIRS).exits(0);
+    assert_eq!(seen.verdict.unwrap().comparisons[0].pairs, 24);
+}
+
+/// A shell that becomes osjitter may have children of its own.
+#[test]
+fn processes_that_were_there_before_are_left_alone() {
+    let watched = Watched::new();
+    let id = watched.path("id");
+    let first = format!("sleep 600 >/dev/null 2>&1 & echo $! >'{}'; exec", id.display());
+    let _ = watched.gate(&first, KEEPS_THE_CONTRACT, &PAIRS).exits(0);
+    let id = std::fs::read_to_string(id).unwrap();
+    assert!(Command::new("kill").arg(id.trim()).status().unwrap().success(), "it is gone");
+}
+
+#[test]
+fn what_a_program_leaves_to_be_read_is_bounded() {
+    for (script, says) in [
+        ("mkfifo \"$OSJITTER_OUT\"", "not a regular file"),
+        ("ln -s /dev/zero \"$OSJITTER_OUT\"", "is a link"),
+        ("mkdir \"$OSJITTER_OUT\"", "not a regular file"),
+        ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null", "more than"),
+        ("yes 5 | head -c 100M >\"$OSJITTER_OUT\"", "more than"),
+        ("printf '{' >\"$OSJITTER_OUT\"; head -c 100M /dev/zero >>\"$OSJITTER_OUT\"", "more than"),
+        // Several times the memory it may take.
+        ("yes 'oh dear' | head -c 1G >&2; echo the end >&2; exit 3", "the end"),
+    ] {
+        let watched = Watched::new();
+        watched.gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"]).fails(says);
+        watched.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_bad_usage() {
+    let home = tempfile::tempdir().unwrap();
+    // It is there, and cannot be executed; it can, and what it names cannot.
+    let (text, script) = (home.path().join("text"), home.path().join("script"));
+    std::fs::write(&text, "").unwrap();
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let started = home.path().join("started");
+    let contract = format!("sh -c 'touch {};{}'", started.display(), KEEPS_THE_CONTRACT.trim());
+    for (nope, early) in [
+        ("./nope", true),
+        ("no-such-program-here", true),
+        (text.to_str().unwrap(), false),
+        (script.to_str().unwrap(), false),
+    ] {
+        for sides in [[nope, &contract], [&contract, nope]] {
+            let home = tempfile::tempdir().unwrap();
+            let args = [&["--baseline-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS].concat();
+            let ran = Osjitter::new(["gate"]).args(args).directory(home.path()).run().exits(2);
+            assert!(
+                ran.stderr.contains(&format!("error: cannot start {nope}: ")) && ran.stdout.is_empty(),
+                "{}",
+                ran.stderr
+            );
+            assert!(std::fs::read_dir(home.path()).unwrap().flatten().all(|e| e.file_name() == "results"));
+            assert!(!home.path().join("results").read_dir().is_ok_and(|mut inside| inside.next().is_some()));
+            assert!(!early || (!started.exists() && ran.stderr.lines().count() == 1), "{}", ran.stderr);
+        }
+    }
+}

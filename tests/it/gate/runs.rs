@@ -1,0 +1,238 @@
+//! Whole runs of any program, judged by numbers: what the system knows of them, and what they write.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+
+use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::verdict::RunsVerdict;
+
+use super::Gate;
+
+const PAIRS: [&str; 2] = ["--max-pairs", "24"];
+
+/// Two scripts of the shell in a directory of theirs, which they find as `$HOME_OF_TEST`.
+struct Sides {
+    home: tempfile::TempDir,
+}
+
+impl Sides {
+    fn new(a: &str, b: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("a"), a).unwrap();
+        std::fs::write(home.path().join("b"), b).unwrap();
+        Self { home }
+    }
+
+    /// Each writes these lines below the first one.
+    fn writing(a: &str, b: &str) -> Self {
+        let script = |lines: &str| format!("printf 'osjitter.series/1\\n{lines}' >\"$OSJITTER_OUT\"\n");
+        Self::new(&script(a), &script(b))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn command(&self, name: &str) -> String {
+        format!("sh '{}'", self.path(name).display())
+    }
+
+    fn gate(&self, args: &[&str]) -> Gate {
+        let (a, b) = (self.command("a"), self.command("b"));
+        let sides = ["--baseline-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us"];
+        let gate = super::gate(&[&sides[..], &PAIRS, args].concat());
+        Gate::of(gate.env("HOME_OF_TEST", self.home.path()).run())
+    }
+
+    #[track_caller]
+    fn refuses(&self, args: &[&str], says: &str) {
+        self.gate(args).refuses(says);
+    }
+}
+
+#[track_caller]
+fn runs(gate: &Gate) -> &RunsVerdict {
+    let verdict = gate.verdict();
+    assert!(verdict.comparisons.is_empty(), "whole runs are not judged by lateness");
+    verdict.runs.as_ref().expect("runs were judged")
+}
+
+/// A count in a file of the test, one higher at each call.
+const COUNTED: &str = "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
+
+#[test]
+fn numbers_that_a_program_writes_are_judged_in_their_direction() {
+    use Outcome::{Improved, Pass, Regressed};
+    let throughput = |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
+    for (a, b, args, code, outcome) in [
+        ("1000", "980", &[][..], 0, Pass),
+        ("1000", "900", &[], 1, Regressed),
+        ("1000", "1100", &[], 0, Improved),
+        ("1000", "900", &["--tolerance", "throughput=15%"], 0, Pass),
+        ("1000", "600", &["--tolerance", "throughput=15%"], 1, Regressed),
+    ] {
+        let sides = Sides::writing(&throughput(a), &throughput(b));
+        let gate = sides.gate(&[&["--metric", "throughput"], args].concat()).exits(code);
+        let found = runs(&gate);
+        assert_eq!((found.verdict, found.reason, found.pairs), (outcome, None, 24), "{a} {b}: {}", gate.ran.stdout);
+        let [metric] = &found.metrics[..] else { panic!("{}", gate.ran.stdout) };
+        let (a, b): (f64, f64) = (a.parse().unwrap(), b.parse().unwrap());
+        assert_eq!((metric.unit.as_str(), metric.higher_is_better), ("req/s", true));
+        assert!((metric.a / a - 1.0).abs() < 1e-9 && (metric.b / b - 1.0).abs() < 1e-9, "{metric:?}");
+        assert!((metric.ratio.unwrap() - b / a).abs() < 1e-9 && metric.values == vec![[a, b]; 24]);
+        assert!(
+            gate.ran.stdout.contains("throughput") && gate.ran.stdout.contains("1000 req/s"),
+            "{}",
+            gate.ran.stdout
+        );
+    }
+}
+
+#[test]
+fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
+    let samples = |tail: u32| -> String {
+        (0..200).map(|i| format!("latency {}\\n", if i >= 190 { tail } else { 1_000_000 })).collect()
+    };
+    let side = |tail| format!("metric latency ns lower\\nmetric size bytes lower\\nsize 5000000\\n{}", samples(tail));
+    let sides = Sides::writing(&side(5_000_000), &side(9_000_000));
+    for format in ["table", "markdown", "junit"] {
+        let args = ["--metric", "latency", "--metric", "size", "--metric", "latency:p90", "--format", format];
+        let gate = sides.gate(&args).exits(1);
+        let found = runs(&gate);
+        let names: Vec<(&str, Outcome)> = found.metrics.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
+        let expected = [
+            ("latency:p50", Outcome::Pass),
+            ("latency:p99", Outcome::Regressed),
+            ("size", Outcome::Pass),
+            ("latency:p90", Outcome::Pass),
+        ];
+        assert_eq!((names.as_slice(), found.alpha), (&expected[..], 0.005));
+        let tolerated: Vec<f64> = found.metrics.iter().map(|m| (m.tolerated_ratio * 1e3).round()).collect();
+        assert_eq!(tolerated, [1_050.0, 1_200.0, 1_050.0, 1_200.0]);
+        let says = match format {
+            "junit" => "tests=\"4\" failures=\"1\"",
+            "markdown" => "| `latency:p99` | 5.00 ms | 9.00 ms | +80.0 % |",
+            _ => "24 pairs of runs, 1 look",
+        };
+        assert!(gate.ran.stdout.contains(says), "{}", gate.ran.stdout);
+    }
+}
+
+#[test]
+fn wall_time_cpu_time_and_memory_are_of_all_that_a_program_starts() {
+    // The work is done by children, of which one is not waited for.
+    let work = |seconds: &str, rounds: u32, megabytes: u32| {
+        format!(
+            "sleep {seconds}\nsh -c 'i=0; while [ $i -lt {rounds} ]; do i=$((i + 1)); done'\n\
+             head -c 141M /dev/zero | tail -c {megabytes}M >/dev/null\n"
+        )
+    };
+    let sides = Sides::new(&work("0.05", 2_000, 90), &work("0.2", 50_000, 140));
+    let gate = sides.gate(&["--metric", "wall", "--metric", "cpu", "--metric", "max-rss"]).exits(1);
+    let found = runs(&gate);
+    let seen: Vec<_> = found.metrics.iter().map(|m| (m.name.as_str(), m.unit.as_str(), m.verdict)).collect();
+    let expected = [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")].map(|(n, u)| (n, u, Outcome::Regressed));
+    assert_eq!(seen, expected, "{}", gate.ran.stdout);
+    for pair in &found.metrics[0].values {
+        assert!(pair[0] >= 5e7 && pair[1] >= 2e8, "no run takes less than it sleeps: {pair:?}");
+    }
+    for pair in &found.metrics[2].values {
+        assert!(pair[0] >= f64::from(90 << 20) && pair[1] >= f64::from(140 << 20), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
+    let sides = Sides::new("echo a >>\"$HOME_OF_TEST/order\"", "echo b >>\"$HOME_OF_TEST/order\"");
+    std::fs::write(sides.path("prepare"), "sleep 0.1; echo p >>\"$HOME_OF_TEST/order\"").unwrap();
+    let prepare = sides.command("prepare");
+    let args =
+        ["--metric", "wall", "--tolerance", "wall=2000%", "--warmup-runs", "3", "--prepare", &prepare, "--seed", "1"];
+    let gate = sides.gate(&args).exits(0);
+    let found = runs(&gate);
+    assert_eq!((found.pairs, found.warmup_runs, found.prepare.as_deref()), (24, 3, Some(prepare.as_str())));
+    let order: String = std::fs::read_to_string(sides.path("order")).unwrap().split_whitespace().collect();
+    assert!(order.starts_with("papbpapbpapb") && order.len() == 4 * (3 + 24), "{order}");
+    assert!(order.contains("pbpapapb") || order.contains("papbpbpa"), "the order of a pair is drawn: {order}");
+    let fastest = found.metrics[0].values.iter().flatten().copied().fold(f64::MAX, f64::min);
+    assert!(fastest < 1e8, "preparing is no part of a run: {fastest}");
+
+    std::fs::write(sides.path("prepare"), "exit 9").unwrap();
+    let failed = sides.gate(&args).exits(4);
+    assert!(failed.verdict().failure.as_ref().unwrap().contains("exit status: 9"));
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_after_the_first_run() {
+    let good = "metric x ns lower\\nx 5\\n";
+    for (a, b, args, says) in [
+        (good, "", &["--metric", "x"][..], "it writes no metric \"x\""),
+        (good, good, &["--metric", "y"], "of its own it writes x"),
+        (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
+        (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
+        (good, good, &["--metric", "x", "--metric", "x"], "asks twice"),
+        (good, good, &["--metric", "x", "--tolerance", "p50=5%"], "--tolerance is of p50, and judged are x"),
+        (
+            "metric x /s higher\\nx 5\\n",
+            "metric x /s higher\\nx 5\\n",
+            &["--metric", "x", "--tolerance", "x=100%"],
+            "cannot fall",
+        ),
+        (good, good, &["--metric", "wall", "--min-run-time", "1h"], "starting the process is much of that"),
+        (good, good, &["--metric", "max-rss"], "MiB of osjitter itself"),
+    ] {
+        if says.contains("osjitter itself") && !cfg!(target_os = "linux") {
+            continue;
+        }
+        let sides = Sides::writing(a, b);
+        let (a, b) = (sides.command("a"), sides.command("b"));
+        let gate = Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
+        gate.refuses(says);
+    }
+    Sides::writing(good, good).refuses(&["--metric", "x:p98"], "no percentile");
+    Gate::run(&["--a", "spin", "--b", "spin", "--metric", "wall"]).refuses("--candidate-cmd");
+}
+
+#[test]
+fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
+    for (lines, says) in [
+        ("metric x us lower\\nx 5\\n", "x is in us"),
+        ("metric x ns lower\\nx 0\\n", "above zero"),
+        ("metric x ns lower\\nx NaN\\n", "above zero"),
+        ("metric x ns lower\\nx -5\\n", "above zero"),
+        ("metric x ns lower\\nx 5\\nx 6\\n", "it wrote 2 values of x, and 1 in the first run"),
+        ("", "no metric \"x\""),
+    ] {
+        // From the tenth run on, of both sides.
+        let script = format!(
+            "{COUNTED}printf 'osjitter.series/1\\n' >\"$OSJITTER_OUT\"\n\
+             if [ $n -lt 10 ]; then printf 'metric x ns lower\\nx 5\\n'; else printf '{lines}'; fi >>\"$OSJITTER_OUT\"\n"
+        );
+        let gate = Sides::new(&script, &script).gate(&["--metric", "x"]).exits(4);
+        let verdict = gate.verdict();
+        assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{says}: {:?}", verdict.failure);
+        let found = runs(&gate);
+        assert_eq!((verdict.partial, found.pairs, found.reason), (true, 4, Some(Reason::NotMeasured)));
+        assert!(found.metrics.iter().all(|m| m.verdict == Outcome::Inconclusive && m.values.len() == 4));
+    }
+}
+
+#[test]
+fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
+    let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 0.5\n");
+    let gate = Sides::new(&script, &script).gate(&["--metric", "wall", "--max-time", "3s"]).exits(0);
+    let found = runs(&gate);
+    assert!((1..24).contains(&found.pairs) && found.looks_taken == 0, "{}", gate.ran.stdout);
+    assert_eq!((found.verdict, found.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
+    assert!(!gate.verdict().partial && gate.ran.stderr.contains("NOT A PASS"), "{}", gate.ran.stderr);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_or_hangs_is_no_number() {
+    let nope = Path::new("./nope").to_str().unwrap();
+    let args = ["--baseline-cmd", "true", "--candidate-cmd", nope, "--metric", "wall"];
+    Gate::run(&args).refuses("cannot start ./nope");
+    let sides = Sides::new("exit 0", "sleep 600");
+    let gate = sides.gate(&["--metric", "wall", "--max-round-time", "300ms"]).exits(4);
+    assert!(gate.verdict().failure.as_ref().unwrap().contains("still running after 300ms"));
+}

@@ -1,0 +1,130 @@
+//! `osjitter run --load`.
+
+use serde_json::Value;
+
+use crate::osjitter::Osjitter;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn short(loads: &[&str]) -> Osjitter {
+    let run = ["run", "--subject", "nanosleep", "--subject", "tokio-interval", "--period", "1ms", "--ticks", "20"];
+    loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
+}
+
+#[test]
+fn with_and_without_are_measured_in_the_same_rounds_and_run_again() {
+    let ran = short(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);
+    let report = json(&ran.file("report.json"));
+    let subjects = report["subjects"].as_array().unwrap();
+    let loads: Vec<(&str, Option<&str>)> =
+        subjects.iter().map(|s| (s["name"].as_str().unwrap(), s["load"].as_str())).collect();
+    let of = |name| [(name, None), (name, Some("cpu:1")), (name, Some("tasks:3x50us"))];
+    assert_eq!(loads, [&of("tokio-interval")[..], &of("nanosleep")[..2]].concat(), "a thread has no tasks beside it");
+    let rounds = |s: &Value| s["rounds"].as_array().unwrap().iter().map(|r| r["index"].clone()).collect::<Vec<_>>();
+    assert!(subjects.iter().all(|s| rounds(s) == rounds(&subjects[0])));
+    for (load, name) in report["loads"].as_array().unwrap().iter().zip(["cpu:1", "tasks:3x50us"]) {
+        assert_eq!(load["load"], name);
+        assert!(load["cpu_ns"].as_u64().unwrap() > 0 && load["active_ns"].as_u64().unwrap() > 0, "{load}");
+    }
+    for name in ["tokio-interval ", "tokio-interval+cpu:1", "tokio-interval+tasks:3x50us", "load cpu:1: "] {
+        assert!(ran.stdout.contains(name), "{name}: {}", ran.stdout);
+    }
+    assert!(ran.file("report.html").contains("tokio-interval+cpu:1"));
+    let plan = Osjitter::new(["run", "--print-plan", "--plan"]).args([ran.path("report.json")]).run().exits(0).stdout;
+    assert_eq!(plan.matches("load = \"cpu:1\"").count(), 2, "{plan}");
+    let file = ran.path("plan.toml");
+    std::fs::write(&file, plan).unwrap();
+    let again = Osjitter::new(["run", "--format", "json", "--plan"]).args([&file]).out("again").run().exits(0);
+    assert_eq!(json(&again.stdout)["plan"], report["plan"]);
+}
+
+#[test]
+fn one_load_for_all_stands_in_the_title() {
+    let ran = short(&["memory"]).run().exits(0);
+    assert!(ran.stdout.contains(", load memory:1"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("+memory"), "{}", ran.stdout);
+    assert_eq!(json(&ran.file("report.json"))["fitness"], Value::Null, "a machine is judged without a load");
+}
+
+#[test]
+fn every_load_of_ours_runs() {
+    let ran = short(&["io", "softirq"]).run().exits(0);
+    for load in json(&ran.file("report.json"))["loads"].as_array().unwrap() {
+        assert!(load["cpu_ns"].as_u64().unwrap() > 0, "{load}");
+    }
+}
+
+#[test]
+fn what_is_no_load_is_refused_before_anything_runs() {
+    for (load, says) in [
+        ("cpuu:2", "there is no such program; beside commands there are none, cpu, memory"),
+        ("no-such-program --now", "cannot start no-such-program --now"),
+        ("tasks:100", "tasks:100x50us"),
+        ("cpu:0", "as in cpu:2"),
+    ] {
+        let ran = short(&[load]).run().exits(2);
+        assert!(ran.stderr.contains(says), "{load}: {}", ran.stderr);
+        assert!(!ran.path("report.json").exists() && ran.stdout.is_empty());
+    }
+    let ran = Osjitter::new(["run", "--subject", "spin", "--load", "tasks:1x50us"]).run().exits(2);
+    assert!(ran.stderr.contains("none of these subjects has one"), "{}", ran.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_ends_at_once_is_no_load_and_one_that_dies_is_named() {
+    let ran = short(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
+    assert!(ran.stderr.contains("exit status: 3; it said: no licence; nothing was measured"), "{}", ran.stderr);
+    assert!(!ran.path("report.json").exists());
+
+    let dies = "sh -c 'sleep 1; echo out of licences >&2; exit 3'";
+    let run = ["run", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1500", "--round-ticks", "50"];
+    let ran = Osjitter::new(run).args(["--load", "none", "--load", dies]).out("").run().exits(4);
+    let says = format!("its load {dies} ended by itself, with exit status: 3; it said: out of licences");
+    assert!(ran.stdout.replace('\n', " ").contains(&says), "{}", ran.stdout);
+    let report = json(&ran.file("report.json"));
+    let [without, with] = &report["subjects"].as_array().unwrap()[..] else { panic!("two subjects") };
+    assert_eq!((&without["status"]["state"], &without["summary"]["ticks"]), (&"measured".into(), &1500.into()));
+    assert_eq!(with["status"]["state"], "failed");
+    assert!(with["summary"]["ticks"].as_u64().is_some_and(|n| n > 0 && n < 1500), "what was measured is there");
+}
+
+/// Whether a process of that number is there, and no zombie.
+#[cfg(target_os = "linux")]
+fn is_there(id: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
+    let ids = tempfile::tempdir().unwrap();
+    let command = |name: &str| {
+        let file = ids.path().join(name);
+        format!("sh -c 'setsid sleep 1000 & sleep 1000 & echo $$ $! > {}; while :; do :; done'", file.display())
+    };
+    let started = |name: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(ids.path().join(name)).unwrap();
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    let [one, two] = ["one", "two"].map(command);
+    let (two_of_them, short_run) =
+        (["--load", &one, "--load", &two], ["run", "--subject", "nanosleep", "--period", "1ms"]);
+    let ran = Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them).out("").run().exits(0);
+    let loads = json(&ran.file("report.json"))["loads"].clone();
+    assert!(
+        loads[0]["cpu_ns"].as_u64() > Some(0) && loads[1]["cpu_ns"].as_u64() > Some(0),
+        "each has its own: {loads}"
+    );
+    for id in [started("one"), started("two")].concat() {
+        assert!(!is_there(&id), "{id} is left");
+    }
+
+    let ran = Osjitter::new(short_run).args(["--duration", "60s"]).args(two_of_them).out("").interrupt_at("about");
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    for id in [started("one"), started("two")].concat() {
+        assert!(!is_there(&id), "{id} is left");
+    }
+}
