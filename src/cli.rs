@@ -6,6 +6,7 @@ use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
 use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;
+use crate::history::HistoryArgs;
 use crate::list::ListArgs;
 use crate::load::Stress;
 use crate::merge::MergeArgs;
@@ -51,6 +52,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge reports of several runs, CPUs or hosts into one, without loss
     Merge(MergeArgs),
+    /// List the runs that lie in a directory, and which of them may be compared
+    History(HistoryArgs),
     /// List the subjects, and why one is not available here
     List(ListArgs),
     /// Benchmark one part by itself

@@ -12,6 +12,7 @@ mod bench; // clocks, timeouts, dispatch: each by itself
 mod compare; // by how much B is later than A
 mod completions; // for shells
 mod gate; // is B later than A, than it was, than it may be? And what can be seen here
+mod history; // the runs that lie in a directory
 mod list; // the subjects, and why one is not available here
 mod merge; // several reports as one
 mod run; // one plan measured: live view, report, pictures
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         cli::Command::Calibrate(args) => gate::calibrate::run(&args),
         cli::Command::Compare(args) => compare::run(&args),
         cli::Command::Merge(args) => merge::run(&args),
+        cli::Command::History(args) => history::run(&args),
         cli::Command::List(args) => list::run(&args),
         cli::Command::Bench(bench) => bench::run(&bench),
         cli::Command::Stress { load } => stress::run(load),

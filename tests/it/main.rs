@@ -8,6 +8,7 @@ mod calibrate;
 mod compare;
 mod export;
 mod gate;
+mod history;
 mod hostile;
 mod house;
 mod import;
