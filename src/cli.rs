@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
+use crate::find::args::FindArgs;
 use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::history::HistoryArgs;
@@ -27,6 +28,7 @@ Examples:
   osjitter run --subject 'tokio-*' --duration 10s
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
+  osjitter find --goal p99=100us                 what period this machine can hold
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter calibrate                             what a gate can detect on this machine
@@ -42,6 +44,8 @@ Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive un
 pub enum Command {
     /// Measure how late tickers are and what they cost
     Run(Box<RunArgs>),
+    /// Find the shortest period that holds goals here, or the best goals of a period
+    Find(Box<FindArgs>),
     /// Show a report.json, or another file of osjitter, again in any format
     Report(ReportArgs),
     /// Decide whether B is later than A, than a stored baseline, or than a limit, with a bounded false-alarm rate

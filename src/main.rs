@@ -11,6 +11,7 @@ mod report; // shows any file again: finds out its kind, asks the room that owns
 mod bench; // clocks, timeouts, dispatch: each by itself
 mod compare; // by how much B is later than A
 mod completions; // for shells
+mod find; // what period can be held, and what promised
 mod gate; // is B later than A, than it was, than it may be? And what can be seen here
 mod history; // the runs that lie in a directory
 mod list; // the subjects, and why one is not available here
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let result = match cli.command {
         cli::Command::Run(args) => run::run(&args),
+        cli::Command::Find(args) => find::run(&args),
         cli::Command::Report(args) => report::run(&args),
         cli::Command::Gate(args) => gate::run(&args),
         cli::Command::Calibrate(args) => gate::calibrate::run(&args),

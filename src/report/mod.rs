@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use jitterstat::compare::Comparison;
 use jitterstat::file::File;
+use jitterstat::find::Find;
 use jitterstat::gate::calibration::Calibration;
 use jitterstat::gate::verdict::Verdict;
 
@@ -17,7 +18,7 @@ use crate::gate::calibrate;
 use crate::render::formats::{Format, Made, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, files, gate, interop};
+use crate::{bench, compare, files, find, gate, interop};
 
 /// Where a file of ours names its schema: in its first lines.
 const HEAD: usize = 4_096;
@@ -26,10 +27,11 @@ const HEAD: usize = 4_096;
 type Show = fn(&str, &ReportArgs) -> Result<Made>;
 
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
-const KINDS: [(&str, Show); 4] = [
+const KINDS: [(&str, Show); 5] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| make("a verdict", &gate::text::FORMATS, args.format, &gate::worded(read(text)?))),
     (Comparison::SCHEMA, |text, args| make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)),
+    (Find::SCHEMA, |text, args| make("what was found", &find::formats::FORMATS, args.format, &read(text)?)),
     (Calibration::SCHEMA, |text, args| make("a calibration", &calibrate::text::FORMATS, args.format, &read(text)?)),
 ];
 

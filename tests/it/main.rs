@@ -7,6 +7,7 @@ mod bench;
 mod calibrate;
 mod compare;
 mod export;
+mod find;
 mod gate;
 mod history;
 mod hostile;

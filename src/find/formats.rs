@@ -1,0 +1,20 @@
+//! The formats of what was found.
+
+use jitterstat::file::File as _;
+use jitterstat::find::Find;
+
+use crate::exit::Error;
+use crate::find::{picture, text};
+use crate::render::formats::{Format, Made, Offer};
+use crate::terminal;
+
+pub const FORMATS: [Offer<Find>; 4] = [
+    (Format::Table, |find| Ok(Made::Text(text::table(find, terminal::columns())))),
+    (Format::Json, |find| Ok(Made::Text(find.to_json()))),
+    (Format::Markdown, |find| Ok(Made::Text(text::markdown(find)))),
+    (Format::Svg, |find| {
+        let picture =
+            picture::picture(find).ok_or_else(|| Error::usage("there is nothing to draw: no look is in it"))?;
+        Ok(Made::Pictures(vec![picture]))
+    }),
+];

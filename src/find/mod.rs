@@ -1,0 +1,368 @@
+//! `osjitter find`: what period can this machine hold, and what can be promised at one. Every look is a plan that the one
+//! loop measures, all tickers in the same rounds; `jitterstat::find` decides what to look at, and what it says.
+
+pub mod args;
+pub mod formats;
+mod picture;
+mod text;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jitterstat::file::File as _;
+use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Stopped, Ticker};
+use jitterstat::gate::limit::RoundTicks;
+use jitterstat::report::{self, Status};
+
+use crate::exit::{self, ExitStatus, usage};
+use crate::files::Directory;
+use crate::find::args::FindArgs;
+use crate::machine::{host, tuning};
+use crate::measure::load::Loads;
+use crate::measure::order::Observer;
+use crate::measure::record::{self, Conditions};
+use crate::measure::round::MeasuredRound;
+use crate::render::formats::{Format, make};
+use crate::scenario::{Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough};
+use crate::subject::{self, Entry};
+use crate::terminal::Progress;
+use crate::text::units;
+use crate::{files, interrupt, terminal};
+
+/// Rounds of a look: twice as many as an interval needs.
+const ROUNDS: u64 = 20;
+/// Recorded ticks of a round, at most.
+const ROUND_TICKS: u64 = 250;
+/// Share of the time that looks are planned for; the rest is set-up and what a busy machine takes longer.
+const PLANNED: f64 = 0.8;
+/// What is promised at one period.
+const PROMISES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "missed", "cpu"];
+/// Ticks behind a promise, where the time allows.
+const PROMISED_TICKS: u64 = 20_000;
+
+/// What is to be found, and how.
+struct Search {
+    goals: Vec<Goal>,
+    range_ns: [u64; 2],
+    /// Each with the runtime that it runs on.
+    tickers: Vec<(&'static Entry, Option<Runtime>)>,
+    /// Looks of a ticker, at most.
+    looks: usize,
+    look_confidence: f64,
+    least_ticks: u64,
+    max_time: Duration,
+    seed: u64,
+}
+
+pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
+    let search = Search::plan(args)?;
+    let host = host::capture();
+    let settings = tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
+    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let out = Directory::open(args.out.as_deref(), &started_utc)?;
+    settings.apply()?;
+    let stop = Arc::default();
+    interrupt::stop_on_interrupt(&stop)?;
+    terminal::note(args.quiet, &search.announcement());
+
+    let mut find = Find {
+        schema: SCHEMA.to_owned(),
+        tool: host::tool(),
+        started_utc,
+        duration_ns: 0,
+        partial: false,
+        host,
+        goals: search.goals.clone(),
+        range_ns: search.range_ns,
+        confidence: CONFIDENCE,
+        look_confidence: search.look_confidence,
+        max_time_ns: ns(search.max_time),
+        seed: search.seed,
+        cpu: args.cpu,
+        sched: args.sched.map(|class| class.to_string()),
+        warnings: Vec::new(),
+        tickers: Vec::new(),
+    };
+    search.measure(&mut find, &stop, args.quiet)?;
+
+    let picture = picture::picture(&find);
+    let json = find.to_json();
+    let picture = picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str()));
+    let saved = out.place(&picture.into_iter().chain([(FILE, json.as_str())]).collect::<Vec<_>>());
+    let made = match args.format {
+        Format::Json => json.into_bytes(),
+        format => make("what was found", &formats::FORMATS, format, &find)?.into_bytes(),
+    };
+    let written = files::deliver(made, None);
+    if saved.is_ok() {
+        terminal::note(args.quiet, &format!("found: {}", out.path(FILE).display()));
+    }
+    saved.and(written)?;
+    let measured = !find.partial && find.tickers.iter().all(|ticker| ticker.failure.is_none());
+    Ok(if measured { ExitStatus::Done } else { ExitStatus::NotMeasured })
+}
+
+const FILE: &str = "find.json";
+
+impl Search {
+    fn plan(args: &FindArgs) -> exit::Result<Self> {
+        let goals = match args.period {
+            Some(_) => PROMISES.iter().filter_map(|name| Goal::new(name, None)).collect(),
+            None => agreed(&args.goal)?,
+        };
+        let [from, to] = args.period.map_or([args.from, args.to], |period| [period; 2]);
+        if from >= to && args.period.is_none() {
+            let [from, to] = [from, to].map(units::short);
+            return Err(usage!("--from {from} is no shorter than --to {to}; for one period give --period"));
+        }
+        let subjects = match Subjects::union(args.subject.iter().cloned()) {
+            // It takes a whole core at any period.
+            none if none.is_empty() => subject::ALL.iter().filter(|e| e.default && e.name != "spin").collect(),
+            asked => asked,
+        };
+        let all = ScenarioArgs { subjects, runtimes: args.runtime.clone(), ..ScenarioArgs::default() }.scenarios()?;
+        let looks = if args.period.is_some() { 1 } else { MOST_LOOKS };
+        let look_confidence = find::look_confidence(looks, goals.len());
+        let search = Self {
+            least_ticks: find::least_ticks(&goals, look_confidence),
+            goals,
+            range_ns: [from, to].map(ns),
+            tickers: all.iter().map(|scenario| (scenario.subject, scenario.runtime)).collect(),
+            looks,
+            look_confidence,
+            max_time: args.max_time,
+            seed: args.seed.unwrap_or_else(draw_seed),
+        };
+        search.fits()?;
+        Ok(search)
+    }
+
+    /// Refuses what the time does not hold, before anything runs.
+    fn fits(&self) -> exit::Result<()> {
+        few_enough(self.tickers.len())?;
+        let first = if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
+        let mut time = Duration::ZERO;
+        for period in &first {
+            for ticker in 0..self.tickers.len() {
+                time = time.saturating_add(self.scenario(ticker, *period)?.expected());
+            }
+        }
+        if time > self.max_time.mul_f64(PLANNED) {
+            let longest = self.goals.iter().max_by_key(|goal| goal.least_ticks(self.look_confidence));
+            let name = longest.map_or("", |goal| &goal.name);
+            return Err(usage!(
+                "{} at {} ticks each, which {name} takes, last {:.0}s; give --max-time {:.0}s or more, fewer --subject, or a \
+                 shorter {}",
+                if first.len() > 1 {
+                    format!("the first {} periods of {} tickers", first.len(), self.tickers.len())
+                } else {
+                    format!("{} tickers", self.tickers.len())
+                },
+                self.least_ticks,
+                time.as_secs_f64().ceil(),
+                (time.as_secs_f64() * 2.0).ceil(),
+                if first.len() > 1 { "--to" } else { "--period" },
+            ));
+        }
+        Ok(())
+    }
+
+    fn announcement(&self) -> String {
+        let [from, to] = self.range_ns.map(|ns| units::short(Duration::from_nanos(ns)));
+        let tickers = match self.tickers.len() {
+            1 => "1 ticker".to_owned(),
+            n => format!("{n} tickers"),
+        };
+        let periods =
+            if from == to { format!("at {to}") } else { format!("up to {} periods each, {from} to {to}", self.looks) };
+        format!("{tickers}, {periods}: at most {}", units::short(self.max_time))
+    }
+
+    /// A look at a ticker: as many ticks as its share of the time holds, and at least as many as the goals take.
+    fn scenario(&self, ticker: usize, period_ns: u64) -> exit::Result<Scenario> {
+        let (entry, runtime) = self.tickers[ticker];
+        let period = Duration::from_nanos(period_ns);
+        let of = |rounds: u64, round_ticks: u64| {
+            let args = ScenarioArgs {
+                subjects: vec![entry],
+                periods: vec![period],
+                runtimes: runtime.into_iter().collect(),
+                length: Some(Length::Ticks(rounds * round_ticks)),
+                round_ticks: Some(round_ticks),
+                ..ScenarioArgs::default()
+            };
+            args.only()
+        };
+        let least = self.least_ticks.div_ceil(ROUNDS);
+        let time = self.max_time.mul_f64(PLANNED / (self.looks * self.tickers.len()) as f64);
+        // What a round takes beside its recorded ticks.
+        let beside = of(1, 1)?.expected().saturating_sub(period);
+        let ticks_in = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
+        if self.looks == 1 {
+            let full = beside + period * ROUND_TICKS as u32;
+            let fit = (time.as_nanos() / full.as_nanos().max(1)) as u64;
+            let rounds = fit.min(PROMISED_TICKS / ROUND_TICKS);
+            if rounds >= ROUNDS {
+                return of(rounds, ROUND_TICKS);
+            }
+        }
+        let fit = ticks_in((time / ROUNDS as u32).saturating_sub(beside));
+        of(ROUNDS, fit.min(ROUND_TICKS).max(least).max(1))
+    }
+
+    /// Takes the looks, all tickers in the same rounds, until each knows enough or the time is up.
+    fn measure(&self, find: &mut Find, stop: &Arc<AtomicBool>, quiet: bool) -> exit::Result<()> {
+        let started = now();
+        let mut open: Vec<Option<Stopped>> = vec![None; self.tickers.len()];
+        find.tickers = self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
+        // How much longer looks take here than planned.
+        let mut slowness = 1.0_f64;
+        for step in 0.. {
+            let mut scenarios = Vec::new();
+            let mut places = Vec::new();
+            for (i, stopped) in open.iter_mut().enumerate().filter(|(_, stopped)| stopped.is_none()) {
+                let looks = &find.tickers[i].looks;
+                let next = if self.looks == 1 {
+                    Some(self.range_ns[0]).filter(|_| looks.is_empty())
+                } else {
+                    find::next(self.range_ns, looks)
+                };
+                match next {
+                    Some(period_ns) => {
+                        scenarios.push(self.scenario(i, period_ns)?);
+                        places.push(i);
+                    }
+                    None => *stopped = Some(if looks.len() == MOST_LOOKS { Stopped::Looks } else { Stopped::Found }),
+                }
+            }
+            if places.is_empty() {
+                break;
+            }
+            let plan = Plan {
+                seed: self.seed.wrapping_add(step),
+                scenarios,
+                tuning: tuning::Settings::default(),
+                samples: true,
+                why: None,
+            };
+            let (left, began) = (self.max_time.saturating_sub(started.elapsed()), now());
+            if plan.expected().mul_f64(slowness) > left {
+                places.iter().for_each(|&i| open[i] = Some(Stopped::Time));
+                break;
+            }
+            plan.fits_memory()?;
+            let conditions = Conditions {
+                host: find.host.clone(),
+                changes: Vec::new(),
+                started_utc: find.started_utc.clone(),
+                loads: Loads::default(),
+            };
+            let mut watch = Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
+            let report = record::measure(&plan, conditions, stop, &mut watch);
+            watch.progress.finish();
+            slowness = slowness.max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3)).min(4.0);
+            for warning in report.warnings {
+                if find.warnings.iter().all(|known| known.code != warning.code) {
+                    find.warnings.push(warning);
+                }
+            }
+            for (&i, subject) in places.iter().zip(&report.subjects) {
+                open[i] = self.add(&mut find.tickers[i], subject, stop.load(Ordering::Relaxed));
+            }
+        }
+        for (ticker, stopped) in find.tickers.iter_mut().zip(open) {
+            let found = find::bracket(&ticker.looks);
+            (ticker.broken_ns, ticker.kept_ns) = (found.broken_ns, found.kept_ns);
+            (ticker.broken_above_ns, ticker.stopped) = (found.broken_above_ns, stopped.unwrap_or(Stopped::Found));
+        }
+        find.partial = stop.load(Ordering::Relaxed);
+        find.duration_ns = ns(started.elapsed());
+        Ok(())
+    }
+
+    /// Adds a look; why there are no more of this ticker, if so.
+    fn add(&self, ticker: &mut Ticker, subject: &report::Subject, interrupted: bool) -> Option<Stopped> {
+        match &subject.status {
+            Status::Failed { reason } => {
+                ticker.failure = Some(reason.clone());
+                Some(Stopped::Failed)
+            }
+            // Fewer rounds than planned are no look: its end was not drawn beforehand.
+            Status::Partial => Some(if interrupted { Stopped::Interrupted } else { Stopped::Time }),
+            Status::Measured => match RoundTicks::all_of(subject) {
+                Ok(rounds) => {
+                    ticker.looks.push(Look::of(subject.period_ns, &rounds, &self.goals, self.look_confidence));
+                    None
+                }
+                Err(why) => {
+                    ticker.failure = Some(why.to_string());
+                    Some(Stopped::Failed)
+                }
+            },
+        }
+    }
+}
+
+fn ticker(entry: &Entry, runtime: Option<Runtime>) -> Ticker {
+    Ticker {
+        subject: entry.name.to_owned(),
+        runtime: runtime.map(|runtime| runtime.to_string()),
+        broken_ns: None,
+        kept_ns: None,
+        broken_above_ns: Vec::new(),
+        stopped: Stopped::Found,
+        failure: None,
+        looks: Vec::new(),
+    }
+}
+
+/// Goals that can hold together, and of which each asks for something.
+fn agreed(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
+    if goals.len() > MOST_GOALS {
+        return Err(usage!("{} goals; at most {MOST_GOALS} can be shown together", goals.len()));
+    }
+    for (i, goal) in goals.iter().enumerate() {
+        if goals[..i].iter().any(|other| other.name == goal.name) {
+            return Err(usage!(
+                "--goal {} is given twice, and only the stricter one can matter; give it once",
+                goal.name
+            ));
+        }
+        let implied = |other: &&Goal| other.quantile() > goal.quantile() && other.limit <= goal.limit;
+        if let Some(other) = goals.iter().filter(|_| goal.quantile().is_some()).find(implied) {
+            let (weak, strong) = (text::goal(goal), text::goal(other));
+            return Err(usage!("where {strong} holds, so does {weak}: leave one of them out, or correct it"));
+        }
+    }
+    Ok(goals.to_vec())
+}
+
+/// Shows the progress, and ends the look when the time is up.
+struct Watch {
+    progress: Progress,
+    until: Instant,
+}
+
+impl Observer for Watch {
+    fn before(&mut self, scenario: &Scenario, index: u64) {
+        self.progress.show(&scenario.id, index);
+    }
+
+    fn after(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+        self.progress.step();
+    }
+
+    fn knows_enough(&self) -> bool {
+        now() >= self.until
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::disallowed_methods, reason = "the time that a search is given")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,144 @@
+//! `osjitter find`.
+
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran};
+
+/// 10 us of CPU and 150 us late at each tick, whatever the period is.
+fn script() -> Value {
+    json!({"scripted": {"lateness_ns": [150_000], "cpu_ns_per_tick": 10_000, "switches_per_tick": 2}})
+}
+
+fn find(args: &[&str]) -> Ran {
+    Osjitter::new(["find", "--subject", "scripted"]).args(args).script(&script()).out("found").run()
+}
+
+fn file(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.file("found/find.json")).expect("JSON")
+}
+
+fn bracket(ran: &Ran) -> [Option<u64>; 2] {
+    let ticker = &file(ran)["tickers"][0];
+    ["broken_ns", "kept_ns"].map(|key| ticker[key].as_u64())
+}
+
+#[test]
+fn the_shortest_period_that_holds_a_goal_is_enclosed() {
+    // 10 % of a core are 10 us at 100 us; what is 150 us late misses every tick of a shorter period.
+    for (goal, limit_ns) in [("cpu=10%", 100_000), ("missed=1%", 150_000)] {
+        let ran = find(&["--goal", goal]).exits(0);
+        let [Some(broken), Some(kept)] = bracket(&ran) else { panic!("{goal}: {}", ran.stdout) };
+        assert!(broken <= limit_ns && limit_ns <= kept && kept * 100 < broken * 106, "{goal}: {broken} {kept}");
+        let name = goal.split('=').next().unwrap();
+        assert!(
+            ran.stdout.contains(&format!("{name} exceeds")) && ran.stdout.contains("the goal holds"),
+            "{}",
+            ran.stdout
+        );
+        assert!(ran.stderr.contains("1 ticker, up to 10 periods each, 20us to 2ms: at most 90s"), "{}", ran.stderr);
+    }
+    let both = find(&["--goal", "cpu=10%", "--goal", "missed=1%", "--goal", "p99=1ms"]).exits(0);
+    let [Some(broken), Some(kept)] = bracket(&both) else { panic!("{}", both.stdout) };
+    assert!(broken <= 150_000 && 150_000 <= kept, "all of them hold: {broken} {kept}");
+    assert!(both.stdout.contains("all goals hold"), "{}", both.stdout);
+}
+
+#[test]
+fn what_holds_everywhere_or_nowhere_is_said_with_the_range() {
+    let everywhere = find(&["--goal", "p99=200us", "--from", "50us", "--to", "1ms"]).exits(0);
+    assert_eq!(bracket(&everywhere), [None, Some(50_000)]);
+    assert!(everywhere.stdout.contains("holds at every period tried, 50us to 1ms"), "{}", everywhere.stdout);
+    let nowhere = find(&["--goal", "p99=100us"]).exits(0);
+    assert_eq!(bracket(&nowhere), [Some(2_000_000), None]);
+    let said = nowhere.stdout.replace('\n', " ");
+    assert!(
+        said.contains("holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_can_be_promised_at_a_period_is_the_upper_end_of_each_interval() {
+    let ran = find(&["--period", "500us"]).exits(0);
+    let said = file(&ran);
+    let names: Vec<&str> =
+        said["goals"].as_array().unwrap().iter().map(|goal| goal["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["p50", "p90", "p99", "p99.9", "missed", "cpu"]);
+    let checks = said["tickers"][0]["looks"][0]["checks"].as_array().unwrap();
+    assert_eq!(checks[2]["interval"], json!([150_000.0, 150_000.0]));
+    // No tick of 20,000 was missed: that promises no more than some fewer than that.
+    assert!(checks[4]["interval"][1].as_f64().is_some_and(|percent| percent > 0.02 && percent < 0.03), "{}", checks[4]);
+    let line = ran.stdout.lines().find(|line| line.starts_with("scripted ")).unwrap();
+    for cell in ["150 us", "0.02 %", "2.00 %", "20000"] {
+        assert!(line.contains(cell), "{cell}: {line}");
+    }
+}
+
+#[test]
+fn what_was_found_is_drawn_again_from_its_file() {
+    let ran = find(&["--goal", "cpu=10%", "--quiet"]).exits(0);
+    let report = |format: &str, out: &str| {
+        let command = Osjitter::new(["report", "--format", format]).args([ran.path("found")]);
+        if out.is_empty() { command.run() } else { command.out(out).run() }.exits(0)
+    };
+    assert_eq!(report("table", "").stdout, ran.stdout);
+    assert_eq!(report("json", "").stdout, ran.file("found/find.json"));
+    assert!(report("markdown", "").stdout.contains("| scripted |"));
+    assert_eq!(report("svg", "pictures").file("pictures/find.svg"), ran.file("found/find.svg"));
+    let broken = ran.path("broken.json");
+    std::fs::write(&broken, ran.file("found/find.json").replace("\"checks\":[{", "\"checks\":[{},{")).unwrap();
+    let refused = Osjitter::new(["report"]).args([&broken]).run().exits(2);
+    assert!(refused.stderr.contains("broken.json: not a valid osjitter.find/1"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_cannot_be_found_is_refused_before_anything_runs() {
+    for (args, says) in [
+        (&[][..], "--goal"),
+        (&["--goal", "p99=0us"], "more than 0"),
+        (&["--goal", "max=1ms"], "there are p50, p90"),
+        (&["--goal", "p99=1ms", "--goal", "p99=2ms"], "p99 is given twice"),
+        (&["--goal", "p50=2ms", "--goal", "p99=1ms"], "where p99 <= 1.00 ms holds, so does p50 <= 2.00 ms"),
+        (&["--goal", "p99=1ms", "--period", "1ms"], "cannot be used with"),
+        (&["--goal", "p99=1ms", "--from", "2ms"], "--from 2ms is no shorter than --to 2ms"),
+        (&["--goal", "p99.99=1ms"], "100000 ticks each, which p99.99 takes"),
+        (&["--goal", "missed=0.001%"], "which missed takes"),
+    ] {
+        let ran = find(args).exits(2);
+        assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        assert!(!ran.path("found").exists() && ran.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_fails_or_is_interrupted_is_written_with_what_was_measured() {
+    let run = |script: Value| {
+        let find = ["find", "--subject", "scripted", "--subject", "scripted-b", "--goal", "cpu=10%"];
+        Osjitter::new(find).script(&script).out("found").run().exits(4)
+    };
+    let one = json!({"lateness_ns": [1_000], "cpu_ns_per_tick": 10_000});
+    let failed = run(
+        json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "fail": {"round": 3, "reason": "no timer left"}}}),
+    );
+    assert!(failed.stdout.contains("scripted-b: not measured: no timer left."), "{}", failed.stdout);
+    assert!(file(&failed)["tickers"][0]["kept_ns"].as_u64().is_some(), "the other one goes on");
+    let stopped = run(json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}));
+    assert!(
+        stopped.stdout.contains("no look was complete") && stopped.stdout.contains("Interrupted"),
+        "{}",
+        stopped.stdout
+    );
+    assert_eq!(file(&stopped)["partial"], true);
+}
+
+#[test]
+fn a_real_machine_is_searched_within_its_time() {
+    let subjects =
+        ["find", "--subject", "nanosleep", "--subject", "tokio-interval", "--goal", "cpu=20%", "--from", "50us"];
+    let ran = Osjitter::new(subjects).args(["--max-time", "8s"]).out("found").run().exits(0);
+    let found = file(&ran);
+    assert!(found["duration_ns"].as_u64().unwrap() < 9_000_000_000, "the time, and the round that ran just then");
+    for ticker in found["tickers"].as_array().unwrap() {
+        assert!(ticker["looks"].as_array().unwrap().iter().all(|look| look["cpu_percent"].as_f64() > Some(0.0)));
+    }
+}
