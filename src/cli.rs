@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
+use crate::doctor::args::DoctorArgs;
 use crate::find::args::FindArgs;
 use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;
@@ -33,6 +34,7 @@ Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter calibrate                             what a gate can detect on this machine
   osjitter compare before after                  how much later one run is than another
+  osjitter doctor                                what makes ticks late on this machine
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        what a runtime that does not park saves
@@ -58,6 +60,8 @@ pub enum Command {
     Merge(MergeArgs),
     /// List the runs that lie in a directory, and which of them may be compared
     History(HistoryArgs),
+    /// Show what makes ticks late on this machine, and what changes it
+    Doctor(DoctorArgs),
     /// List the subjects, and why one is not available here
     List(ListArgs),
     /// Benchmark one part by itself

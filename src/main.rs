@@ -11,6 +11,7 @@ mod report; // shows any file again: finds out its kind, asks the room that owns
 mod bench; // clocks, timeouts, dispatch: each by itself
 mod compare; // by how much B is later than A
 mod completions; // for shells
+mod doctor; // what makes ticks late on this machine
 mod find; // what period can be held, and what promised
 mod gate; // is B later than A, than it was, than it may be? And what can be seen here
 mod history; // the runs that lie in a directory
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(args) => compare::run(&args),
         cli::Command::Merge(args) => merge::run(&args),
         cli::Command::History(args) => history::run(&args),
+        cli::Command::Doctor(args) => doctor::run(&args),
         cli::Command::List(args) => list::run(&args),
         cli::Command::Bench(bench) => bench::run(&bench),
         cli::Command::Stress { load } => stress::run(load),

@@ -13,12 +13,13 @@ use jitterstat::find::Find;
 use jitterstat::gate::calibration::Calibration;
 use jitterstat::gate::verdict::Verdict;
 
+use crate::doctor::file::Checkup;
 use crate::exit::{Error, ExitStatus, Result, usage};
 use crate::gate::calibrate;
 use crate::render::formats::{Format, Made, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, files, find, gate, interop};
+use crate::{bench, compare, doctor, files, find, gate, interop};
 
 /// Where a file of ours names its schema: in its first lines.
 const HEAD: usize = 4_096;
@@ -27,10 +28,11 @@ const HEAD: usize = 4_096;
 type Show = fn(&str, &ReportArgs) -> Result<Made>;
 
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
-const KINDS: [(&str, Show); 5] = [
+const KINDS: [(&str, Show); 6] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| make("a verdict", &gate::text::FORMATS, args.format, &gate::worded(read(text)?))),
     (Comparison::SCHEMA, |text, args| make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)),
+    (Checkup::SCHEMA, |text, args| make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)),
     (Find::SCHEMA, |text, args| make("what was found", &find::formats::FORMATS, args.format, &read(text)?)),
     (Calibration::SCHEMA, |text, args| make("a calibration", &calibrate::text::FORMATS, args.format, &read(text)?)),
 ];

@@ -1,0 +1,161 @@
+//! The doctor: what makes ticks late on a machine, and what a change of it would do.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran};
+
+/// The checkup that a command line wrote to `checkup.json`, which is as its published schema says.
+fn checkup(ran: &Ran) -> Value {
+    let checkup: Value = serde_json::from_str(&ran.file("checkup.json")).unwrap();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema/osjitter.doctor.1.json");
+    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let errors: Vec<String> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(&checkup).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    checkup
+}
+
+fn doctor<'a>(args: impl IntoIterator<Item = &'a str>) -> Osjitter {
+    Osjitter::new(["doctor"]).args(args)
+}
+
+fn row<'a>(checkup: &'a Value, key: &str) -> &'a Value {
+    let rows = checkup["proof"]["subjects"][0]["rows"].as_array().unwrap();
+    &rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no {key} in {rows:?}"))["outcome"]
+}
+
+#[test]
+fn a_checkup_is_a_file_that_is_shown_again() {
+    let ran = doctor(["--format", "json"]).out("checkup.json").run().exits(0);
+    assert!(ran.stdout.is_empty() && ran.stderr.is_empty(), "{}{}", ran.stdout, ran.stderr);
+    let checkup = checkup(&ran);
+    for item in checkup["items"].as_array().unwrap() {
+        assert!(item["value"].is_null() != item["not_readable"].is_null(), "one of both: {item}");
+    }
+    let again = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+    assert!(again.starts_with("This machine, asked about CPU "), "{again}");
+    let markdown = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).args(["--format", "markdown"]);
+    assert!(markdown.run().exits(0).stdout.starts_with("### This machine"));
+    Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).args(["--format", "svg"]).run().exits(2);
+}
+
+#[test]
+fn a_machine_without_anything_to_read_is_not_made_up() {
+    let empty = tempfile::tempdir().unwrap();
+    let ran = doctor(["--format", "json", "--root", empty.path().to_str().unwrap()]).out("checkup.json").run().exits(0);
+    let checkup = checkup(&ran);
+    if cfg!(target_os = "linux") {
+        let unread = |item: &&Value| item["weight"] == "unknown" && item["value"].is_null();
+        assert!(checkup["items"].as_array().unwrap().iter().filter(unread).count() > 20);
+    }
+}
+
+/// The lateness of a round, different from round to round as on a machine.
+fn rounds(late_ns: u64) -> Vec<Vec<u64>> {
+    (0..40).map(|i| vec![late_ns + 37 * ((i * 7) % 11), late_ns + 50 * ((i * 5) % 7)]).collect()
+}
+
+#[test]
+fn a_proof_finds_what_helps_and_nothing_else() {
+    let script = json!({
+        "scripted": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 9_000 },
+        "scripted@100us/current-thread+slack": { "lateness_ns": rounds(12_000), "cpu_ns_per_tick": 9_000 },
+        "scripted@100us/current-thread+mlock": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 12_000 },
+    });
+    let proof = doctor(["--prove", "--subject", "scripted", "--period", "100us", "--max-time", "12s", "--seed", "7"]);
+    let ran = proof.script(&script).args(["--format", "json"]).out("checkup.json").run().exits(0);
+    assert!(ran.stderr.contains(" settings × ") && ran.stderr.contains("about "), "{}", ran.stderr);
+    let checkup = checkup(&ran);
+    let again = &row(&checkup, "again")["differences"];
+    for number in ["p50", "p99", "cpu"] {
+        assert_eq!(again[number]["shown"], "no-difference", "{again}");
+    }
+    if cfg!(target_os = "linux") {
+        let slack = &row(&checkup, "slack")["differences"];
+        let [p50, cpu] = ["p50", "cpu"].map(|number| &slack[number]);
+        assert_eq!((&p50["shown"], &cpu["shown"]), (&json!("less"), &json!("no-difference")));
+        assert!((p50["ratio"].as_f64().unwrap() - 0.4).abs() < 0.02, "{p50}");
+        // It is refused to some users, who are told what would permit it.
+        let mlock = row(&checkup, "mlock");
+        match mlock["state"].as_str().unwrap() {
+            "measured" => assert_eq!(mlock["differences"]["cpu"]["shown"], "more"),
+            state => assert!(state == "not-permitted" && mlock["needs"].as_str().unwrap().contains("ulimit -l")),
+        }
+        let table = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+        assert!(table.contains("timer slack 1 ns makes ticks less late: p50 -60 %"), "{table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_proved_is_refused_before_it_is_measured() {
+    for (args, says) in [
+        (&["--prove", "--max-time", "1ms"][..], "give --max-time "),
+        (&["--prove", "--subject", "spin"], "spin is a control"),
+        (&["--prove", "--period", "2h"], "period"),
+        (&["--subject", "os-interval"], "--prove"),
+        (&["--import", "no-such-file"], "no-such-file"),
+        (&["--prove", "--out", "/no/such/place"], "/no/such/place"),
+    ] {
+        let ran = doctor(args.iter().copied()).run().exits(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+    }
+    if cfg!(target_os = "linux") {
+        assert!(doctor(["--cpu", "70000"]).run().exits(2).stderr.contains("CPU 70000 is not there"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_proof_says_that_it_knows_too_little() {
+    let ran = doctor(["--prove", "--format", "json"]).out("checkup.json").interrupt_at(" settings × ").exits(4);
+    let checkup = checkup(&ran);
+    assert_eq!(checkup["proof"]["partial"], true);
+    let table = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+    assert!(table.contains("Interrupted") && !table.contains("no difference shown"), "{table}");
+}
+
+#[test]
+fn results_of_other_tools_are_read() {
+    let files = ["hwlatdetect.txt", "oslat.json", "cyclictest.json"].map(|name| format!("tests/fixtures/{name}"));
+    let import = files.iter().flat_map(|file| ["--import", file]);
+    let ran = doctor(import.chain(["--format", "json"])).out("checkup.json").run().exits(0);
+    let checkup = checkup(&ran);
+    let item = |key: &str| checkup["items"].as_array().unwrap().iter().find(|item| item["key"] == key).unwrap().clone();
+    let gaps = item("imported-hwlatdetect");
+    assert_eq!((gaps["value"].as_str(), gaps["weight"].as_str()), (Some("3 gaps, up to 345 us"), Some("costs")));
+    assert!(item("imported-oslat")["value"].as_str().unwrap().starts_with("gaps up to "));
+    assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
+    let ours = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
+    assert!(ours.stderr.contains("show it with osjitter report"), "{}", ours.stderr);
+}
+
+/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.9): the kernels at hand have no hwlat tracer.
+#[test]
+fn the_output_of_hwlatdetect_is_a_report() {
+    let text = std::fs::read_to_string("tests/fixtures/hwlatdetect.txt").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let show = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        Osjitter::new([Path::new("report"), &file]).args(["--format", "json"]).run()
+    };
+    let report: Value = serde_json::from_str(&show("all", &text).exits(0).stdout).unwrap();
+    let summary = &report["subjects"][0]["summary"];
+    assert_eq!((&summary["ticks"], &summary["lateness_ns"]["max"]), (&json!(3), &json!(345_000)));
+    assert_eq!((&summary["lateness_ns"]["min"], &summary["lateness_ns"]["mean"]), (&json!(16_000), &json!(127_666)));
+    let none = text.lines().filter(|line| !line.starts_with("ts:")).collect::<Vec<_>>().join("\n");
+    let none = none.replace("recorded: 3", "recorded: 0").replace("345us", "Below threshold");
+    let quiet: Value = serde_json::from_str(&show("none", &none).exits(0).stdout).unwrap();
+    assert_eq!(quiet["subjects"][0]["status"]["reason"], "no gap above 10 us in 120 s");
+    for (broken, says) in [
+        (text.replace("Samples recorded: 3", ""), "cut off"),
+        (text.replace("inner:16", "inner:x"), "line 18 is no sample"),
+        (text.replace("recorded: 3", "recorded: 4"), "recorded 4 samples, and 3 are there"),
+        (text.replace("outer:345", "outer:9999999999999999999"), "is no sample"),
+    ] {
+        let refused = show("broken", &broken).exits(2);
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}
