@@ -14,6 +14,7 @@ use crate::load::Stress;
 use crate::merge::MergeArgs;
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
+use crate::top::TopArgs;
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
@@ -38,6 +39,7 @@ Examples:
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        what a runtime that does not park saves
+  osjitter top                                   the metered loops of running programs, live
   osjitter list
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
@@ -70,6 +72,8 @@ pub enum Command {
     /// Load the machine until standard input ends: what `run --load` starts
     #[command(hide = true)]
     Stress { load: Stress },
+    /// Watch the metered loops of running programs
+    Top(TopArgs),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

@@ -19,6 +19,7 @@ mod list; // the subjects, and why one is not available here
 mod merge; // several reports as one
 mod run; // one plan measured: live view, report, pictures
 mod stress; // the process behind run --load
+mod top; // the metered loops of this machine, live
 
 mod interrupt; // Ctrl-C
 
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         cli::Command::List(args) => list::run(&args),
         cli::Command::Bench(bench) => bench::run(&bench),
         cli::Command::Stress { load } => stress::run(load),
+        cli::Command::Top(args) => top::run(&args),
         cli::Command::Completions { shell } => completions::run(shell, cli::Cli::command()),
     };
     match result {

@@ -23,4 +23,5 @@ mod report;
 mod run;
 mod snapshots;
 mod table;
+mod top;
 mod why;

@@ -1,0 +1,144 @@
+//! Loops as lines of text: pure.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::text::printable::printable;
+use crate::text::time::time;
+use crate::text::units::short;
+use crate::top::figures::{Loop, Loops, Sort, Window};
+
+/// A terminal narrower than this shows fewer figures.
+const WIDE: usize = 100;
+/// Names take from so many columns ...
+const SHORTEST_NAME: usize = 8;
+/// ... to so many.
+const LONGEST_NAME: usize = 24;
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A heading, its width, and what it shows.
+type Column = (&'static str, usize, fn(&Loop, Window) -> String);
+
+const FIGURES: [Column; 7] = [
+    ("PERIOD", 7, |of, _| period(of.now.period)),
+    ("P50", 7, |of, window| ns(of.of(window).lateness.quantile(0.5))),
+    ("P99", 7, |of, window| ns(of.of(window).lateness.quantile(0.99))),
+    ("MAX", 7, |of, window| ns(of.of(window).lateness.max())),
+    ("MISSED", 7, |of, window| count(of.of(window).missed)),
+    ("SLOW", 5, |of, window| count(of.of(window).missed_by_work)),
+    ("WORK", 7, |of, window| ns(of.of(window).work.quantile(0.99))),
+];
+
+/// The whole screen: at most `lines` lines of at most `columns` characters.
+pub fn screen(
+    loops: &Loops,
+    window: Window,
+    sort: Sort,
+    faults: &[String],
+    [columns, lines]: [usize; 2],
+) -> Vec<String> {
+    let number = loops.iter().count();
+    let plural = if number == 1 { "" } else { "s" };
+    let mut all = vec![format!("{number} metered loop{plural}, the last {}", name(&window))];
+    let mut below: Vec<String> = faults.iter().take(2).map(|fault| printable(fault)).collect();
+    if faults.len() > 2 {
+        below.push(format!("and {} more that cannot be read", faults.len() - 2));
+    }
+    below.push("1 2 3 window  s sort  q quit".to_owned());
+    if number == 0 {
+        all.push("none is running as this user; see osjitter top --help".to_owned());
+    } else {
+        all.extend(table(loops, window, sort, columns, lines.saturating_sub(below.len() + 1)));
+    }
+    all.truncate(lines.saturating_sub(below.len()));
+    all.extend(below);
+    all.truncate(lines);
+    all.into_iter().map(|line| cut(&line, columns)).collect()
+}
+
+/// A heading and a line a loop; where there are more, the last line says how many.
+pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: usize) -> Vec<String> {
+    let names = loops.iter().map(|of| of.now.name.chars().count()).max().unwrap_or(0);
+    let figures: usize = FIGURES.iter().map(|(_, width, _)| width + 1).sum();
+    let most = columns.saturating_sub(figures + 1).clamp(SHORTEST_NAME, LONGEST_NAME);
+    let name_width = names.clamp(SHORTEST_NAME, most);
+    let process = columns >= WIDE;
+    let heading = |mut text: String| {
+        for (heading, width, _) in FIGURES {
+            let marked =
+                if heading.eq_ignore_ascii_case(&name(&sort)) { format!("*{heading}") } else { heading.to_owned() };
+            text += &format!(" {marked:>width$}");
+        }
+        if process {
+            text += &format!("  {:24}", "PROGRAM");
+        }
+        text
+    };
+    let meter = if sort == Sort::Name { "*METER" } else { "METER" };
+    let mut all = vec![heading(format!("{meter:name_width$}"))];
+    let room = columns.saturating_sub(all[0].chars().count() + 1);
+    if room >= "P99/s".len() {
+        all[0] += " P99/s";
+    }
+    for of in loops.iter() {
+        let mut line = format!("{:name_width$}", cut(&printable(&of.now.name), name_width));
+        for (_, width, figure) in FIGURES {
+            line += &format!(" {:>width$}", figure(of, window));
+        }
+        if process {
+            let program = format!("{} {}", of.now.pid, printable(&of.now.program));
+            line += &format!("  {:24}", cut(&program, 24));
+        }
+        line += " ";
+        line += &sparkline(of, room.min(60));
+        all.push(line.trim_end().to_owned());
+    }
+    let more = all.len().saturating_sub(lines.max(1));
+    if more > 0 {
+        all.truncate(lines.max(1) - 1);
+        all.push(format!("and {} more", more + 1));
+    }
+    all.into_iter().map(|line| cut(&line, columns)).collect()
+}
+
+/// The p99 of the last seconds, from zero to the largest of them; a gap where no tick came.
+fn sparkline(of: &Loop, room: usize) -> String {
+    let from = of.course().len().saturating_sub(room);
+    let seconds: Vec<Option<Duration>> = of.course().skip(from).collect();
+    let most = seconds.iter().flatten().max().map_or(1, |most| most.as_nanos().max(1));
+    let level = |p99: Duration| LEVELS[(p99.as_nanos() * LEVELS.len() as u128 / (most + 1)) as usize];
+    seconds.into_iter().map(|p99| p99.map_or(' ', level)).collect()
+}
+
+/// Exact where that is short.
+fn period(length: Duration) -> String {
+    let exact = short(length);
+    if exact.len() <= 6 { exact } else { ns(Some(length)) }
+}
+
+/// In at most seven characters, below 1000 s.
+fn ns(value: Option<Duration>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)))
+}
+
+/// In at most five characters.
+fn count(n: u64) -> String {
+    match n {
+        0..100_000 => n.to_string(),
+        100_000..10_000_000 => format!("{}k", n / 1_000),
+        10_000_000..10_000_000_000 => format!("{}M", n / 1_000_000),
+        _ => ">10G".to_owned(),
+    }
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    text.chars().take(columns).collect()
+}
+
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests;
