@@ -42,7 +42,8 @@ class Opened:
     reloads = 0
 
     def fragment(self):
-        return parse_qs(self.page.url.partition("#")[2])
+        # The page's own word: what the driver believes the address to be follows a moment later.
+        return parse_qs(self.page.evaluate("location.hash.slice(1)"))
 
     def strips(self):
         return self.page.eval_on_selector_all(".time", "all => all.map((e) => e.dataset.id)")
