@@ -21,14 +21,18 @@ die() {
   exit 1
 }
 
-# A program that keeps the contract without waiting for any tick; its build writes how late it is.
+# A program that keeps the contract without waiting for any tick; its build writes how late it is from its tenth tick on.
 cd "$work/repository"
 git init --quiet --initial-branch main
 git config user.name test
 git config user.email test@localhost
 cat >program.in <<'PROGRAM'
 #!/bin/sh
-{ echo "osjitter.series/1 period_ns=1000000"; yes LATE | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"
+{
+  echo "osjitter.series/1 period_ns=1000000"
+  yes 20000 | head -n 10
+  yes LATE | head -n "$((OSJITTER_TICKS - 10))"
+} >"$OSJITTER_OUT"
 PROGRAM
 cat >build.sh <<'BUILD'
 set -e
@@ -49,7 +53,7 @@ git branch slower
 git checkout --quiet -b same base
 git commit --quiet --allow-empty -m "as late as before"
 git checkout --quiet -b stalled base
-commit "inside the stalls" 700000
+commit "a stall that it never catches up with" 5020000
 git checkout --quiet -b broken base
 commit "does not build" "20000/"
 
@@ -74,7 +78,10 @@ expect() { # code, verdict, words of the summary
 git checkout --quiet slower
 gate "${tree[@]}"
 expect 1 regressed 'Jitter gate: regressed'
-grep -q '::error title=Jitter gate::verdict: regressed' "$work/log" || die "no annotation"
+annotation='::error title=Jitter gate::regressed: p50 20 us -> 90 us (+350 %25, tolerated +20 %25); p90 20 us -> 90 us'
+grep -qF "$annotation" "$work/log" || die "no annotation with the figures"
+sides="A: \`base $(git rev-parse --short base)\`, B: \`candidate $(git rev-parse --short slower)\`"
+grep -qF "$sides" "$work/summary" || die "the sides are not called by their commits"
 grep -q "| p50 | 20.0 us | 90.0 us |" "$work/summary" || die "the two trees were not built each by itself"
 
 git checkout --quiet same
@@ -84,7 +91,7 @@ expect 0 pass 'Jitter gate: pass'
 git checkout --quiet stalled
 gate "${tree[@]}" GATE_BASE=stalled
 expect 0 inconclusive 'Jitter gate: inconclusive'
-grep -q '::warning title=Jitter gate::not a pass' "$work/log" || die "an inconclusive gate must not look like a pass"
+grep -q '::warning title=Jitter gate::not a pass: inconclusive: p50 5.02 ms -> 5.02 ms (+0 %25' "$work/log" || die "an inconclusive gate must not look like a pass"
 gate "${tree[@]}" GATE_BASE=stalled GATE_ON_INCONCLUSIVE=fail
 expect 3 inconclusive 'Jitter gate: inconclusive'
 
@@ -93,6 +100,15 @@ git checkout --quiet same
 CARGO_TARGET_DIR=$work/one bash build.sh
 gate GATE_BASELINE_CMD="\"$work/one/program\"" GATE_CANDIDATE_CMD="\"$work/one/program\" again"
 expect 0 pass 'again'
+
+# Whole runs of two programs that do not tick, by a number that they write.
+for side in 100 80; do
+  printf '#!/bin/sh\nprintf "osjitter.series/1\\nmetric rate req/s higher\\nrate %s\\n" >"$OSJITTER_OUT"\n' $side >"$work/rate-$side"
+  chmod +x "$work/rate-$side"
+done
+gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\"" GATE_ARGS=$'--max-pairs=24\n--metric=rate'
+expect 1 regressed '`rate`'
+grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "no figures of whole runs"
 
 # What cannot be gated is named, and is no pass.
 gate "${tree[@]}" GATE_BASE=0123456789012345678901234567890123456789
@@ -108,7 +124,7 @@ expect 2 '' 'not both'
 gate "${tree[@]}" GATE_ARGS=--no-such-flag
 expect 2 '' 'no verdict'
 gate "${tree[@]}" GATE_COMMAND='{tree}/no/such/program'
-expect 4 inconclusive 'cannot be started'
+expect 2 '' 'cannot start'
 git checkout --quiet broken
 gate "${tree[@]}"
 expect 4 '' 'candidate does not build'
@@ -116,4 +132,20 @@ git checkout --quiet -b on-broken broken
 commit "builds again" 20000
 gate "${tree[@]}" GATE_BASE=broken
 expect 4 '' 'merge base does not build'
+
+# What a program says reaches neither the runner as a command nor the summary as Markdown.
+cat >"$work/mean" <<'PROGRAM'
+#!/bin/sh
+printf '::error::forged\n```\n# forged\n<img src=x>\n' >&2
+exit 1
+PROGRAM
+chmod +x "$work/mean"
+gate GATE_BASELINE_CMD="\"$work/mean\"" GATE_CANDIDATE_CMD="\"$work/mean\""
+expect 4 inconclusive '# forged'
+awk '/^::stop-commands::/ { token = substr($0, 18); stopped = 1 }
+  $0 == "::" token "::" { stopped = 0 }
+  /::error::forged/ { seen = 1; if (!stopped) exit 1 }
+  END { if (!seen) exit 1 }' "$work/log" || die "a command of the program reaches the runner"
+awk '/^`+text$/ { fence = $0; sub("text", "", fence) } $0 == fence { fence = "" }
+  /^# forged|<img|^```$/ { if (fence == "") exit 1 }' "$work/summary" || die "Markdown of the program reaches the summary"
 echo "gate-action-test: every way the action can end, ends so"

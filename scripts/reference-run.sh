@@ -14,9 +14,10 @@ directory=results/$name
 
 cargo build --release --locked
 if $measure; then
-  # What a run takes by itself, and the group.
+  # What a run takes by itself, the group, and our sleeps and timeouts.
   target/release/osjitter run --period 500us --ticks 10000 --out "$directory" \
     --subject os-interval --subject os-interval-precise --subject os-interval-group --subject periodic-interval \
+    --subject os-sleep --subject os-timeout \
     --subject tokio-interval --subject tokio-sleep-reused --subject tokio-timeout --subject nanosleep --subject spin
 fi
 
@@ -42,5 +43,5 @@ From [`{directory}/report.json`]({directory}/report.json): {machine(report["host
 [lateness by percentile]({directory}/percentiles.svg).""")
 name = directory.split("/")[-1]
 index(name, [(f"`{name}`", "report.json"), ("page", "report.html")], report["host"],
-      "`osjitter run --period 500us --ticks 10000`, and the group")
+      "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 PY

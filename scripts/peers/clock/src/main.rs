@@ -1,5 +1,5 @@
-//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several threads; the first
-//! conversion; spans against the operating system's clock; instants out of order across threads.
+//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several threads; that of
+//! `elapsed`, interleaved; the first conversion; spans against the operating system's clock; instants out of order across threads.
 //!
 //!     peers-clock [--seconds N] [--reads N] > peers-clock.json
 //!
@@ -25,6 +25,7 @@ trait Clock {
     const NAME: &str;
     fn now() -> Self::Instant;
     fn between(earlier: Self::Instant, later: Self::Instant) -> Duration;
+    fn elapsed(earlier: &Self::Instant) -> Duration;
 }
 
 macro_rules! clocks {
@@ -40,6 +41,9 @@ macro_rules! clocks {
                 fn between(earlier: Self::Instant, later: Self::Instant) -> Duration {
                     later.duration_since(earlier)
                 }
+                fn elapsed(earlier: &Self::Instant) -> Duration {
+                    earlier.elapsed()
+                }
             }
         )*
         const CLOCKS: &[Measured] = &[$(Measured::of::<$ty>()),*];
@@ -50,6 +54,7 @@ macro_rules! clocks {
 struct Measured {
     name: &'static str,
     block_ns: fn() -> f64,
+    elapsed_ns: fn() -> f64,
     first_us: fn() -> f64,
     drift_ppm: fn(Duration) -> f64,
     out_of_order: fn(u64, u64) -> u64,
@@ -60,6 +65,7 @@ impl Measured {
         Self {
             name: C::NAME,
             block_ns: block_ns::<C>,
+            elapsed_ns: elapsed_ns::<C>,
             first_us: first_us::<C>,
             drift_ppm: drift_ppm::<C>,
             out_of_order: out_of_order::<C>,
@@ -81,6 +87,16 @@ fn block_ns<C: Clock>() -> f64 {
     let start = Instant::now();
     for _ in 0..READS {
         black_box(C::now());
+    }
+    start.elapsed().as_nanos() as f64 / READS as f64
+}
+
+/// Of one `elapsed`, of an instant that is as old as the block.
+fn elapsed_ns<C: Clock>() -> f64 {
+    let earlier = C::now();
+    let start = Instant::now();
+    for _ in 0..READS {
+        black_box(C::elapsed(black_box(&earlier)));
     }
     start.elapsed().as_nanos() as f64 / READS as f64
 }
@@ -166,6 +182,15 @@ fn costs_ns(threads: u64) -> Vec<f64> {
     (0..CLOCKS.len()).map(|i| median(per_thread.iter().flat_map(|b| b[i].iter().copied()).collect())).collect()
 }
 
+/// Of each clock, in turn, on one thread.
+fn elapsed_costs_ns() -> Vec<f64> {
+    let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
+    for _ in 0..BLOCKS {
+        CLOCKS.iter().zip(&mut blocks).for_each(|(clock, blocks)| blocks.push((clock.elapsed_ns)()));
+    }
+    blocks.into_iter().map(median).collect()
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut seconds, mut reads) = (1, 10_000_000);
@@ -194,9 +219,10 @@ fn main() {
         median((0..5).map(|_| one()).collect())
     };
     let costs: Vec<(u64, Vec<f64>)> = [1, 2, 4].map(|threads| (threads, costs_ns(threads))).into();
+    let elapsed = elapsed_costs_ns();
     eprintln!(
-        "{:<24}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
-        "", "ns: 1", "2", "4 thr.", "first, us", "drift, ppm", "out of order"
+        "{:<24}{:>9}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
+        "", "ns: 1", "2", "4 thr.", "elapsed", "first, us", "drift, ppm", "out of order"
     );
     let rows: Vec<Value> = CLOCKS
         .iter()
@@ -206,12 +232,13 @@ fn main() {
             let (first_us, drift) = (first(i), (clock.drift_ppm)(Duration::from_secs(seconds)));
             let out_of_order = (clock.out_of_order)(4, reads);
             eprintln!(
-                "{:<24}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
-                clock.name, ns[0], ns[1], ns[2], first_us, drift, out_of_order
+                "{:<24}{:>9.1}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
+                clock.name, ns[0], ns[1], ns[2], elapsed[i], first_us, drift, out_of_order
             );
             json!({
                 "clock": clock.name,
                 "read_ns": costs.iter().map(|(n, all)| json!({"threads": n, "median": all[i]})).collect::<Vec<_>>(),
+                "elapsed_ns": elapsed[i],
                 "first_conversion_us": first_us,
                 "drift": {"span_s": seconds, "ppm": drift},
                 "order": {"threads": 4, "reads": reads, "violations": out_of_order},

@@ -1,0 +1,55 @@
+"""What is done to a machine on purpose, so that osjitter has something to find."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HOG = [sys.executable, "-c", "while True: pass"]
+PR_SET_TIMERSLACK = 29
+
+
+@contextlib.contextmanager
+def hogs(count, nice=0, cpu=None):
+    """Busy loops, on any CPU or on one."""
+    def prepare():
+        os.nice(nice)
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+    running = [subprocess.Popen(HOG, preexec_fn=prepare) for _ in range(count)]
+    time.sleep(0.2)
+    try:
+        yield
+    finally:
+        for hog in running:
+            hog.kill()
+        for hog in running:
+            hog.wait()
+
+
+@contextlib.contextmanager
+def quota(share):
+    """A control group with a CPU quota, in either version of the interface; yields what moves a process into it."""
+    old, new = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup")
+    root = old if old.is_dir() else new
+    group = root / f"osjitter-handicap-{os.getpid()}"
+    group.mkdir()
+    period_us = 100_000
+    try:
+        if root == old:
+            (group / "cpu.cfs_period_us").write_text(str(period_us))
+            (group / "cpu.cfs_quota_us").write_text(str(int(share * period_us)))
+        else:
+            (group / "cpu.max").write_text(f"{int(share * period_us)} {period_us}")
+        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+    finally:
+        group.rmdir()
+
+
+def timer_slack(ns):
+    """Gives this process, and the program it becomes, another timer slack."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(ns)) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
