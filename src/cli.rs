@@ -77,3 +77,85 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    /// The command of a line as people write it: without a prompt, a comment, a pipe or a redirection.
+    fn command(line: &str) -> Option<Vec<String>> {
+        let line = line.trim().replace("cargo run --release -- ", "osjitter ");
+        line.starts_with("osjitter ").then_some(())?;
+        // In examples of help, what a command is for stands beside it.
+        let line = line.split("  ").next()?;
+        let words = shlex::split(line).unwrap_or_else(|| panic!("an open quote: {line}"));
+        let is_end = |word: &String| matches!(word.as_str(), "|" | ">" | "&&" | "...");
+        Some(words.into_iter().take_while(|word| !is_end(word)).collect())
+    }
+
+    /// Lines of `text`, those that end in a backslash joined with the next.
+    fn joined(text: &str) -> Vec<String> {
+        text.replace("\\\n", " ").lines().map(str::to_owned).collect()
+    }
+
+    /// Prose names a flag and leaves out what goes with it; whole commands leave out nothing.
+    fn understood(words: &[String], whole: bool, origin: &str) {
+        if let Err(error) = Cli::try_parse_from(words) {
+            let fine = match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+                ErrorKind::MissingRequiredArgument => !whole,
+                _ => false,
+            };
+            assert!(fine, "{origin}: {}\n{error}", words.join(" "));
+        }
+    }
+
+    fn pages() -> Vec<(String, String)> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let book = fs::read_dir(root.join("docs/src")).expect("the book").map(|entry| entry.expect("a page").path());
+        let pages = book.chain([root.join("README.md")]);
+        pages.map(|page| (page.display().to_string(), fs::read_to_string(&page).expect("a page"))).collect()
+    }
+
+    #[test]
+    fn every_command_in_the_readme_and_the_book_is_understood() {
+        let mut seen = 0;
+        for (page, text) in pages() {
+            let mut fenced = false;
+            for line in joined(&text) {
+                fenced ^= line.starts_with("```");
+                let inline: Vec<&str> = if fenced { Vec::new() } else { line.split('`').skip(1).step_by(2).collect() };
+                let whole = fenced.then_some(line.trim_start().trim_start_matches("- "));
+                for words in inline.into_iter().chain(whole).filter_map(command) {
+                    // An ellipsis stands for what the reader fills in.
+                    if !words.iter().any(|word| word.contains('…')) {
+                        understood(&words, fenced, &page);
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 50, "{seen} commands were found");
+    }
+
+    #[test]
+    fn every_example_of_a_help_text_is_understood() {
+        fn examples(of: &clap::Command, seen: &mut usize) {
+            let after = of.get_after_long_help().or(of.get_after_help()).map(ToString::to_string).unwrap_or_default();
+            for words in joined(&after).iter().filter_map(|line| command(line)) {
+                understood(&words, true, of.get_name());
+                *seen += 1;
+            }
+            of.get_subcommands().for_each(|sub| examples(sub, seen));
+        }
+        let mut seen = 0;
+        examples(&Cli::command(), &mut seen);
+        assert!(seen > 30, "{seen} examples were found");
+    }
+}

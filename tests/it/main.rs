@@ -6,6 +6,7 @@
 mod bench;
 mod calibrate;
 mod compare;
+mod docs;
 mod doctor;
 mod export;
 mod find;

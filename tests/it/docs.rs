@@ -1,0 +1,80 @@
+//! The pages for readers: every link leads somewhere, and the book has every page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn markdown_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// The pages of the repository, without what the tool wrote.
+fn pages() -> Vec<PathBuf> {
+    let crates = fs::read_dir(root().join("lib")).expect("the libraries").map(|entry| entry.expect("a crate").path());
+    let directories = crates.chain([root(), root().join("docs/src"), root().join("results")]);
+    directories.flat_map(|directory| markdown_in(&directory)).collect()
+}
+
+/// Targets of the Markdown links of a page, outside of code.
+fn links(text: &str) -> Vec<String> {
+    let mut fenced = false;
+    let prose = text.lines().filter(|line| {
+        fenced ^= line.trim_start().starts_with("```");
+        !fenced
+    });
+    let prose: Vec<&str> = prose.collect();
+    let targets = prose.iter().flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
+    targets.map(str::to_owned).collect()
+}
+
+/// The anchors of a page, as GitHub and mdBook make them of its headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let slug = |heading: &str| -> String {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    headings.map(slug).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
+    if !root().join(".github").is_dir() {
+        return; // A published package has no results to link to.
+    }
+    let (mut seen, mut broken) = (0, Vec::new());
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+            seen += 1;
+            let (path, anchor) = link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
+            let target = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
+            let there = match anchor {
+                Some(anchor) => fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor)),
+                None => target.exists(),
+            };
+            if !there {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty() && seen > 50, "{seen} links, of these broken: {broken:#?}");
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let source = root().join("docs/src");
+    let summary = fs::read_to_string(source.join("SUMMARY.md")).expect("the summary");
+    let mut listed = links(&summary);
+    listed.sort_unstable();
+    let name = |page: &PathBuf| page.file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut there: Vec<String> = markdown_in(&source).iter().filter_map(name).collect();
+    there.retain(|name| name != "SUMMARY.md");
+    there.sort_unstable();
+    assert_eq!(listed, there);
+}
