@@ -10,6 +10,7 @@ set -euo pipefail
 root=$PWD
 work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
 base_tree=
+names=()
 
 clean() {
   # The worktree is registered in the user's repository: it must not outlive the job. The verdict stays.
@@ -17,17 +18,62 @@ clean() {
 }
 trap clean EXIT
 
+# An annotation, whatever is in its text: annotate error|warning|notice TEXT
+annotate() {
+  local text=${2//'%'/%25}
+  text=${text//$'\r'/%0D}
+  printf '::%s title=Jitter gate::%s\n' "$1" "${text//$'\n'/%0A}"
+}
+
+# Runs a command whose output may hold anything, `::error::` for example: none of it is a command to the runner.
+quoted_log() {
+  local token ended=0
+  token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  echo "::stop-commands::$token"
+  "$@" || ended=$?
+  # On a line of its own, even if the last one has no end.
+  printf '\n::%s::\n' "$token"
+  return "$ended"
+}
+
 # Ends without a verdict, and says so where people look: refuse CODE MESSAGE
 refuse() {
-  printf '### Jitter gate: no verdict\n\n%s\n' "$2" >>"$GITHUB_STEP_SUMMARY"
-  printf '::error title=Jitter gate::%s\n' "$2"
+  printf '### Jitter gate: no verdict\n\n`````text\n%s\n`````\n' "${2//\`/\'}" >>"$GITHUB_STEP_SUMMARY"
+  annotate error "$2"
   exit "$1"
+}
+
+# What a verdict is of, in figures: figures VERDICT.JSON regressed|inconclusive|... Reads the file as osjitter writes it.
+figures() {
+  awk -v wanted="$2" '
+    function value() { sub(/^[^:]*: /, ""); sub(/,$/, ""); return $0 }
+    function text() { value(); gsub(/^"|"$/, ""); return $0 }
+    function shown(v, unit) {
+      if (unit != "ns") return sprintf("%.4g %s", v, unit)
+      if (v >= 1e9) return sprintf("%.3g s", v / 1e9)
+      if (v >= 1e6) return sprintf("%.3g ms", v / 1e6)
+      if (v >= 1e3) return sprintf("%.3g us", v / 1e3)
+      return v " ns"
+    }
+    /^ +"name": "/ { name = text(); unit = "ns"; ratio = "" }
+    /^ +"unit": "/ { unit = text() }
+    /^ +"verdict": "/ { verdict = text() }
+    /^ +"ratio": [0-9]/ { ratio = value() }
+    /^ +"tolerated_ratio": [0-9]/ { tolerated = value() }
+    /^ +"a(_ns)?": [0-9]/ { a = value() + 0 }
+    /^ +"b(_ns)?": [0-9]/ {
+      b = value() + 0
+      if (ratio == "" || (wanted != "" && verdict != wanted)) next
+      printf "%s%s %s -> %s (%+.0f %%, tolerated %+.0f %%)", (n++ ? "; " : ": "), name, shown(a, unit), shown(b, unit),
+        (ratio - 1) * 100, (tolerated - 1) * 100
+      ratio = "" # Of a metric, there are more numbers of these names below.
+    }' "$1"
 }
 
 # Builds a tree in its own target directory: one that both shared would hold the same program twice.
 build() {
   echo "::group::build $1"
-  (cd "$2" && CARGO_TARGET_DIR="$2/target" bash -euo pipefail -c "$GATE_BUILD") || refuse 4 "The $1 does not build."
+  (cd "$2" && CARGO_TARGET_DIR="$2/target" quoted_log bash -euo pipefail -c "$GATE_BUILD") || refuse 4 "The $1 does not build."
   echo "::endgroup::"
 }
 
@@ -51,6 +97,7 @@ else
   quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
   GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$base_tree")"}
   GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
+  names=(--baseline-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
 fi
 
 osjitter=$GATE_OSJITTER
@@ -71,10 +118,9 @@ done <<<"$GATE_ARGS"
 out=$work/verdict
 code=0
 "$osjitter" gate --baseline-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD" --period "$GATE_PERIOD" \
-  --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" ${more[@]+"${more[@]}"} \
+  --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" ${names[@]+"${names[@]}"} ${more[@]+"${more[@]}"} \
   >"$work/summary.md" 2>"$work/talk" || code=$?
-cat "$work/talk" >&2
-cat "$work/summary.md"
+quoted_log cat "$work/talk" "$work/summary.md"
 
 if [ ! -s "$out/verdict.json" ]; then
   [ "$code" -ne 0 ] || code=4
@@ -88,10 +134,11 @@ verdict=$(sed -n 's/^  "verdict": "\([a-z-]*\)",\{0,1\}$/\1/p' "$out/verdict.jso
   echo "file=$out/verdict.json"
   echo "directory=$out"
 } >>"$GITHUB_OUTPUT"
-said=$(tail -n 1 "$work/summary.md")
+file=$out/verdict.json
 case $code:$verdict in
-  0:inconclusive) printf '::warning title=Jitter gate::not a pass: %s\n' "$said" ;;
-  0:*) printf '::notice title=Jitter gate::%s\n' "$said" ;;
-  *) printf '::error title=Jitter gate::%s\n' "$said" ;;
+  0:inconclusive) annotate warning "not a pass: inconclusive$(figures "$file" inconclusive)" ;;
+  0:*) annotate notice "$verdict$(figures "$file" "")" ;;
+  4:*) annotate error "could not measure; the summary says why" ;;
+  *) annotate error "$verdict$(figures "$file" "$verdict")" ;;
 esac
 exit "$code"
