@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::histogram;
-use jitterstat::report::{self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
+use jitterstat::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
 use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary::{InstanceRound, Pool, RoundCost, summarise};
 use tach::Anchor;
@@ -36,21 +36,19 @@ pub struct Conditions {
     pub host: Host,
     pub changes: Vec<Change>,
     pub started_utc: String,
-    /// Of the plan, started.
-    pub loads: Loads,
 }
 
-/// Runs a plan into a report. The observer sees the rounds go by.
+/// Runs a plan beside its loads into a report, which has them when they have ended. The observer sees the rounds go by.
 pub fn measure(
     plan: &Plan,
-    mut conditions: Conditions,
+    conditions: Conditions,
+    loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
 ) -> Report {
-    let mut loads = std::mem::take(&mut conditions.loads);
     let mut report = ReportBuilder::new(plan, conditions);
-    order::run(plan, &mut loads, stop, observer, |place, result| report.add(place, result));
-    report.finish(loads.end(), stop.load(Ordering::Relaxed))
+    order::run(plan, loads, stop, observer, |place, result| report.add(place, result));
+    report.finish(stop.load(Ordering::Relaxed))
 }
 
 /// Collects the rounds of a run.
@@ -84,7 +82,7 @@ impl<'a> ReportBuilder<'a> {
     }
 
     /// The report; `partial` where the run was interrupted.
-    fn finish(mut self, loads: Vec<report::Load>, partial: bool) -> Report {
+    fn finish(mut self, partial: bool) -> Report {
         self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
         let ended = Instant::now();
         let all = || self.rounds.iter().flat_map(|rounds| &rounds.kept);
@@ -105,7 +103,7 @@ impl<'a> ReportBuilder<'a> {
             .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), self.plan, self.started))
             .collect();
         let fitness = self.fitness(&subjects);
-        let Conditions { host, changes, started_utc, .. } = self.conditions;
+        let Conditions { host, changes, started_utc } = self.conditions;
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -118,7 +116,7 @@ impl<'a> ReportBuilder<'a> {
             clock,
             changes,
             fitness,
-            loads,
+            loads: Vec::new(),
             subjects,
         }
     }

@@ -1,35 +1,26 @@
-//! One round: the loop, and the accounting around it.
+//! One round: what is asked of it, and what becomes of its counts when it has ended.
 //!
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
-use tokio::runtime::Builder;
 
-use crate::load::Tasks;
 use crate::machine::os;
-use crate::measure::cost::{Before, Cost};
-use crate::measure::neighbours::{self, Held};
-use crate::measure::why::{self, Answer, Asked, Asking, Parks, Session, Unasked, Watch};
+use crate::measure::cost::Cost;
+use crate::measure::neighbours::Held;
+use crate::measure::place::{on_busypoll, on_thread, on_tokio};
+use crate::measure::ticking::{RawRound, Recording, RoundSetup};
+use crate::measure::why::{self, Answer, Session};
 use crate::scenario::{Runtime, Scenario};
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
+use crate::subject::ticker::{Subject, Ticker};
 use crate::subject::{self, Entry, Place, Visitor, scripted};
-
-/// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
-const LEAD: Duration = Duration::from_millis(2);
-/// And so much for each instance, the making of which takes a system call or two.
-const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
 
 /// One measured round of one scenario.
 #[derive(Debug)]
@@ -248,268 +239,6 @@ fn reason(error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
-/// What a round needs to run; moved onto the thread or task that runs it.
-struct RoundSetup {
-    period: Duration,
-    phase: Duration,
-    start: Option<Instant>,
-    last_tick: u64,
-    /// One for each instance.
-    recorders: Vec<Recorder>,
-    stop: Arc<AtomicBool>,
-    /// What tasks of a load used.
-    held: Held,
-    /// Where it is asked why.
-    watch: Option<Watch>,
-}
-
-/// What a round leaves behind, before anything is converted.
-struct RawRound {
-    recordings: Vec<Recording>,
-    anchors: (Anchor, Anchor),
-    cost: Cost,
-    backend: String,
-    waits: Waits,
-}
-
-/// What one instance did, before anything is converted.
-struct Recording {
-    start: Instant,
-    recorder: Recorder,
-    stopped: bool,
-    /// The thread of each wake-up, where it was asked.
-    threads: Vec<usize>,
-}
-
-impl Recording {
-    fn ticks(&self) -> why::Ticks {
-        let samples = self.recorder.samples().iter().zip(&self.threads);
-        let wakeups = samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
-        why::Ticks { start: self.start, wakeups }
-    }
-}
-
-/// Runs a round on this thread, watched where it is asked: `plain` or `asked`.
-fn here(
-    setup: RoundSetup,
-    plain: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
-    asked: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
-) -> io::Result<RawRound> {
-    let Some(watch) = setup.watch.clone() else { return plain(setup) };
-    watch.enter();
-    let result = asked(setup);
-    watch.leave();
-    result
-}
-
-fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(setup, |setup| poll_to_end(drive::<S, Unasked>(setup)), |setup| poll_to_end(drive::<S, Asked>(setup)))
-}
-
-fn poll_to_end(round: impl Future<Output = io::Result<RawRound>>) -> io::Result<RawRound> {
-    // A control blocks in its wait, so its future is ready at the first poll.
-    let mut future = pin!(round);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    loop {
-        if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
-            return result;
-        }
-    }
-}
-
-fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Asked>)
-}
-
-fn spawned_on_busypoll<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
-    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
-    result.map_err(|error| io::Error::other(error.to_string()))?
-}
-
-fn on_tokio<S>(setup: RoundSetup, runtime: Runtime, load: Option<Tasks>) -> io::Result<RawRound>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    match (runtime, &setup.watch) {
-        (Runtime::CurrentThread, _) => here(
-            setup,
-            |setup| spawned_on_tokio::<S, Unasked>(setup, Builder::new_current_thread(), load),
-            |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
-        ),
-        (Runtime::MultiThread(workers), watch) => {
-            threads_can_be_had(workers)?;
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(workers);
-            let Some(watch) = watch.clone() else { return spawned_on_tokio::<S, Unasked>(setup, builder, load) };
-            let leaving = watch.clone();
-            let mut builder = hooked(builder);
-            builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
-            // Its threads have left when the runtime is gone.
-            spawned_on_tokio::<S, Asked>(setup, builder, load)
-        }
-    }
-}
-
-/// With a hook before each park.
-fn hooked(mut builder: Builder) -> Builder {
-    builder.on_thread_park(why::park);
-    builder
-}
-
-fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, mut builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    let unparked = move || {
-        let count = tach::count();
-        UNPARKED.set(NonZeroU64::new(count));
-        if A::ASKS {
-            why::unpark(count);
-        }
-    };
-    let runtime = builder.enable_all().on_thread_unpark(unparked).build()?;
-    let result = runtime.block_on(async {
-        if let Some(tasks) = load {
-            neighbours::spawn(tasks, &setup.held);
-        }
-        match setup.recorders.len() {
-            1 => tokio::spawn(drive::<S, A>(setup)).await,
-            _ => tokio::spawn(drive_many::<S, A>(setup)).await,
-        }
-    });
-    result.map_err(io::Error::other)?
-}
-
-/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever.
-fn threads_can_be_had(n: usize) -> io::Result<()> {
-    static PROVED: AtomicUsize = AtomicUsize::new(0);
-    if PROVED.load(Ordering::Relaxed) >= n {
-        return Ok(());
-    }
-    let gate = RwLock::new(());
-    let started = std::thread::scope(|scope| {
-        let closed = gate.write();
-        let pass = || drop(gate.read());
-        let all = (0..n).map(|_| std::thread::Builder::new().spawn_scoped(scope, pass)).collect::<io::Result<Vec<_>>>();
-        drop(closed);
-        all.map(drop)
-    });
-    let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
-    started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))?;
-    PROVED.fetch_max(n, Ordering::Relaxed);
-    Ok(())
-}
-
-thread_local! {
-    /// When this thread's runtime last came back from its park; taken by the wake-up that follows.
-    static UNPARKED: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
-}
-
-/// One round: accounting around the loop.
-async fn drive<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
-    let (round, loops) = RunningRound::new::<S, A>(setup)?;
-    let mut recordings = Vec::with_capacity(loops.len());
-    for one in loops {
-        recordings.push(one.await?);
-    }
-    Ok(round.close(recordings))
-}
-
-/// The same around as many loops as there are instances, a task each.
-async fn drive_many<S, A: Asking>(setup: RoundSetup) -> io::Result<RawRound>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    let (round, loops) = RunningRound::new::<S, A>(setup)?;
-    let mut recordings = Vec::with_capacity(loops.len());
-    let tasks: Vec<_> = loops.into_iter().map(tokio::spawn).collect();
-    for task in tasks {
-        recordings.push(task.await.map_err(io::Error::other)??);
-    }
-    Ok(round.close(recordings))
-}
-
-/// The accounting of a round that runs.
-struct RunningRound {
-    before: Before,
-    start_anchor: Anchor,
-    backend: String,
-    held: Held,
-    /// How much of it was before the round.
-    held_before_ns: u64,
-    waits: Waits,
-}
-
-impl RunningRound {
-    /// With the loops that are to run, one for each instance.
-    #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn new<S: Subject, A: Asking>(
-        setup: RoundSetup,
-    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _ } = setup;
-        let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (held_before_ns, before) = (held.ns(), Before::read());
-        let start_anchor = Anchor::take();
-        let start = start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
-        let spread = |i: u32| Schedule { start: start + period * i / instances, period };
-        let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
-        let tickers = S::tickers(&schedules)?;
-        let backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let settings = LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE };
-        UNPARKED.set(None);
-        let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
-        let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-            let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
-            let asking = A::of_loop(last_tick + 1, parks);
-            ticking(ticker, recording, settings, Arc::clone(&stop), asking)
-        });
-        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS };
-        Ok((running, loops.collect()))
-    }
-
-    fn close(self, recordings: Vec<Recording>) -> RawRound {
-        let end_anchor = Anchor::take();
-        let cost = self.before.cost(&self.start_anchor, &end_anchor);
-        let cost = cost.without(self.held.ns() - self.held_before_ns);
-        let anchors = (self.start_anchor, end_anchor);
-        RawRound { recordings, anchors, cost, backend: self.backend, waits: self.waits }
-    }
-}
-
-/// When a loop ends, and what its wake-ups mean.
-#[derive(Clone, Copy)]
-struct LoopSettings {
-    last_tick: u64,
-    parks_until_due: bool,
-}
-
-async fn ticking<T: Ticker, A: Asking>(
-    ticker: T,
-    mut recording: Recording,
-    settings: LoopSettings,
-    stop: Arc<AtomicBool>,
-    mut asking: A,
-) -> io::Result<Recording> {
-    let mut ticker = pin!(ticker);
-    let mut next = 0;
-    loop {
-        ticker.as_mut().begin(next);
-        asking.waits();
-        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
-        let wake_count = tach::ordered_count();
-        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
-        let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
-        recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        asking.woken(wake_count);
-        recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
-        if tick >= settings.last_tick || recording.stopped {
-            recording.threads = asking.threads();
-            return Ok(recording);
-        }
-        next = tick + 1;
-    }
-}
-
 /// Turns counts into nanoseconds on the grid.
 fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
     let ns = |count: u64| conversion.ns_since(count, recording.start);
@@ -534,19 +263,7 @@ fn booked(start: Instant, wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Resu
 mod tests {
     use super::*;
     use crate::scenario::{Length, ScenarioArgs};
-
-    /// Allocations of one round of a subject, on the thread that runs it.
-    fn allocations(subject: &'static subject::Entry, ticks: u64) -> u64 {
-        let args = ScenarioArgs {
-            subjects: vec![subject],
-            length: Some(Length::Ticks(ticks)),
-            round_ticks: Some(ticks),
-            periods: vec![Duration::from_micros(100)],
-            ..ScenarioArgs::default()
-        };
-        let visitor = LoopOnly { scenario: &args.only().unwrap() };
-        subject::with(subject.name, visitor).expect("a subject of that name")
-    }
+    use crate::subject::ticker::Schedule;
 
     #[test]
     fn what_neighbour_tasks_use_is_not_the_subjects_cost() {
@@ -581,52 +298,6 @@ mod tests {
         assert!(beside.load_cpu_ns > 0);
         // Of the process's time, nothing is booked twice.
         assert!(beside.cpu_ns.unwrap() + beside.load_cpu_ns <= of_process.unwrap(), "{beside:?} {of_process:?}");
-    }
-
-    /// Runs the loop of a round without what comes after it, and counts.
-    struct LoopOnly<'a> {
-        scenario: &'a Scenario,
-    }
-
-    impl Visitor for LoopOnly<'_> {
-        type Output = u64;
-
-        fn on_tokio<S>(self) -> u64
-        where
-            S: Subject<Ticker: Ticker<Event: Send> + Send>,
-        {
-            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread, None))
-        }
-
-        fn on_busypoll<S: Subject>(self) -> u64 {
-            self.count(on_busypoll::<S>)
-        }
-
-        fn on_thread<S: Subject>(self) -> u64 {
-            self.count(on_thread::<S>)
-        }
-    }
-
-    impl LoopOnly<'_> {
-        fn count(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> u64 {
-            let ticks = self.scenario.ticks;
-            let setup = RoundSetup {
-                period: self.scenario.period,
-                phase: Duration::ZERO,
-                start: None,
-                last_tick: ticks - 1,
-                recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
-                held: Held::default(),
-                stop: Arc::default(),
-                watch: None,
-            };
-            let mut pushed = 0;
-            let counted = allocation_counter::measure(|| {
-                pushed = place(setup).unwrap().recordings[0].recorder.samples().len();
-            });
-            assert!(pushed > 0, "the loop ran");
-            counted.count_total
-        }
     }
 
     #[test]
@@ -684,18 +355,6 @@ mod tests {
         for ended in [request(5).on_thread::<GivesUp>(), request(5).on_tokio::<GivesUp>()] {
             let reason = ended.unwrap_err();
             assert!(reason.contains("as a driver does"), "{reason}");
-        }
-    }
-
-    #[test]
-    fn a_tick_allocates_nothing() {
-        for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
-            // What a process allocates once is allocated here.
-            allocations(entry, 2);
-            // Set-up and tear-down are the same in both rounds: what is more would be the ticks'. Only the accounting
-            // around the loop varies, with the number of threads that other tests run just then.
-            let same = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
-            assert!(same, "{} allocates while it ticks", entry.name);
         }
     }
 }

@@ -1,0 +1,211 @@
+//! Where the loop of a round runs: on a thread, on tokio, or on `busypoll`.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Builder;
+
+use crate::load::Tasks;
+use crate::measure::neighbours;
+use crate::measure::ticking::{RawRound, RoundSetup, drive, drive_many, unparked};
+use crate::measure::why::{self, Asked, Asking, Unasked};
+use crate::scenario::Runtime;
+use crate::subject::ticker::{Subject, Ticker};
+
+/// Runs a round on this thread, watched where it is asked: `plain` or `asked`.
+fn here(
+    setup: RoundSetup,
+    plain: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+    asked: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+) -> io::Result<RawRound> {
+    let Some(watch) = setup.watch.clone() else { return plain(setup) };
+    watch.enter();
+    let result = asked(setup);
+    watch.leave();
+    result
+}
+
+pub fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    here(setup, |setup| poll_to_end(drive::<S, Unasked>(setup)), |setup| poll_to_end(drive::<S, Asked>(setup)))
+}
+
+fn poll_to_end(round: impl Future<Output = io::Result<RawRound>>) -> io::Result<RawRound> {
+    // A control blocks in its wait, so its future is ready at the first poll.
+    let mut future = pin!(round);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+}
+
+pub fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Asked>)
+}
+
+fn spawned_on_busypoll<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
+    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
+    result.map_err(|error| io::Error::other(error.to_string()))?
+}
+
+pub fn on_tokio<S>(setup: RoundSetup, runtime: Runtime, load: Option<Tasks>) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    match (runtime, &setup.watch) {
+        (Runtime::CurrentThread, _) => here(
+            setup,
+            |setup| spawned_on_tokio::<S, Unasked>(setup, Builder::new_current_thread(), load),
+            |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
+        ),
+        (Runtime::MultiThread(workers), watch) => {
+            threads_can_be_had(workers)?;
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(workers);
+            let Some(watch) = watch.clone() else { return spawned_on_tokio::<S, Unasked>(setup, builder, load) };
+            let leaving = watch.clone();
+            let mut builder = hooked(builder);
+            builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
+            // Its threads have left when the runtime is gone.
+            spawned_on_tokio::<S, Asked>(setup, builder, load)
+        }
+    }
+}
+
+/// With a hook before each park.
+fn hooked(mut builder: Builder) -> Builder {
+    builder.on_thread_park(why::park);
+    builder
+}
+
+fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, mut builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let on_unpark = move || {
+        let count = tach::count();
+        unparked(count);
+        if A::ASKS {
+            why::unpark(count);
+        }
+    };
+    let runtime = builder.enable_all().on_thread_unpark(on_unpark).build()?;
+    let result = runtime.block_on(async {
+        if let Some(tasks) = load {
+            neighbours::spawn(tasks, &setup.held);
+        }
+        match setup.recorders.len() {
+            1 => tokio::spawn(A::task(drive::<S, A>(setup))).await,
+            _ => tokio::spawn(A::task(drive_many::<S, A>(setup))).await,
+        }
+    });
+    result.map_err(io::Error::other)?
+}
+
+/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever.
+fn threads_can_be_had(n: usize) -> io::Result<()> {
+    static PROVED: AtomicUsize = AtomicUsize::new(0);
+    if PROVED.load(Ordering::Relaxed) >= n {
+        return Ok(());
+    }
+    let gate = RwLock::new(());
+    let started = std::thread::scope(|scope| {
+        let closed = gate.write();
+        let pass = || drop(gate.read());
+        let all = (0..n).map(|_| std::thread::Builder::new().spawn_scoped(scope, pass)).collect::<io::Result<Vec<_>>>();
+        drop(closed);
+        all.map(drop)
+    });
+    let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
+    started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))?;
+    PROVED.fetch_max(n, Ordering::Relaxed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use jitterstat::recorder::Recorder;
+
+    use super::*;
+    use crate::measure::neighbours::Held;
+    use crate::scenario::{Length, Scenario, ScenarioArgs};
+    use crate::subject::{self, Visitor};
+
+    /// Allocations of one round of a subject, on the thread that runs it.
+    fn allocations(subject: &'static subject::Entry, ticks: u64) -> u64 {
+        let args = ScenarioArgs {
+            subjects: vec![subject],
+            length: Some(Length::Ticks(ticks)),
+            round_ticks: Some(ticks),
+            periods: vec![Duration::from_micros(100)],
+            ..ScenarioArgs::default()
+        };
+        let visitor = LoopOnly { scenario: &args.only().unwrap() };
+        subject::with(subject.name, visitor).expect("a subject of that name")
+    }
+
+    /// Runs the loop of a round without what comes after it, and counts.
+    struct LoopOnly<'a> {
+        scenario: &'a Scenario,
+    }
+
+    impl Visitor for LoopOnly<'_> {
+        type Output = u64;
+
+        fn on_tokio<S>(self) -> u64
+        where
+            S: Subject<Ticker: Ticker<Event: Send> + Send>,
+        {
+            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread, None))
+        }
+
+        fn on_busypoll<S: Subject>(self) -> u64 {
+            self.count(on_busypoll::<S>)
+        }
+
+        fn on_thread<S: Subject>(self) -> u64 {
+            self.count(on_thread::<S>)
+        }
+    }
+
+    impl LoopOnly<'_> {
+        fn count(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> u64 {
+            let ticks = self.scenario.ticks;
+            let setup = RoundSetup {
+                period: self.scenario.period,
+                phase: Duration::ZERO,
+                start: None,
+                last_tick: ticks - 1,
+                recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
+                held: Held::default(),
+                stop: Arc::default(),
+                watch: None,
+            };
+            let mut pushed = 0;
+            let counted = allocation_counter::measure(|| {
+                pushed = place(setup).unwrap().recordings[0].recorder.samples().len();
+            });
+            assert!(pushed > 0, "the loop ran");
+            counted.count_total
+        }
+    }
+
+    #[test]
+    fn a_tick_allocates_nothing() {
+        for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
+            // What a process allocates once is allocated here.
+            allocations(entry, 2);
+            // Set-up and tear-down are the same in both rounds: what is more would be the ticks'. Only the accounting
+            // around the loop varies, with the number of threads that other tests run just then.
+            let same = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
+            assert!(same, "{} allocates while it ticks", entry.name);
+        }
+    }
+}

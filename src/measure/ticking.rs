@@ -1,0 +1,181 @@
+//! The loop that ticks, and the accounting that is around it within a round.
+//!
+//! Nothing is converted, booked or shown here: only the subject runs.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::num::NonZeroU64;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use jitterstat::recorder::{RawSample, Recorder};
+use tach::Anchor;
+
+use crate::measure::cost::{Before, Cost};
+use crate::measure::neighbours::Held;
+use crate::measure::why::{self, Asking, Parks, Watch};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
+
+/// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
+const LEAD: Duration = Duration::from_millis(2);
+/// And so much for each instance, the making of which takes a system call or two.
+const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
+
+/// What a round needs to run; moved onto the thread or task that runs it.
+pub struct RoundSetup {
+    pub period: Duration,
+    pub phase: Duration,
+    pub start: Option<Instant>,
+    pub last_tick: u64,
+    /// One for each instance.
+    pub recorders: Vec<Recorder>,
+    pub stop: Arc<AtomicBool>,
+    /// What tasks of a load used.
+    pub held: Held,
+    /// Where it is asked why.
+    pub watch: Option<Watch>,
+}
+
+/// What a round leaves behind, before anything is converted.
+pub struct RawRound {
+    pub recordings: Vec<Recording>,
+    pub anchors: (Anchor, Anchor),
+    pub cost: Cost,
+    pub backend: String,
+    pub waits: Waits,
+}
+
+/// What one instance did, before anything is converted.
+pub struct Recording {
+    pub start: Instant,
+    pub recorder: Recorder,
+    pub stopped: bool,
+    /// The thread of each wake-up, where it was asked.
+    pub threads: Vec<usize>,
+}
+
+impl Recording {
+    pub fn ticks(&self) -> why::Ticks {
+        let samples = self.recorder.samples().iter().zip(&self.threads);
+        let wakeups = samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
+        why::Ticks { start: self.start, wakeups }
+    }
+}
+
+thread_local! {
+    /// When this thread's runtime last came back from its park; taken by the wake-up that follows.
+    static UNPARKED: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
+}
+
+/// This thread's runtime came back from its park at this count.
+pub fn unparked(count: u64) {
+    UNPARKED.set(NonZeroU64::new(count));
+}
+
+/// One round: accounting around the loop.
+pub async fn drive<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
+    let (round, loops) = RunningRound::new::<S, A>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
+    for one in loops {
+        recordings.push(one.await?);
+    }
+    Ok(round.close(recordings))
+}
+
+/// The same around as many loops as there are instances, a task each.
+pub async fn drive_many<S, A: Asking>(setup: RoundSetup) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let (round, loops) = RunningRound::new::<S, A>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
+    let tasks: Vec<_> = loops.into_iter().map(|one| tokio::spawn(A::task(one))).collect();
+    for task in tasks {
+        recordings.push(task.await.map_err(io::Error::other)??);
+    }
+    Ok(round.close(recordings))
+}
+
+/// The accounting of a round that runs.
+struct RunningRound {
+    before: Before,
+    start_anchor: Anchor,
+    backend: String,
+    held: Held,
+    /// How much of it was before the round.
+    held_before_ns: u64,
+    waits: Waits,
+}
+
+impl RunningRound {
+    /// With the loops that are to run, one for each instance.
+    #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
+    fn new<S: Subject, A: Asking>(
+        setup: RoundSetup,
+    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _ } = setup;
+        let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
+        let (held_before_ns, before) = (held.ns(), Before::read());
+        let start_anchor = Anchor::take();
+        let start = start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
+        let spread = |i: u32| Schedule { start: start + period * i / instances, period };
+        let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
+        let tickers = S::tickers(&schedules)?;
+        let backend = tickers.first().map_or(String::new(), Ticker::backend);
+        let settings = LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE };
+        UNPARKED.set(None);
+        let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
+        let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
+            let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
+            let asking = A::of_loop(last_tick + 1, parks);
+            ticking(ticker, recording, settings, Arc::clone(&stop), asking)
+        });
+        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS };
+        Ok((running, loops.collect()))
+    }
+
+    fn close(self, recordings: Vec<Recording>) -> RawRound {
+        let end_anchor = Anchor::take();
+        let cost = self.before.cost(&self.start_anchor, &end_anchor);
+        let cost = cost.without(self.held.ns() - self.held_before_ns);
+        let anchors = (self.start_anchor, end_anchor);
+        RawRound { recordings, anchors, cost, backend: self.backend, waits: self.waits }
+    }
+}
+
+/// When a loop ends, and what its wake-ups mean.
+#[derive(Clone, Copy)]
+struct LoopSettings {
+    last_tick: u64,
+    parks_until_due: bool,
+}
+
+async fn ticking<T: Ticker, A: Asking>(
+    ticker: T,
+    mut recording: Recording,
+    settings: LoopSettings,
+    stop: Arc<AtomicBool>,
+    mut asking: A,
+) -> io::Result<Recording> {
+    let mut ticker = pin!(ticker);
+    let mut next = 0;
+    loop {
+        ticker.as_mut().begin(next);
+        asking.waits();
+        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
+        let wake_count = tach::ordered_count();
+        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
+        let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
+        recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
+        asking.woken(wake_count);
+        recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
+        if tick >= settings.last_tick || recording.stopped {
+            recording.threads = asking.threads();
+            return Ok(recording);
+        }
+        next = tick + 1;
+    }
+}
