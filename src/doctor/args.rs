@@ -30,7 +30,7 @@ pub struct DoctorArgs {
     pub prove: bool,
     #[command(flatten)]
     pub proof: ProveArgs,
-    /// Read what another tool has measured here: cyclictest --json, oslat --json, jitterdebugger, hwlatdetect; repeat for several
+    /// Read what another tool has measured here: cyclictest --json, oslat --json, jitterdebugger, hwlatdetect, rtla's hist mode; repeat for several
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub import: Vec<PathBuf>,
     /// What to print to stdout

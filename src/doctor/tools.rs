@@ -22,7 +22,7 @@ const KNOWN: [Known; 3] = [
         package: "rtla",
         tracer: Some("timerlat"),
         adds: "Splits each wake-up into the interrupt, the thread and what stood in its way.",
-        command: "sudo rtla timerlat top -d 1m",
+        command: "sudo rtla timerlat hist -d 1m > rt.txt; osjitter doctor --import rt.txt",
     },
     Known {
         name: "hwlatdetect",
@@ -93,7 +93,7 @@ pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
         ("hwlatdetect", Some((_, gaps))) => {
             (format!("{} gaps, up to {}", gaps.ticks, time(max_ns)), Weight::Costs, below)
         }
-        ("oslat", _) => {
+        ("oslat" | "rtla osnoise", _) => {
             let why = "A busy loop stood still so long: for an interrupt, the kernel, or what is below it.";
             (format!("gaps up to {}{at}", time(max_ns)), late, why)
         }
@@ -101,10 +101,14 @@ pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
             let why = "A sleeping thread was at most so late, with the priority that it was given.";
             (format!("up to {} late{at}", time(max_ns)), late, why)
         }
+        ("rtla timerlat", _) => {
+            let why = "A timer's interrupt, or the thread that it wakes, was at most so late: this is the part of a tick that no runtime can shorten.";
+            (format!("up to {} late{at}", time(max_ns)), late, why)
+        }
         _ => return Err(usage!("{file} is a result of {tool}; show it with osjitter report")),
     };
     Ok(Item {
-        key: format!("imported-{tool}"),
+        key: format!("imported-{}", tool.replace(' ', "-")),
         name: format!("{tool} in {file}"),
         value: Some(value),
         not_readable: None,

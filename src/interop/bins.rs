@@ -19,6 +19,26 @@ const MOST_BINS: usize = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawBins(pub BTreeMap<u64, u64>);
 
+impl RawBins {
+    /// Bins as they come: none twice, and no more than memory and counters hold.
+    pub fn gathered<E>(
+        mut next: impl FnMut() -> std::result::Result<Option<(u64, u64)>, E>,
+        wrong: impl Fn(String) -> E,
+    ) -> std::result::Result<Self, E> {
+        let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
+        while let Some((bin, count)) = next()? {
+            total = total.saturating_add(count);
+            if bins.insert(bin, count).is_some() {
+                return Err(wrong(format!("bin {bin} comes twice")));
+            }
+            if bins.len() > MOST_BINS || total > MOST_COUNT {
+                return Err(wrong(format!("more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram")));
+            }
+        }
+        Ok(Self(bins))
+    }
+}
+
 impl<'de> Deserialize<'de> for RawBins {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Bins;
@@ -30,18 +50,7 @@ impl<'de> Deserialize<'de> for RawBins {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<RawBins, A::Error> {
-                let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
-                while let Some((bin, count)) = map.next_entry::<u64, u64>()? {
-                    total = total.saturating_add(count);
-                    if bins.insert(bin, count).is_some() {
-                        return Err(A::Error::custom(format!("bin {bin} comes twice")));
-                    }
-                    if bins.len() > MOST_BINS || total > MOST_COUNT {
-                        let most = format!("more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram");
-                        return Err(A::Error::custom(most));
-                    }
-                }
-                Ok(RawBins(bins))
+                RawBins::gathered(|| map.next_entry(), A::Error::custom)
             }
         }
         deserializer.deserialize_map(Bins)

@@ -13,6 +13,7 @@ mod jitterdebugger;
 pub mod openmetrics;
 mod oslat;
 mod rt_tests;
+mod rtla;
 pub mod trackers;
 
 use std::path::Path;
@@ -28,7 +29,7 @@ use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
 /// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, what `hwlatdetect`
-/// prints, or an HdrHistogram interval log; of a directory, the report in it.
+/// or `rtla`'s hist mode prints, or an HdrHistogram interval log; of a directory, the report in it.
 ///
 /// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect have no rounds either: they can be shown
 /// and set side by side, but a difference between two of them cannot be judged, as one run does not show how much runs
@@ -58,6 +59,10 @@ const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU wit
 
 /// Detects the kind of a file from its contents, and reads it.
 pub fn parse(text: &str) -> Result<Report> {
+    // Before logs: both begin with comments.
+    if rtla::is_one(text) {
+        return rtla::read(text);
+    }
     if hlog::is_one(text) {
         return hlog::read(text);
     }

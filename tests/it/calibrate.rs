@@ -4,6 +4,7 @@ use jitterstat::file::File as _;
 use jitterstat::gate::calibration::Calibration;
 
 use crate::osjitter::Osjitter;
+use crate::schema;
 
 /// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
 const SHORT: [&str; 6] = ["--period", "1ms", "--round-ticks", "20", "--warmup", "3"];
@@ -19,9 +20,7 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
     let json = calibrate(&args).directory(home.path()).run().exits(0).stdout;
     let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).expect("the documented place");
     assert_eq!(json, file);
-    let schema = Calibration::json_schema();
-    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
+    schema::valid(&json, "calibration.1");
 
     let found = Calibration::from_json(&json).unwrap();
     assert!(!found.partial && found.failure.is_none() && found.pairs >= 24, "{} pairs", found.pairs);

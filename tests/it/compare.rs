@@ -7,6 +7,7 @@ use jitterstat::file::File as _;
 use serde_json::Value;
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
 
 const OS_INTERVAL: &str = "os-interval@500us/current-thread";
 const NANOSLEEP: &str = "nanosleep@500us";
@@ -62,9 +63,7 @@ fn every_format_says_the_same() {
     let home = Home::new();
     let sides = [&format!("one#{NANOSLEEP}")[..], "one/report.json#os-interval"];
     let json = home.made(&[&sides[..], &["--format", "json"]].concat());
-    let schema = Comparison::json_schema();
-    let value: Value = serde_json::from_str(&json).unwrap();
-    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value), "{json}");
+    schema::valid(&json, "comparison.1");
     let comparison = Comparison::from_json(&json).unwrap();
     let compared = &comparison.subjects[0];
     assert_eq!((compared.a.id.as_str(), compared.b.id.as_str()), (NANOSLEEP, OS_INTERVAL));

@@ -5,16 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
 
 /// The checkup that a command line wrote to `checkup.json`, which is as its published schema says.
 fn checkup(ran: &Ran) -> Value {
-    let checkup: Value = serde_json::from_str(&ran.file("checkup.json")).unwrap();
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema/osjitter.doctor.1.json");
-    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let errors: Vec<String> =
-        jsonschema::validator_for(&schema).unwrap().iter_errors(&checkup).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
-    checkup
+    schema::valid(&ran.file("checkup.json"), "doctor.1")
 }
 
 fn doctor<'a>(args: impl IntoIterator<Item = &'a str>) -> Osjitter {
@@ -118,7 +113,8 @@ fn an_interrupted_proof_says_that_it_knows_too_little() {
 
 #[test]
 fn results_of_other_tools_are_read() {
-    let files = ["hwlatdetect.txt", "oslat.json", "cyclictest.json"].map(|name| format!("tests/fixtures/{name}"));
+    let files = ["hwlatdetect.txt", "oslat.json", "cyclictest.json", "rtla-timerlat.txt"]
+        .map(|name| format!("tests/fixtures/{name}"));
     let import = files.iter().flat_map(|file| ["--import", file]);
     let ran = doctor(import.chain(["--format", "json"])).out("checkup.json").run().exits(0);
     let checkup = checkup(&ran);
@@ -127,11 +123,12 @@ fn results_of_other_tools_are_read() {
     assert_eq!((gaps["value"].as_str(), gaps["weight"].as_str()), (Some("3 gaps, up to 345 us"), Some("costs")));
     assert!(item("imported-oslat")["value"].as_str().unwrap().starts_with("gaps up to "));
     assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
+    assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
     let ours = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
     assert!(ours.stderr.contains("show it with osjitter report"), "{}", ours.stderr);
 }
 
-/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.9): the kernels at hand have no hwlat tracer.
+/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.4): the kernels at hand have no hwlat tracer.
 #[test]
 fn the_output_of_hwlatdetect_is_a_report() {
     let text = std::fs::read_to_string("tests/fixtures/hwlatdetect.txt").unwrap();

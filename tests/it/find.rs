@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
 
 /// 10 us of CPU and 150 us late at each tick, whatever the period is.
 fn script() -> Value {
@@ -14,7 +15,7 @@ fn find(args: &[&str]) -> Ran {
 }
 
 fn file(ran: &Ran) -> Value {
-    serde_json::from_str(&ran.file("found/find.json")).expect("JSON")
+    schema::valid(&ran.file("found/find.json"), "find.1")
 }
 
 fn bracket(ran: &Ran) -> [Option<u64>; 2] {
@@ -89,6 +90,21 @@ fn what_was_found_is_drawn_again_from_its_file() {
     std::fs::write(&broken, ran.file("found/find.json").replace("\"checks\":[{", "\"checks\":[{},{")).unwrap();
     let refused = Osjitter::new(["report"]).args([&broken]).run().exits(2);
     assert!(refused.stderr.contains("broken.json: not a valid osjitter.find/1"), "{}", refused.stderr);
+}
+
+#[test]
+fn tickers_may_be_looked_at_beside_a_load_and_a_control_judges_the_machine() {
+    let search =
+        ["find", "--subject", "os-interval", "--goal", "p50=1s", "--from", "1ms", "--to", "2ms", "--max-time", "20s"];
+    let ran = Osjitter::new(search).args(["--load", "cpu:1"]).out("found").run().exits(0);
+    let found = file(&ran);
+    assert_eq!(found["load"]["load"], "cpu:1");
+    assert!(found["load"]["cpu_ns"].as_u64() > Some(0), "{}", found["load"]);
+    assert!(found["fitness"]["facts"]["spin_gaps"].is_f64(), "{}", found["fitness"]);
+    assert_eq!(found["tickers"].as_array().map(Vec::len), Some(1), "the control is none of them");
+    assert!(ran.stdout.starts_with("The shortest period with p50 <= 1.00 s beside cpu:1, "), "{}", ran.stdout);
+    let absent = Osjitter::new(search).args(["--load", "no-such-program"]).out("found").run().exits(2);
+    assert!(absent.stderr.contains("nothing was measured") && !absent.path("found").exists(), "{}", absent.stderr);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod osjitter;
 mod readme;
 mod report;
 mod run;
+mod schema;
 mod snapshots;
 mod table;
 mod top;

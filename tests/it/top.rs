@@ -10,6 +10,7 @@ use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
 use crate::osjitter::Osjitter;
+use crate::schema;
 
 /// A metered program: run by the tests below, as a process of its own. It ticks until its parent has gone.
 #[test]
@@ -73,7 +74,7 @@ fn a_metered_program_is_shown_while_it_runs() {
     std::os::unix::fs::symlink("/dev/zero", directory.join("4.tickmeter")).unwrap();
 
     let ran = top(&directory, &["--format", "json"]).run().exits(0);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = schema::valid(&ran.stdout, "top.1");
     assert_eq!(document["schema"], "osjitter.top/1");
     let meters = document["meters"].as_array().unwrap();
     let names: Vec<&str> = meters.iter().map(|m| m["meter"].as_str().unwrap()).collect();

@@ -6,6 +6,7 @@ use jitterstat::report::why::{Shares, Tier, Why};
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
 
 fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run", "--why"]).args(args)
@@ -43,11 +44,7 @@ fn the_figures_are_those_of_a_run_that_was_not_asked() {
 fn every_subject_is_asked_and_every_nanosecond_booked_once() {
     let args = ["--subject", "all", "--ticks", "60", "--why-threshold", "20us"];
     let ran = run(&args).out("").run().exits(0);
-    let schema = Report::json_schema();
-    let json = serde_json::from_str(&ran.file("report.json")).unwrap();
-    let errors: Vec<String> =
-        jsonschema::validator_for(&schema).unwrap().iter_errors(&json).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    schema::valid(&ran.file("report.json"), "report.1");
     for subject in report(&ran).subjects {
         let why = subject.why.expect("it was asked");
         assert_eq!((why.ticks <= 60, why.rounds.len()), (true, subject.rounds.len()), "{}", subject.id);

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::osjitter::Osjitter;
+use crate::schema;
 
 /// What `osjitter report` makes of the file of a bench.
 fn again(file: &Path, more: &[&str]) -> String {
@@ -34,13 +35,7 @@ fn same_pictures(file: &Path) {
 /// The report in a file, which is as its published schema says.
 fn valid(json: &str) -> Value {
     let report: Value = serde_json::from_str(json).unwrap();
-    let name = format!("osjitter.bench.1.{}.json", report["bench"].as_str().unwrap());
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema").join(name);
-    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let errors: Vec<String> =
-        jsonschema::validator_for(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
-    report
+    schema::valid(json, &format!("bench.1.{}", text(&report["bench"])))
 }
 
 fn list(value: &Value) -> &[Value] {

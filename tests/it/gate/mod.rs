@@ -13,6 +13,7 @@ use jitterstat::file::File as _;
 use jitterstat::gate::verdict::Verdict;
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
 
 const QUICK: [&str; 8] = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-pairs", "24"];
 
@@ -23,9 +24,7 @@ struct Gate {
 
 /// Reads a verdict, which is valid by its published schema whatever it says.
 fn read(text: &str) -> Verdict {
-    let value = serde_json::from_str(text).unwrap();
-    let validator = jsonschema::validator_for(&Verdict::json_schema()).unwrap();
-    assert!(validator.is_valid(&value), "{text}");
+    schema::valid(text, "verdict.1");
     Verdict::from_json(text).unwrap()
 }
 
