@@ -154,7 +154,7 @@ fn control(of: Chosen<'_>) -> Option<Rounds> {
 
 fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
     let of = |(i, (name, quantile)): (usize, (&str, f64))| {
-        let pairs = in_common(a, b, i);
+        let pairs = in_common(a, b, |round| round.ns[i]);
         let mut quiet = pairs.clone();
         quiet.sort_by(|x, y| (ln(x[0]) + ln(x[1])).total_cmp(&(ln(y[0]) + ln(y[1]))));
         quiet.truncate(pairs.len().div_ceil(2));
@@ -184,7 +184,8 @@ fn two_runs(
         let (x, y) = (carried(a), carried(b));
         let all = of_samples([&logarithms(&x), &logarithms(&y)], [&times(&x), &times(&y)])?;
         let beside_control = controls.and_then(|(control_a, control_b)| {
-            let (x, y) = (in_common(control_a, a, i), in_common(control_b, b, i));
+            let of = |round: &RoundValues| round.ns[i];
+            let (x, y) = (in_common(control_a, a, of), in_common(control_b, b, of));
             let logarithms = |side: &[[i64; 2]]| side.iter().map(|p| ln(p[1]) - ln(p[0])).collect::<Vec<f64>>();
             let excesses =
                 |side: &[[i64; 2]]| side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>();

@@ -18,6 +18,8 @@ pub(super) struct RoundValues {
     pub(super) index: u64,
     /// By the order of [`QUANTILES`]; `None` where the round does not carry the percentile.
     pub(super) ns: [Option<i64>; QUANTILES.len()],
+    /// The same of every tick, those within a stall included.
+    pub(super) all_ns: [Option<i64>; QUANTILES.len()],
     /// By how much stalls raise each, as a logarithm; `None` also where the samples do not tell.
     pub(super) lift: [Option<f64>; QUANTILES.len()],
     /// Ticks that have a lateness.
@@ -81,7 +83,8 @@ fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samp
         let Some(summary) = summary else { return common };
         let d = &summary.lateness_ns;
         let ticks = summary.ticks.saturating_sub(summary.skipped);
-        return RoundValues { ns: [d.p50, d.p90, d.p99, d.p99_9], ticks, ..common };
+        let ns = [d.p50, d.p90, d.p99, d.p99_9];
+        return RoundValues { ns, all_ns: ns, ticks, ..common };
     }
     let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
     let (mut kept, mut own) = (Vec::new(), Vec::new());
@@ -96,9 +99,10 @@ fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samp
         all.sort_unstable();
         QUANTILES.map(|(_, q)| nearest_rank(&all, q).filter(|_| is_supported_by_round(all.len(), q)))
     };
+    let all_ns = at(parts.iter().flat_map(|r| &r.lateness_ns).copied().collect());
     let (ns, own) = (at(kept), at(own));
     let lift = std::array::from_fn(|i| Some(stall::lift(ln(ns[i]?), ln(own[i]?), subject.period_ns)));
-    RoundValues { ns, lift, ticks, same_stall, ..common }
+    RoundValues { ns, all_ns, lift, ticks, same_stall, ..common }
 }
 
 /// The logarithm that ratios are made of.
@@ -106,13 +110,17 @@ pub(super) fn ln(ns: i64) -> f64 {
     (ns.max(RESOLUTION_NS) as f64).ln()
 }
 
-/// Values of two sides by round, one percentile of them, in the rounds that carry it on both.
-pub(super) fn in_common(a: &[RoundValues], b: &[RoundValues], percentile: usize) -> Vec<[i64; 2]> {
+/// Values of two sides by round, one number of them, in the rounds that have it on both.
+pub(super) fn in_common(
+    a: &[RoundValues],
+    b: &[RoundValues],
+    number: impl Fn(&RoundValues) -> Option<i64>,
+) -> Vec<[i64; 2]> {
     let mut others = b.iter().peekable();
     let pair = |of_a: &RoundValues| {
         while others.next_if(|of_b| of_b.index < of_a.index).is_some() {}
         let of_b = others.peek().filter(|of_b| of_b.index == of_a.index)?;
-        Some([of_a.ns[percentile]?, of_b.ns[percentile]?])
+        Some([number(of_a)?, number(of_b)?])
     };
     a.iter().filter_map(pair).collect()
 }

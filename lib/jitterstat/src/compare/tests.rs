@@ -342,6 +342,19 @@ fn a_family_seldom_shows_what_is_not_there_and_finds_what_is() {
     assert!(found >= 95, "of {PROOFS} proofs with a setting that helps and one that harms, {found} find them");
 }
 
+/// A neighbour that takes the CPU for four ticks of every eight: most ticks are within a stall, and no percentile
+/// without those is left.
+#[test]
+fn a_family_shows_the_stalls_that_a_setting_makes() {
+    let plain = vec![vec![10_000; TICKS]; 30];
+    let stalled = |i: usize| if i % 8 < 4 { 2_000_000 - (i % 8) as i64 * PERIOD_NS as i64 } else { 10_000 };
+    let held = vec![(0..TICKS).map(stalled).collect::<Vec<i64>>(); 30];
+    let report = report("2026-11-22T00:00:00Z", &[subject("a", None, &plain), subject("b", None, &held)]);
+    let shown = family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0);
+    let p99 = shown.p99.unwrap();
+    assert_eq!((p99.baseline_ns, p99.ns, p99.shown), (10_000, 2_000_000, Shown::More));
+}
+
 #[test]
 fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
     let rounds = |n: usize| vec![vec![10_000; TICKS]; n];
