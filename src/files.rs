@@ -247,10 +247,10 @@ pub(crate) use model;
 
 /// Holds a model against its published schema, which is written anew where `JITTERSTAT_UPDATE_SCHEMA` is set.
 #[cfg(test)]
-pub fn check_schema<F: jitterstat::file::File + schemars::JsonSchema>(name: &str) {
+pub fn check_schema(name: &str, schema: &serde_json::Value) {
     const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema").join(name);
-    let schema = serde_json::to_string_pretty(&<F as jitterstat::file::File>::json_schema()).unwrap() + "\n";
+    let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(&path, &schema).unwrap();
     }

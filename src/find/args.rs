@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use jitterstat::find::Goal;
 
+use crate::load::Load;
 use crate::machine::os::Sched;
 use crate::render::formats::{Format, parser};
 use crate::scenario::{Runtime, Subjects, SubjectsParser};
@@ -16,6 +17,7 @@ use crate::text::units;
 Examples:
   osjitter find --goal p99=100us
   osjitter find --goal p99=50us --goal missed=0.5% --goal cpu=10% --subject os-interval --subject tokio-interval
+  osjitter find --goal p99=1ms --load cpu:2      the same beside a load
   osjitter find --period 500us                   what each ticker can promise at this period
 
 A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in per cent of the ticks) or cpu (in per cent of
@@ -43,6 +45,9 @@ pub struct FindArgs {
     /// Runtime of tokio subjects; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
+    /// What runs beside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or any command
+    #[arg(long, value_name = "LOAD", default_value_t)]
+    pub load: Load,
     /// End after this time, with what is known by then
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, default_value = "90s")]
     pub max_time: Duration,

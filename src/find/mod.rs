@@ -12,12 +12,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::file::File as _;
 use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Stopped, Ticker};
+use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::gate::limit::RoundTicks;
 use jitterstat::report::{self, Status};
 
 use crate::exit::{self, ExitStatus, usage};
 use crate::files::Directory;
 use crate::find::args::FindArgs;
+use crate::load::Load;
 use crate::machine::{host, tuning};
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
@@ -25,7 +27,7 @@ use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::render::formats::{Format, make};
 use crate::scenario::{Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough};
-use crate::subject::{self, Entry};
+use crate::subject::{self, Entry, Place};
 use crate::terminal::Progress;
 use crate::text::units;
 use crate::{files, interrupt, terminal};
@@ -45,8 +47,10 @@ const PROMISED_TICKS: u64 = 20_000;
 struct Search {
     goals: Vec<Goal>,
     range_ns: [u64; 2],
-    /// Each with the runtime that it runs on.
-    tickers: Vec<(&'static Entry, Option<Runtime>)>,
+    tickers: Vec<Loop>,
+    /// Runs in the same rounds, without a load: by it the machine is judged.
+    control: Option<Loop>,
+    load: Load,
     /// Looks of a ticker, at most.
     looks: usize,
     look_confidence: f64,
@@ -55,15 +59,22 @@ struct Search {
     seed: u64,
 }
 
+/// A subject, with the runtime that it runs on.
+type Loop = (&'static Entry, Option<Runtime>);
+
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
     let host = host::capture();
     let settings = tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let out = Directory::open(args.out.as_deref(), &started_utc)?;
-    settings.apply()?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
+    // Before this thread is bound or made urgent: a load is the rest of the machine.
+    let first = search.tickers.first().map(|one| search.scenario(*one, search.range_ns[0])).transpose()?;
+    let mut loads = Loads::start(first.as_slice())?;
+    settings.apply()?;
+    // Last: what is refused above leaves no directory behind.
+    let out = Directory::open(args.out.as_deref(), &started_utc)?;
     terminal::note(args.quiet, &search.announcement());
 
     let mut find = Find {
@@ -81,10 +92,13 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
         seed: search.seed,
         cpu: args.cpu,
         sched: args.sched.map(|class| class.to_string()),
+        fitness: None,
+        load: None,
         warnings: Vec::new(),
         tickers: Vec::new(),
     };
-    search.measure(&mut find, &stop, args.quiet)?;
+    search.measure(&mut find, &mut loads, &stop, args.quiet)?;
+    find.load = loads.end().pop();
 
     let picture = picture::picture(&find);
     let json = find.to_json();
@@ -121,14 +135,21 @@ impl Search {
             none if none.is_empty() => subject::ALL.iter().filter(|e| e.default && e.name != "spin").collect(),
             asked => asked,
         };
-        let all = ScenarioArgs { subjects, runtimes: args.runtime.clone(), ..ScenarioArgs::default() }.scenarios()?;
+        let (runtimes, loads) = (args.runtime.clone(), vec![args.load.clone()]);
+        let mut all = ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() }.scenarios()?;
+        // Tasks run beside the tickers that have a runtime.
+        all.retain(|scenario| scenario.load == args.load);
+        let tickers: Vec<Loop> = all.iter().map(|scenario| (scenario.subject, scenario.runtime)).collect();
+        let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
         let looks = if args.period.is_some() { 1 } else { MOST_LOOKS };
         let look_confidence = find::look_confidence(looks, goals.len());
         let search = Self {
             least_ticks: find::least_ticks(&goals, look_confidence),
             goals,
             range_ns: [from, to].map(ns),
-            tickers: all.iter().map(|scenario| (scenario.subject, scenario.runtime)).collect(),
+            control: spin.filter(|spin| !tickers.contains(spin) && tickers.iter().any(|t| t.0.place != Place::Script)),
+            tickers,
+            load: args.load.clone(),
             looks,
             look_confidence,
             max_time: args.max_time,
@@ -144,8 +165,8 @@ impl Search {
         let first = if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
         let mut time = Duration::ZERO;
         for period in &first {
-            for ticker in 0..self.tickers.len() {
-                time = time.saturating_add(self.scenario(ticker, *period)?.expected());
+            for one in self.tickers.iter().chain(&self.control) {
+                time = time.saturating_add(self.scenario(*one, *period)?.expected());
             }
         }
         if time > self.max_time.mul_f64(PLANNED) {
@@ -179,15 +200,16 @@ impl Search {
         format!("{tickers}, {periods}: at most {}", units::short(self.max_time))
     }
 
-    /// A look at a ticker: as many ticks as its share of the time holds, and at least as many as the goals take.
-    fn scenario(&self, ticker: usize, period_ns: u64) -> exit::Result<Scenario> {
-        let (entry, runtime) = self.tickers[ticker];
+    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the goals take.
+    fn scenario(&self, (entry, runtime): Loop, period_ns: u64) -> exit::Result<Scenario> {
+        let load = if self.control == Some((entry, runtime)) { &Load::None } else { &self.load };
         let period = Duration::from_nanos(period_ns);
         let of = |rounds: u64, round_ticks: u64| {
             let args = ScenarioArgs {
                 subjects: vec![entry],
                 periods: vec![period],
                 runtimes: runtime.into_iter().collect(),
+                loads: vec![load.clone()],
                 length: Some(Length::Ticks(rounds * round_ticks)),
                 round_ticks: Some(round_ticks),
                 ..ScenarioArgs::default()
@@ -195,7 +217,8 @@ impl Search {
             args.only()
         };
         let least = self.least_ticks.div_ceil(ROUNDS);
-        let time = self.max_time.mul_f64(PLANNED / (self.looks * self.tickers.len()) as f64);
+        let loops = self.tickers.len() + self.control.iter().len();
+        let time = self.max_time.mul_f64(PLANNED / (self.looks * loops) as f64);
         // What a round takes beside its recorded ticks.
         let beside = of(1, 1)?.expected().saturating_sub(period);
         let ticks_in = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
@@ -212,12 +235,13 @@ impl Search {
     }
 
     /// Takes the looks, all tickers in the same rounds, until each knows enough or the time is up.
-    fn measure(&self, find: &mut Find, stop: &Arc<AtomicBool>, quiet: bool) -> exit::Result<()> {
+    fn measure(&self, find: &mut Find, loads: &mut Loads, stop: &Arc<AtomicBool>, quiet: bool) -> exit::Result<()> {
         let started = now();
         let mut open: Vec<Option<Stopped>> = vec![None; self.tickers.len()];
         find.tickers = self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
         // How much longer looks take here than planned.
         let mut slowness = 1.0_f64;
+        let mut tally = Tally::default();
         for step in 0.. {
             let mut scenarios = Vec::new();
             let mut places = Vec::new();
@@ -230,14 +254,15 @@ impl Search {
                 };
                 match next {
                     Some(period_ns) => {
-                        scenarios.push(self.scenario(i, period_ns)?);
+                        scenarios.push(self.scenario(self.tickers[i], period_ns)?);
                         places.push(i);
                     }
                     None => *stopped = Some(if looks.len() == MOST_LOOKS { Stopped::Looks } else { Stopped::Found }),
                 }
             }
-            if places.is_empty() {
-                break;
+            let Some(longest) = scenarios.iter().map(Scenario::period_ns).max() else { break };
+            if let Some(control) = self.control {
+                scenarios.push(self.scenario(control, longest)?);
             }
             let plan = Plan {
                 seed: self.seed.wrapping_add(step),
@@ -252,16 +277,13 @@ impl Search {
                 break;
             }
             plan.fits_memory()?;
-            let conditions = Conditions {
-                host: find.host.clone(),
-                changes: Vec::new(),
-                started_utc: find.started_utc.clone(),
-                loads: Loads::default(),
-            };
+            let conditions =
+                Conditions { host: find.host.clone(), changes: Vec::new(), started_utc: find.started_utc.clone() };
             let mut watch = Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
-            let report = record::measure(&plan, conditions, stop, &mut watch);
+            let report = record::measure(&plan, conditions, loads, stop, &mut watch);
             watch.progress.finish();
             slowness = slowness.max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3)).min(4.0);
+            tally.add_report(&report);
             for warning in report.warnings {
                 if find.warnings.iter().all(|known| known.code != warning.code) {
                     find.warnings.push(warning);
@@ -276,6 +298,7 @@ impl Search {
             (ticker.broken_ns, ticker.kept_ns) = (found.broken_ns, found.kept_ns);
             (ticker.broken_above_ns, ticker.stopped) = (found.broken_above_ns, stopped.unwrap_or(Stopped::Found));
         }
+        find.fitness = Fitness::of(&tally, find.host.cpus_online);
         find.partial = stop.load(Ordering::Relaxed);
         find.duration_ns = ns(started.elapsed());
         Ok(())

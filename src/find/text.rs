@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jitterstat::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
 
+use crate::render::fitness;
 use crate::text::align::fit;
 use crate::text::markdown::{self, cell};
 use crate::text::time::{cost, time};
@@ -26,13 +27,16 @@ pub fn markdown(find: &Find) -> String {
 
 fn title(find: &Find) -> String {
     let percent = cost(find.confidence * 100.0).trim_end_matches('0').trim_end_matches('.').to_owned();
+    let beside = find.load.as_ref().map_or(String::new(), |load| format!(" beside {}", load.load));
     match promised_at(find) {
-        Some(period) => format!("The best goals that hold at {period}, all of a line with {percent} % confidence"),
+        Some(period) => {
+            format!("The best goals that hold at {period}{beside}, all of a line with {percent} % confidence")
+        }
         None => {
             let goals: Vec<String> = find.goals.iter().map(goal).collect();
             let [from, to] = find.range_ns.map(short);
             let goals = goals.join(" and ");
-            format!("The shortest period with {goals}, {from} to {to}, each with {percent} % confidence")
+            format!("The shortest period with {goals}{beside}, {from} to {to}, each with {percent} % confidence")
         }
     }
 }
@@ -133,6 +137,7 @@ fn notes(find: &Find) -> Vec<String> {
             "The time of {time} was up before all brackets were narrow; a longer --max-time narrows them."
         ));
     }
+    notes.extend(fitness::sentence(find.fitness.as_ref()));
     notes.extend(find.warnings.iter().map(|w| format!("{}: {}; {}.", w.code, w.message, w.hint)));
     if find.partial {
         notes.push("Interrupted: this is what was measured until then.".to_owned());

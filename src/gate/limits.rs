@@ -222,10 +222,9 @@ fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
 /// Measures the plan of one scenario into a report.
 fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
-    let loads = Loads::default();
-    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc, loads };
+    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
-    let report = record::measure(plan, conditions, &gate.stop, &mut progress);
+    let report = record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress);
     progress.0.finish();
     Ok(report)
 }

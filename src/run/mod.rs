@@ -43,14 +43,15 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
-    let loads = Loads::start(&plan.scenarios)?;
+    let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::changes(&plan)?;
     // Last: what is refused above leaves no directory behind.
     let out = Directory::open(args.out.as_deref(), &started_utc)?;
     announce(&plan, args.quiet);
 
     let mut watched = Watched { view: view(&plan, args), plan: &plan };
-    let report = record::measure(&plan, Conditions { host, changes, started_utc, loads }, &stop, &mut watched);
+    let mut report = record::measure(&plan, Conditions { host, changes, started_utc }, &mut loads, &stop, &mut watched);
+    report.loads = loads.end();
     watched.view.finish();
 
     let json = report.to_json();

@@ -7,12 +7,14 @@ use serde::Serialize;
 use crate::top::figures::{Figures, Loop, Loops, Window};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Document {
     schema: &'static str,
     meters: Vec<Meter>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Meter {
     meter: String,
     program: String,
@@ -28,6 +30,7 @@ struct Meter {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Line {
     ticks: u64,
     missed: u64,
@@ -41,6 +44,7 @@ struct Line {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Percentiles {
     p50: Option<u64>,
     p99: Option<u64>,
@@ -94,4 +98,15 @@ fn line(of: &Figures) -> Line {
 
 fn whole(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_schema_is_of_this_document() {
+        let schema = serde_json::to_value(schemars::schema_for!(Document)).unwrap();
+        crate::files::check_schema("osjitter.top.1.json", &schema);
+    }
 }

@@ -77,6 +77,16 @@ impl Tally {
         }
     }
 
+    /// Adds the rounds of a report with samples.
+    pub fn add_report(&mut self, report: &Report) {
+        // What ran beside the others by intent is no fault of the machine.
+        for subject in report.subjects.iter().filter(|s| s.load.is_none()) {
+            for round in &subject.rounds {
+                self.add(&subject.name, subject.period_ns, round, &round.lateness_ns);
+            }
+        }
+    }
+
     fn add_spin(&mut self, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         let Some(&last) = lateness_ns.last() else { return };
         self.spin.add(round);
@@ -185,12 +195,7 @@ impl Fitness {
     #[must_use]
     pub fn of_report(report: &Report) -> Option<Self> {
         let mut tally = Tally::default();
-        // What ran beside the others by intent is no fault of the machine.
-        for subject in report.subjects.iter().filter(|s| s.load.is_none()) {
-            for round in &subject.rounds {
-                tally.add(&subject.name, subject.period_ns, round, &round.lateness_ns);
-            }
-        }
+        tally.add_report(report);
         Self::of(&tally, report.host.cpus_online)
     }
 }

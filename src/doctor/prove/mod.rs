@@ -98,8 +98,8 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         progress: Progress::new(plan.rounds(), args.quiet),
     };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc, loads: Loads::default() };
-    let report = record::measure(&plan, conditions, &stop, &mut trying);
+    let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc };
+    let report = record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying);
     trying.progress.finish();
     if let Some(failure) = trying.failure {
         return Err(Error::measure(failure));

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::file::{File, Flaw, Invalid};
+use crate::fitness::Fitness;
 use crate::gate::limit::{Quantity, RoundTicks, SummaryPath};
 use crate::gate::look::Outcome;
 use crate::model::model;
-use crate::report::{Host, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Tool, Warning};
+use crate::report::{Host, LONGEST_NS, Load, MOST_COUNT, MOST_SUBJECTS, Tool, Warning};
 use crate::stats::{binomial, quantile};
 
 /// Value of [`Find::schema`] that this version writes and reads.
@@ -49,6 +50,10 @@ model! {
         pub cpu: Option<usize>,
         /// Requested scheduling class, as on the command line.
         pub sched: Option<String>,
+        /// Whether to believe it, by a control in the same rounds; null where there was none, or it was not judged.
+        pub fitness: Option<Fitness>,
+        /// What ran beside the tickers, and what it took; null for nothing.
+        pub load: Option<Load>,
         /// What a reader should know before trusting it.
         pub warnings: Vec<Warning>,
         /// One entry for each ticker.
