@@ -186,10 +186,9 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::woken::Woken;
     use proptest::prelude::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
 
     impl Waits {
         /// How many wait; every one of them is where it believes to be, and after its parent.
@@ -206,15 +205,6 @@ mod tests {
         /// How many places there are, free ones included.
         pub(crate) fn places(&self) -> usize {
             self.places.len()
-        }
-    }
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -298,13 +288,13 @@ mod tests {
                 prop_assert_eq!(waits.places(), most, "places are used again");
                 for of in &known {
                     prop_assert_eq!(waits.has_fired(of.place), of.fired);
-                    prop_assert_eq!(of.woken.0.load(Ordering::Relaxed), usize::from(of.fired));
+                    prop_assert_eq!(of.woken.times(), usize::from(of.fired));
                     prop_assert_eq!(waits.time(of.place), of.time);
                 }
             }
             drop(waits);
             for (woken, times) in gone {
-                prop_assert_eq!(woken.0.load(Ordering::Relaxed), times);
+                prop_assert_eq!(woken.times(), times);
                 prop_assert_eq!(Arc::strong_count(&woken), 1, "no waker is kept");
             }
         }

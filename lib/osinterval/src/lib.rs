@@ -90,6 +90,8 @@ mod sys;
 mod timeout;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod timer;
+#[cfg(test)]
+mod woken;
 
 pub use backend::{Backend, Fallback};
 #[cfg(feature = "interval")]

@@ -212,18 +212,9 @@ impl Drop for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::woken::Woken;
     use proptest::prelude::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Wake, Waker};
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use std::task::Waker;
 
     /// What should become of a sleep.
     struct Known {
@@ -309,7 +300,7 @@ mod tests {
                     of.waits = false;
                     of.wakes += 1;
                 }
-                assert_eq!(of.woken.0.load(Ordering::Relaxed), of.wakes, "woken once, at its time");
+                assert_eq!(of.woken.times(), of.wakes, "woken once, at its time");
                 assert_eq!(of.sleep.deadline(), at(of.deadline_ms));
                 assert_eq!(of.sleep.is_elapsed(), of.deadline_ms <= now);
             }
@@ -318,7 +309,7 @@ mod tests {
         drop(known);
         assert_eq!(queue.waiting(), 0);
         for (woken, wakes) in gone {
-            assert_eq!(woken.0.load(Ordering::Relaxed), wakes, "woken after it was dropped");
+            assert_eq!(woken.times(), wakes, "woken after it was dropped");
             assert_eq!(Arc::strong_count(&woken), 1, "its waker is kept");
         }
     }

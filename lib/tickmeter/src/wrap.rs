@@ -115,47 +115,35 @@ impl<I> Deref for Metered<I> {
     }
 }
 
-#[cfg(feature = "tokio")]
-impl Ticker for tokio::time::Interval {
-    type Tick = tokio::time::Instant;
+/// For intervals whose ticks are instants of tokio, a deadline each.
+#[cfg(any(feature = "tokio", feature = "osinterval"))]
+macro_rules! one_by_one {
+    ($($name:ty)*) => {$(
+        impl Ticker for $name {
+            type Tick = tokio::time::Instant;
 
-    fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Self::Tick> {
-        Self::poll_tick(self, cx)
-    }
+            fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Self::Tick> {
+                Self::poll_tick(self, cx)
+            }
 
-    fn deadline(tick: &Self::Tick) -> Option<(Instant, u64)> {
-        Some((tick.into_std(), 1))
-    }
+            fn deadline(tick: &Self::Tick) -> Option<(Instant, u64)> {
+                Some((tick.into_std(), 1))
+            }
 
-    fn period(&self) -> Duration {
-        Self::period(self)
-    }
+            fn period(&self) -> Duration {
+                Self::period(self)
+            }
+        }
+    )*};
 }
+
+#[cfg(feature = "tokio")]
+one_by_one! { tokio::time::Interval }
 
 #[cfg(feature = "osinterval")]
 mod of_osinterval {
     use super::*;
     use osinterval::{Expirations, GroupInterval, OsInterval, PeriodicInterval};
-
-    macro_rules! one_by_one {
-        ($($name:ty)*) => {$(
-            impl Ticker for $name {
-                type Tick = tokio::time::Instant;
-
-                fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Self::Tick> {
-                    Self::poll_tick(self, cx)
-                }
-
-                fn deadline(tick: &Self::Tick) -> Option<(Instant, u64)> {
-                    Some((tick.into_std(), 1))
-                }
-
-                fn period(&self) -> Duration {
-                    Self::period(self)
-                }
-            }
-        )*};
-    }
 
     one_by_one! { OsInterval GroupInterval }
 
