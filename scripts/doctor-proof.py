@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Proves this machine for results/, and puts the proof into the README; then proves it with a handicap injected, to see
-whether `osjitter doctor --prove` finds it: a timer slack of 10 ms, a busy neighbour on CPU 0, a CPU quota of 20 %.
+whether `osjitter doctor --prove` finds it: a timer slack of 10 ms, a busy neighbour on CPU 0, a real-time one there, a CPU
+quota of 20 %.
 
   scripts/doctor-proof.py target/release/osjitter NAME    writes results/NAME
 
-Needs root for the quota, and two CPUs. What the machine was like is in each file, under "fitness".
+Needs root for the quota and the real-time class, and two CPUs. What the machine was like is in each file, under "fitness".
 """
 import argparse, json, os, pathlib, subprocess, sys
 
@@ -44,6 +45,8 @@ def main():
     slack = prove(args.osjitter, of("doctor-slack"), "--subject", "tokio-interval", enter=lambda: timer_slack(10_000_000))
     with hogs(1, cpu=0):
         busy = prove(args.osjitter, of("doctor-busy"), "--subject", "os-interval")
+    with hogs(1, cpu=0, real_time=True):
+        preempted = prove(args.osjitter, of("doctor-real-time"), "--subject", "os-interval")
     with quota(0.2) as enter:
         throttled = prove(args.osjitter, of("doctor-quota"), "--subject", "os-interval", enter=enter)
     item = next(item for item in throttled["items"] if item["key"] == "quota")
@@ -54,6 +57,9 @@ def main():
         "busy neighbour on CPU 0: CPU 0 alone": shown(busy, "cpu-0"),
         "busy neighbour on CPU 0: CPU 1 alone": shown(busy, "cpu-1"),
         "busy neighbour on CPU 0: nothing, once more": shown(busy, "again"),
+        "real-time neighbour on CPU 0: CPU 0 alone": shown(preempted, "cpu-0"),
+        "real-time neighbour on CPU 0: CPU 1 alone": shown(preempted, "cpu-1"),
+        "real-time neighbour on CPU 0: nothing, once more": shown(preempted, "again"),
         "quota of 20 %: the line of the doctor": [item["weight"], item["value"]],
         "quota of 20 %: reasons of the fitness": [r["cause"] for r in throttled["proof"]["fitness"]["reasons"]],
         "quota of 20 %: nothing, once more": shown(throttled, "again"),
@@ -67,7 +73,7 @@ def main():
     proof = table[table.index("os-interval each"):]
     where = f"results/{args.name}"
     put("doctor proof", f"```text\n{proof.rstrip()}\n```\n\nFrom [`{where}/doctor.json`]({where}/doctor.json): "
-        f"{machine(plain['host'])}, {plain['started_utc'][:10]}, a machine that did other work meanwhile. What it finds "
+        f"{machine(plain['host'])}, {plain['started_utc'][:10]}. What it finds "
         f"where a handicap is injected: [`found.json`]({where}/found.json).")
     index(args.name, [(f"`{args.name}`", "doctor.json"), ("found", "found.json")], plain["host"], "`scripts/doctor-proof.py`")
 

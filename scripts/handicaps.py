@@ -9,17 +9,28 @@ import sys
 import time
 
 HOG = [sys.executable, "-c", "while True: pass"]
+# Busy for 2 ms of each 4.
+HALF_A_HOG = [sys.executable, "-c", """
+import time
+while True:
+    end = time.perf_counter() + 0.002
+    while time.perf_counter() < end: pass
+    time.sleep(0.002)
+"""]
 PR_SET_TIMERSLACK = 29
 
 
 @contextlib.contextmanager
-def hogs(count, nice=0, cpu=None):
-    """Busy loops, on any CPU or on one."""
+def hogs(count, nice=0, cpu=None, real_time=False):
+    """Busy loops, on any CPU or on one; of a real-time class they are busy for half of the time."""
     def prepare():
         os.nice(nice)
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
-    running = [subprocess.Popen(HOG, preexec_fn=prepare) for _ in range(count)]
+        if real_time:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+    hog = HALF_A_HOG if real_time else HOG
+    running = [subprocess.Popen(hog, preexec_fn=prepare) for _ in range(count)]
     time.sleep(0.2)
     try:
         yield
