@@ -70,7 +70,9 @@ def main():
 
     report = [args.osjitter, "report", str(of("doctor"))]
     table = subprocess.run(report, check=True, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}).stdout
-    proof = table[table.index("os-interval each"):]
+    # Of two subjects the first, and what is said of both.
+    first, *_, both = table[table.index("os-interval each"):].split("\n\n")
+    proof = f"{first}\n\n{both}"
     where = f"results/{args.name}"
     put("doctor proof", f"```text\n{proof.rstrip()}\n```\n\nFrom [`{where}/doctor.json`]({where}/doctor.json): "
         f"{machine(plain['host'])}, {plain['started_utc'][:10]}. What it finds "
