@@ -26,6 +26,8 @@ pub struct Cost {
     pub throttled_ns: Option<u64>,
     /// Time the machine was suspended.
     pub suspended_ns: Option<u64>,
+    /// Frequency of the CPU at its end.
+    pub cpu_khz: Option<u64>,
 }
 
 impl Cost {
@@ -41,6 +43,7 @@ impl Cost {
             cpu_ns: self.cpu_ns,
             throttled_ns: self.throttled_ns,
             suspended_ns: self.suspended_ns,
+            cpu_khz: self.cpu_khz,
             steal_ns: self.steal_ns,
             run_queue_ns: self.run_queue_ns,
             switches_voluntary: self.switches_voluntary,
@@ -65,7 +68,7 @@ impl Before {
 
     /// The cost since then, of a round between these anchors.
     pub fn cost(&self, first: &Anchor, last: &Anchor) -> Cost {
-        let usage = os::usage();
+        let (usage, cpu_khz) = (os::usage(), os::cpu_khz());
         let (now, then) = (Accounts::read(), &self.accounts);
         let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -79,6 +82,7 @@ impl Before {
             steal_ns: delta(now.steal_ns, then.steal_ns),
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),
             suspended_ns: first.suspended_until(last).map(ns),
+            cpu_khz,
         }
     }
 }

@@ -266,6 +266,7 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
             cpu_ns: share(round, round.cost.cpu_ns),
             throttled_ns: share(round, round.cost.throttled_ns),
             suspended_ns: share(round, round.cost.suspended_ns),
+            cpu_khz: round.cost.cpu_khz,
             steal_ns: share(round, round.cost.steal_ns),
             run_queue_ns: share(round, round.cost.run_queue_ns),
             switches_voluntary: share(round, round.cost.switches_voluntary),

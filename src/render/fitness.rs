@@ -45,6 +45,7 @@ fn because(reason: &Reason, facts: &Facts) -> String {
         Cause::Quota => format!("the control group's CPU quota stopped it for {share} of the time"),
         Cause::Busy => format!("other programs held the CPU for {share} of the time"),
         Cause::Steal => format!("the hypervisor took {share} of its CPU time"),
+        Cause::Slowed => format!("its CPU ran {share} below its own fastest"),
         Cause::Stopped => format!("the process was stopped for {share} of the time"),
         Cause::Pauses => {
             let longest = facts.spin_longest_gap_ns.map_or(String::new(), |ns| format!(", up to {} at once", time(ns)));

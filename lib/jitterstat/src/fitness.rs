@@ -38,6 +38,7 @@ struct Sums {
     stolen_ns: Option<u64>,
     throttled_ns: Option<u64>,
     suspended_ns: Option<u64>,
+    khz: Option<[u64; 2]>,
 }
 
 impl Sums {
@@ -56,6 +57,10 @@ impl Sums {
         add(&mut self.stolen_ns, round.steal_ns);
         add(&mut self.throttled_ns, round.throttled_ns);
         add(&mut self.suspended_ns, round.suspended_ns);
+        if let Some(khz) = round.cpu_khz {
+            let [low, high] = self.khz.unwrap_or([khz; 2]);
+            self.khz = Some([low.min(khz), high.max(khz)]);
+        }
     }
 
     fn share(&self, part_ns: Option<u64>) -> Option<f64> {
@@ -127,6 +132,7 @@ impl Tally {
             stolen: self.all.share(self.all.stolen_ns).zip(cpus).map(|(share, cpus)| share / cpus.max(1) as f64),
             throttled: waiting.share(waiting.throttled_ns),
             suspended_ns: self.all.suspended_ns,
+            spin_khz: self.spin.khz,
             uneven_rounds: uneven(&self.medians),
         }
     }
@@ -201,11 +207,15 @@ impl Fitness {
 }
 
 /// From where on a cause makes a run noisy, and unfit.
-const CAUSES: [(Cause, [f64; 2]); 7] = [
+///
+/// The limits of [`Cause::Slowed`] come from no recorded run: the machines at hand show no frequency. Within 10 % are the
+/// steps of a CPU that its neighbours heat.
+const CAUSES: [(Cause, [f64; 2]); 8] = [
     (Cause::Suspended, [10e6, 10e6]),
     (Cause::Quota, [0.001, 0.02]),
     (Cause::Busy, [0.01, 0.10]),
     (Cause::Steal, [0.01, 0.10]),
+    (Cause::Slowed, [0.10, 0.50]),
     (Cause::Stopped, [0.01, 0.05]),
     (Cause::Pauses, [0.002, 0.05]),
     (Cause::Uneven, [0.20, 0.50]),
@@ -224,6 +234,7 @@ impl Facts {
             Cause::Quota => self.throttled,
             Cause::Busy => self.waited.map(|waited| waited - self.throttled.unwrap_or(0.0)),
             Cause::Steal => self.stolen,
+            Cause::Slowed => self.spin_khz.map(|[low, high]| 1.0 - low as f64 / high.max(1) as f64),
             Cause::Stopped => Some(not_run()?.min(self.spin_gaps?) - held),
             Cause::Pauses => Some(self.spin_gaps? - not_run()?.max(held)),
             Cause::Uneven => self.uneven_rounds,
@@ -283,6 +294,23 @@ mod tests {
         assert_eq!(causes(&spun(&lost, steal)), [Cause::Steal]);
         let suspended = spun(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
         assert_eq!((suspended.verdict, causes(&suspended)), (Verdict::Unfit, vec![Cause::Suspended]));
+    }
+
+    #[test]
+    fn a_cpu_that_slows_down_under_a_thread_that_always_runs_is_noticed() {
+        let of = |frequencies: &[u64]| {
+            let mut tally = Tally::default();
+            for &khz in frequencies {
+                let second = Some(PERIOD_NS * TICKS);
+                let round = Round { window_ns: second, cpu_ns: second, cpu_khz: Some(khz), ..Round::default() };
+                tally.add("spin", PERIOD_NS, &round, &on_time());
+                // One that sleeps may find its CPU at any frequency.
+                tally.add("nanosleep", PERIOD_NS, &Round { cpu_khz: Some(800_000), ..round }, &on_time());
+            }
+            causes(&Fitness::of(&tally, Some(2)).unwrap())
+        };
+        assert_eq!(of(&[3_000_000, 2_900_000, 2_950_000]), []);
+        assert_eq!(of(&[3_000_000, 2_000_000]), [Cause::Slowed]);
     }
 
     #[test]

@@ -340,6 +340,9 @@ model! {
         /// Time that the machine was suspended.
         #[serde(default)]
         pub suspended_ns: Option<u64>,
+        /// Frequency of the CPU that it ended on; null where the kernel shows none.
+        #[serde(default)]
+        pub cpu_khz: Option<u64>,
         /// Time stolen by the hypervisor, over all CPUs.
         pub steal_ns: Option<u64>,
         /// Time the measuring thread was runnable and waited for a CPU.

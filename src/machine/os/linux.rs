@@ -88,6 +88,14 @@ fn cpu_accounts() -> Vec<PathBuf> {
     accounts
 }
 
+/// Frequency of the CPU that this thread is on.
+pub fn cpu_khz() -> Option<u64> {
+    // SAFETY: it takes nothing, and returns a number.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let khz = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")).ok()?;
+    khz.trim().parse().ok().filter(|&khz| khz > 0)
+}
+
 /// Step of the kernel's monotonic clock by which timers expire, and that of its tick.
 pub fn timer_steps_ns() -> Option<[u64; 2]> {
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]

@@ -5,6 +5,7 @@
 //! - `usage() -> Usage`: CPU time and context switches of this process;
 //! - `run_queue_ns()`: time its live threads were runnable and waited for a CPU;
 //! - `steal_ns()`: time the hypervisor took from all CPUs;
+//! - `cpu_khz()`: frequency of the CPU that this thread is on;
 //! - `throttled_ns()`: time its control groups stood still because a quota was used up;
 //! - `timer_steps_ns()`: steps by which timers expire, and of the kernel's tick;
 //! - `affinity()`, `bind(cpus)`: the CPUs the calling thread may run on;

@@ -42,6 +42,10 @@ pub fn throttled_ns() -> Option<u64> {
     None
 }
 
+pub fn cpu_khz() -> Option<u64> {
+    None
+}
+
 pub fn timer_steps_ns() -> Option<[u64; 2]> {
     None
 }

@@ -52,6 +52,9 @@ model! {
         pub throttled: Option<f64>,
         /// Time the machine was suspended.
         pub suspended_ns: Option<u64>,
+        /// The lowest and the highest frequency of the spinning control's CPU, at the ends of its rounds.
+        #[serde(default)]
+        pub spin_khz: Option<[u64; 2]>,
         /// Share of a control's rounds whose median is more than twice that of their neighbours.
         pub uneven_rounds: Option<f64>,
     }
@@ -83,6 +86,8 @@ pub enum Cause {
     Busy,
     /// The hypervisor ran something else; share of the CPU time.
     Steal,
+    /// The CPU of a thread that always had work became slow: by what share its lowest frequency was below its highest.
+    Slowed,
     /// The process itself was stopped: by a signal, a debugger or a freezer; share of the time.
     Stopped,
     /// Nothing else ran, and yet the CPU stood still: firmware, or a hypervisor that does not account for it; share of
