@@ -1,7 +1,9 @@
 //! Who waits until when: a heap that knows where in it everybody is.
 //!
-//! Four children a node: half as deep as with two, and the four lie in one or two cache lines. A wait that is put off stays
-//! where it is, and moves when its turn comes: however often that happens in between, it costs one move.
+//! Four children a node: half as deep as with two, and the four lie in one or two cache lines. Those who come one after the
+//! other with the same time, as a crowd does that waits for the end of a slot, share a node: whoever follows the first costs
+//! no step in the heap, neither coming nor going. A wait that is put off stays where it is, and moves when its turn comes:
+//! however often that happens in between, it costs one move.
 
 use std::task::Waker;
 
@@ -12,21 +14,38 @@ pub(crate) struct Waits {
     places: Vec<Place>,
     /// The first free place; each of them leads to the next.
     vacant: usize,
+    /// The place that came last: the next may have the same time.
+    latest: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The time at which the place is looked at: not later than its own.
+    /// The time at which its places are looked at: not later than their own.
     time: u64,
+    /// The first of them.
     place: usize,
 }
 
 #[derive(Debug)]
 struct Place {
     time: u64,
-    /// Its node; [`NOWHERE`] once its time has come; of a free place, the next one that is free.
-    node: usize,
+    at: At,
+    /// Who shares its node, behind it; [`NOWHERE`] for none.
+    next: usize,
     waker: Option<Waker>,
+}
+
+/// Where a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// At the head of this node.
+    Node(usize),
+    /// Behind this place, at the same node.
+    Behind(usize),
+    /// Nowhere: its time has come.
+    Fired,
+    /// Free; then comes this one.
+    Free(usize),
 }
 
 /// No node, or no place.
@@ -35,56 +54,93 @@ const CHILDREN: usize = 4;
 
 impl Default for Waits {
     fn default() -> Self {
-        Self { nodes: Vec::new(), places: Vec::new(), vacant: NOWHERE }
+        Self { nodes: Vec::new(), places: Vec::new(), vacant: NOWHERE, latest: NOWHERE }
     }
 }
 
 impl Waits {
     /// Adds a wait; its place is its name until it is removed.
     pub(crate) fn insert(&mut self, time: u64, waker: Waker) -> usize {
-        let new = Place { time, node: self.nodes.len(), waker: Some(waker) };
-        let place = self.vacant;
-        if let Some(free) = self.places.get_mut(place) {
-            self.vacant = std::mem::replace(free, new).node;
-            self.append(time, place);
-            return place;
-        }
-        let place = self.places.len();
-        self.places.push(new);
-        self.append(time, place);
+        let new = Place { time, at: At::Fired, next: NOWHERE, waker: Some(waker) };
+        let place = match self.places.get_mut(self.vacant) {
+            Some(free) => {
+                let place = self.vacant;
+                if let At::Free(next) = std::mem::replace(free, new).at {
+                    self.vacant = next;
+                }
+                place
+            }
+            None => {
+                self.places.push(new);
+                self.places.len() - 1
+            }
+        };
+        self.enter(place, time);
         place
     }
 
-    fn append(&mut self, time: u64, place: usize) {
+    /// Gives a place, which is nowhere, a node or a part in one.
+    fn enter(&mut self, place: usize, time: u64) {
+        let before = std::mem::replace(&mut self.latest, place);
+        if let Some(&Place { time: its, at: At::Node(_) | At::Behind(_), next, .. }) = self.places.get(before)
+            && its == time
+        {
+            self.places[before].next = place;
+            (self.places[place].at, self.places[place].next) = (At::Behind(before), next);
+            if let Some(next) = self.places.get_mut(next) {
+                next.at = At::Behind(place);
+            }
+            return;
+        }
         self.nodes.push(Node { time, place });
         self.sift_up(self.nodes.len() - 1);
     }
 
+    /// Takes a place out of the heap; it keeps its waker.
+    fn leave(&mut self, place: usize) {
+        let Place { at, next, .. } = self.places[place];
+        match at {
+            At::Node(node) if next == NOWHERE => self.remove_node(node),
+            At::Node(node) => self.nodes[node].place = next,
+            At::Behind(before) => self.places[before].next = next,
+            At::Fired | At::Free(_) => return,
+        }
+        if let Some(follower) = self.places.get_mut(next) {
+            follower.at = at;
+        }
+        (self.places[place].at, self.places[place].next) = (At::Fired, NOWHERE);
+    }
+
     /// Removes a wait, whether its time has come or not, and returns its waker if that was not taken.
     pub(crate) fn remove(&mut self, place: usize) -> Option<Waker> {
-        let node = self.places[place].node;
-        if node != NOWHERE {
-            self.remove_node(node);
-        }
+        self.leave(place);
         let freed = &mut self.places[place];
-        freed.node = std::mem::replace(&mut self.vacant, place);
+        freed.at = At::Free(std::mem::replace(&mut self.vacant, place));
         freed.waker.take()
     }
 
     /// Moves a wait, whose time has not come, to another time.
     pub(crate) fn move_to(&mut self, place: usize, time: u64) {
         let entry = &mut self.places[place];
-        entry.time = time;
-        let node = entry.node;
-        if time < self.nodes[node].time {
-            self.nodes[node].time = time;
-            self.sift_up(node);
+        let earlier = time < std::mem::replace(&mut entry.time, time);
+        match entry.at {
+            _ if !earlier => {}
+            At::Node(node) if entry.next == NOWHERE => {
+                if time < self.nodes[node].time {
+                    self.nodes[node].time = time;
+                    self.sift_up(node);
+                }
+            }
+            _ => {
+                self.leave(place);
+                self.enter(place, time);
+            }
         }
     }
 
     /// Whether the time of a wait has come: its waker is taken.
     pub(crate) fn has_fired(&self, place: usize) -> bool {
-        self.places[place].node == NOWHERE
+        self.places[place].at == At::Fired
     }
 
     /// The time of a wait.
@@ -97,9 +153,9 @@ impl Waits {
         &mut self.places[place].waker
     }
 
-    /// Whether no other wait is looked at earlier.
+    /// Whether no other wait was looked at as early before this one came.
     pub(crate) fn is_first(&self, place: usize) -> bool {
-        self.places[place].node == 0
+        self.places[place].at == At::Node(0)
     }
 
     /// When the first is to be looked at.
@@ -109,20 +165,29 @@ impl Waits {
 
     /// Moves the wakers of those whose time has come into `due`, up to so many.
     pub(crate) fn take_due(&mut self, now: u64, most: usize, due: &mut Vec<Waker>) {
+        let mut moved = NOWHERE;
         while let Some(&Node { time, place }) = self.nodes.first().filter(|first| first.time <= now) {
             let entry = &mut self.places[place];
-            if entry.time > time {
+            let its = entry.time;
+            if its > time {
                 // It was put off.
-                self.nodes[0].time = entry.time;
-                self.sift_down(0);
+                if entry.next == NOWHERE {
+                    self.nodes[0].time = its;
+                    self.sift_down(0);
+                } else {
+                    self.leave(place);
+                    // Behind one that was put off to the same time and is still here it would be looked at for ever.
+                    self.latest = moved;
+                    self.enter(place, its);
+                    moved = place;
+                }
                 continue;
             }
             if due.len() >= most {
                 return;
             }
-            entry.node = NOWHERE;
             due.extend(entry.waker.take());
-            self.remove_node(0);
+            self.leave(place);
         }
     }
 
@@ -131,7 +196,7 @@ impl Waits {
         self.places.into_iter().filter_map(|place| place.waker)
     }
 
-    /// Takes a node out; its place keeps what it has.
+    /// Takes a node out, which nobody is at any more.
     fn remove_node(&mut self, node: usize) {
         let removed = self.nodes.swap_remove(node);
         // The last has taken its place: up or down with it.
@@ -179,7 +244,7 @@ impl Waits {
 
     fn put(&mut self, at: usize, node: Node) {
         self.nodes[at] = node;
-        self.places[node.place].node = at;
+        self.places[node.place].at = At::Node(at);
     }
 }
 
@@ -193,13 +258,18 @@ mod tests {
     impl Waits {
         /// How many wait; every one of them is where it believes to be, and after its parent.
         pub(crate) fn check(&self) -> usize {
+            let mut waiting = 0;
             for (at, node) in self.nodes.iter().enumerate() {
                 assert!(at == 0 || self.nodes[(at - 1) / CHILDREN].time <= node.time);
-                let place = &self.places[node.place];
-                assert_eq!(place.node, at);
-                assert!(place.time >= node.time && place.waker.is_some());
+                let (mut expected, mut place) = (At::Node(at), node.place);
+                while let Some(entry) = self.places.get(place) {
+                    assert_eq!(entry.at, expected);
+                    assert!(entry.time >= node.time && entry.waker.is_some());
+                    (expected, place) = (At::Behind(place), entry.next);
+                    waiting += 1;
+                }
             }
-            self.nodes.len()
+            waiting
         }
 
         /// How many places there are, free ones included.
@@ -233,6 +303,35 @@ mod tests {
             2 => any::<usize>().prop_map(Step::Remove),
             1 => (0_u64..200).prop_map(Step::Advance),
         ]
+    }
+
+    #[test]
+    fn a_crowd_with_one_time_shares_a_node_and_is_woken_in_turn() {
+        let mut waits = Waits::default();
+        let crowd: Vec<_> = (0..100).map(|_| waits.insert(7, Waker::noop().clone())).collect();
+        assert_eq!((waits.nodes.len(), waits.check()), (1, 100));
+        waits.move_to(crowd[0], 9);
+        waits.remove(crowd[50]);
+        let mut due = Vec::new();
+        waits.take_due(8, 10, &mut due);
+        let fired = |waits: &Waits| crowd.iter().filter(|&&place| waits.has_fired(place)).count();
+        assert_eq!((due.len(), fired(&waits)), (10, 10));
+        assert!(crowd[1..=10].iter().all(|&place| waits.has_fired(place)), "first come, first woken");
+        waits.take_due(8, 100, &mut due);
+        assert_eq!((due.len(), waits.check(), waits.first()), (98, 1, Some(9)));
+    }
+
+    #[test]
+    fn a_crowd_that_is_put_off_together_goes_on_together() {
+        let mut waits = Waits::default();
+        let crowd: Vec<_> = (0..100).map(|_| waits.insert(7, Waker::noop().clone())).collect();
+        crowd.iter().for_each(|&place| waits.move_to(place, 9));
+        let mut due = Vec::new();
+        waits.take_due(8, 10, &mut due);
+        assert_eq!((due.len(), waits.check(), waits.first()), (0, 100, Some(9)));
+        assert!(waits.nodes.len() <= 2, "the last of them keeps its node");
+        waits.take_due(9, 100, &mut due);
+        assert_eq!((due.len(), waits.check()), (100, 0));
     }
 
     proptest! {
