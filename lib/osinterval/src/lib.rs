@@ -90,7 +90,7 @@ mod sys;
 mod timeout;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod timer;
-#[cfg(test)]
+#[cfg(all(test, feature = "interval"))]
 mod woken;
 
 pub use backend::{Backend, Fallback};
