@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jitterstat::file::File as _;
-use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Stopped, Ticker};
+use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker};
 use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::gate::limit::RoundTicks;
 use jitterstat::report::{self, Status};
@@ -59,6 +59,10 @@ struct Search {
     seed: u64,
 }
 
+fn first_look(period_ns: u64) -> Step {
+    Step { period_ns, times: 1 }
+}
+
 /// A subject, with the runtime that it runs on.
 type Loop = (&'static Entry, Option<Runtime>);
 
@@ -70,7 +74,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
-    let first = search.tickers.first().map(|one| search.scenario(*one, search.range_ns[0])).transpose()?;
+    let first = search.tickers.first().map(|one| search.scenario(*one, first_look(search.range_ns[0]))).transpose()?;
     let mut loads = Loads::start(first.as_slice())?;
     settings.apply()?;
     // Last: what is refused above leaves no directory behind.
@@ -166,7 +170,7 @@ impl Search {
         let mut time = Duration::ZERO;
         for period in &first {
             for one in self.tickers.iter().chain(&self.control) {
-                time = time.saturating_add(self.scenario(*one, *period)?.expected());
+                time = time.saturating_add(self.scenario(*one, first_look(*period))?.expected());
             }
         }
         if time > self.max_time.mul_f64(PLANNED) {
@@ -195,13 +199,14 @@ impl Search {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
         };
-        let periods =
-            if from == to { format!("at {to}") } else { format!("up to {} periods each, {from} to {to}", self.looks) };
-        format!("{tickers}, {periods}: at most {}", units::short(self.max_time))
+        let looks =
+            if from == to { format!("at {to}") } else { format!("up to {} looks each, {from} to {to}", self.looks) };
+        format!("{tickers}, {looks}: at most {}", units::short(self.max_time))
     }
 
-    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the goals take.
-    fn scenario(&self, (entry, runtime): Loop, period_ns: u64) -> exit::Result<Scenario> {
+    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the goals take; more rounds
+    /// of them where a period is looked at again.
+    fn scenario(&self, (entry, runtime): Loop, Step { period_ns, times }: Step) -> exit::Result<Scenario> {
         let load = if self.control == Some((entry, runtime)) { &Load::None } else { &self.load };
         let period = Duration::from_nanos(period_ns);
         let of = |rounds: u64, round_ticks: u64| {
@@ -231,7 +236,32 @@ impl Search {
             }
         }
         let fit = ticks_in((time / ROUNDS as u32).saturating_sub(beside));
-        of(ROUNDS, fit.min(ROUND_TICKS).max(least).max(1))
+        of(ROUNDS * times, fit.min(ROUND_TICKS).max(least).max(1))
+    }
+
+    /// The next look of several tickers together, and the control beside them.
+    fn look_at(&self, looks: &[(usize, Step)], seed: u64) -> exit::Result<Plan> {
+        let mut scenarios =
+            looks.iter().map(|(i, step)| self.scenario(self.tickers[*i], *step)).collect::<exit::Result<Vec<_>>>()?;
+        let (longest, times) = (looks.iter().map(|l| l.1.period_ns).max(), looks.iter().map(|l| l.1.times).max());
+        if let (Some(control), Some((period_ns, times))) = (self.control, longest.zip(times)) {
+            scenarios.push(self.scenario(control, Step { period_ns, times })?);
+        }
+        Ok(Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None })
+    }
+
+    /// Those of the looks that fit into the time, with fewer ticks for what is looked at again where it takes that, but
+    /// twice as many as before.
+    fn fitting(&self, looks: &[(usize, Step)], seed: u64, time: Duration) -> exit::Result<Option<Plan>> {
+        for quarters in [4, 3, 2] {
+            let scaled = |step: Step| Step { times: (step.times * quarters / 4).max(1), ..step };
+            let looks: Vec<_> = looks.iter().map(|(i, step)| (*i, scaled(*step))).collect();
+            let plan = self.look_at(&looks, seed)?;
+            if plan.expected() <= time {
+                return Ok(Some(plan));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes the looks, all tickers in the same rounds, until each knows enough or the time is up.
@@ -242,40 +272,30 @@ impl Search {
         // How much longer looks take here than planned.
         let mut slowness = 1.0_f64;
         let mut tally = Tally::default();
-        for step in 0.. {
-            let mut scenarios = Vec::new();
-            let mut places = Vec::new();
+        for number in 0.. {
+            let mut looks = Vec::new();
             for (i, stopped) in open.iter_mut().enumerate().filter(|(_, stopped)| stopped.is_none()) {
-                let looks = &find.tickers[i].looks;
+                let taken = &find.tickers[i].looks;
                 let next = if self.looks == 1 {
-                    Some(self.range_ns[0]).filter(|_| looks.is_empty())
+                    Some(first_look(self.range_ns[0])).filter(|_| taken.is_empty())
                 } else {
-                    find::next(self.range_ns, looks)
+                    find::next(self.range_ns, taken)
                 };
                 match next {
-                    Some(period_ns) => {
-                        scenarios.push(self.scenario(self.tickers[i], period_ns)?);
-                        places.push(i);
-                    }
-                    None => *stopped = Some(if looks.len() == MOST_LOOKS { Stopped::Looks } else { Stopped::Found }),
+                    Some(step) => looks.push((i, step)),
+                    None => *stopped = Some(if taken.len() == MOST_LOOKS { Stopped::Looks } else { Stopped::Found }),
                 }
             }
-            let Some(longest) = scenarios.iter().map(Scenario::period_ns).max() else { break };
-            if let Some(control) = self.control {
-                scenarios.push(self.scenario(control, longest)?);
-            }
-            let plan = Plan {
-                seed: self.seed.wrapping_add(step),
-                scenarios,
-                tuning: tuning::Settings::default(),
-                samples: true,
-                why: None,
-            };
-            let (left, began) = (self.max_time.saturating_sub(started.elapsed()), now());
-            if plan.expected().mul_f64(slowness) > left {
-                places.iter().for_each(|&i| open[i] = Some(Stopped::Time));
+            if looks.is_empty() {
                 break;
             }
+            let (left, began) = (self.max_time.saturating_sub(started.elapsed()), now());
+            let Some(plan) = self.fitting(&looks, self.seed.wrapping_add(number), left.div_f64(slowness))? else {
+                // What is looked at again takes the most, and says the least.
+                let first = looks.iter().all(|(_, step)| step.times == 1);
+                looks.iter().filter(|(_, step)| first || step.times > 1).for_each(|l| open[l.0] = Some(Stopped::Time));
+                continue;
+            };
             plan.fits_memory()?;
             let conditions =
                 Conditions { host: find.host.clone(), changes: Vec::new(), started_utc: find.started_utc.clone() };
@@ -289,7 +309,7 @@ impl Search {
                     find.warnings.push(warning);
                 }
             }
-            for (&i, subject) in places.iter().zip(&report.subjects) {
+            for (&(i, _), subject) in looks.iter().zip(&report.subjects) {
                 open[i] = self.add(&mut find.tickers[i], subject, stop.load(Ordering::Relaxed));
             }
         }

@@ -1,5 +1,7 @@
 //! Lateness and cost over the period: what was measured at each, and where the goals lie.
 
+use std::collections::BTreeMap;
+
 use jitterstat::find::{Find, Look};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -106,11 +108,11 @@ fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> Drawn {
         area.draw(&DashedPathElement::new(ends, 6, 4, BLACK.stroke_width(1)))?;
     }
     for (ticker, sign) in find.tickers.iter().zip(signs) {
-        let mut points: Vec<(u64, f64, Option<[f64; 2]>)> =
-            ticker.looks.iter().filter_map(|look| (what.value)(look).map(|(v, ci)| (look.period_ns, v, ci))).collect();
-        points.sort_by_key(|point| point.0);
-        area.draw(&line(*sign, points.iter().map(|p| pixel(p.0 as f64, p.1)).collect()))?;
-        for (period, value, interval) in points {
+        // Of a period that was looked at again, the last look: it has the most ticks.
+        let points: BTreeMap<u64, (f64, Option<[f64; 2]>)> =
+            ticker.looks.iter().filter_map(|look| (what.value)(look).map(|value| (look.period_ns, value))).collect();
+        area.draw(&line(*sign, points.iter().map(|(period, value)| pixel(*period as f64, value.0)).collect()))?;
+        for (period, (value, interval)) in points {
             let period = logarithmic(i64::try_from(period).unwrap_or(i64::MAX));
             if let Some([low, high]) = interval {
                 let bar = vec![pixel(period, low), pixel(period, high)];

@@ -85,7 +85,7 @@ fn rows(find: &Find) -> Vec<Vec<String>> {
     } else {
         heading.extend(["holds at", "not at"].map(str::to_owned));
         heading.extend(find.goals.iter().map(|goal| format!("{} there", goal.name)));
-        heading.push("periods".to_owned());
+        heading.push("looks".to_owned());
     }
     let line = |(ticker, name): (&Ticker, String)| {
         let mut cells = vec![name];
@@ -117,7 +117,7 @@ fn promise(goal: &Goal, check: &Check) -> Option<String> {
 }
 
 fn kept(ticker: &Ticker) -> Option<&Look> {
-    ticker.looks.iter().find(|look| Some(look.period_ns) == ticker.kept_ns)
+    ticker.looks.iter().find(|look| Some(look.period_ns) == ticker.kept_ns && look.finding == Some(Finding::Kept))
 }
 
 fn notes(find: &Find) -> Vec<String> {
@@ -155,6 +155,7 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
         let unclear = |ns: &u64| below.is_none_or(|below| *ns < below) && Some(*ns) > ticker.broken_ns;
         let mut open: Vec<u64> = at(Finding::Open).filter(unclear).collect();
         open.sort_unstable();
+        open.dedup();
         let all: Vec<String> = open.into_iter().map(short).collect();
         if all.is_empty() { String::new() } else { format!("; undecided at {}", all.join(", ")) }
     };
@@ -199,7 +200,8 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
 
 /// Which goals were broken at a period, and by what.
 fn why_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
-    let Some(look) = ticker.looks.iter().find(|look| look.period_ns == period_ns) else { return String::new() };
+    let broken = |look: &&Look| look.period_ns == period_ns && look.finding == Some(Finding::Broken);
+    let Some(look) = ticker.looks.iter().find(broken) else { return String::new() };
     let broken = find.goals.iter().zip(&look.checks).filter(|(_, check)| check.finding == Some(Finding::Broken));
     let all: Vec<String> = broken
         .map(|(goal, check)| {

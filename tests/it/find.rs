@@ -36,7 +36,7 @@ fn the_shortest_period_that_holds_a_goal_is_enclosed() {
             "{}",
             ran.stdout
         );
-        assert!(ran.stderr.contains("1 ticker, up to 10 periods each, 20us to 2ms: at most 90s"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("1 ticker, up to 10 looks each, 20us to 2ms: at most 90s"), "{}", ran.stderr);
     }
     let both = find(&["--goal", "cpu=10%", "--goal", "missed=1%", "--goal", "p99=1ms"]).exits(0);
     let [Some(broken), Some(kept)] = bracket(&both) else { panic!("{}", both.stdout) };
@@ -56,6 +56,24 @@ fn what_holds_everywhere_or_nowhere_is_said_with_the_range() {
         said.contains("holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"),
         "{said}"
     );
+}
+
+#[test]
+fn what_the_rounds_leave_open_is_looked_at_again_with_more_ticks() {
+    // One tick of 50 is late by more than any of the periods, and 2 % may be missed: no number of ticks decides that.
+    let lateness_ns: Vec<u64> = (0..50).map(|tick| if tick == 7 { 5_000_000 } else { 1_000 }).collect();
+    let script = json!({"scripted": {"lateness_ns": lateness_ns}});
+    let args = ["find", "--subject", "scripted", "--goal", "missed=2%", "--from", "500us"];
+    let ran = Osjitter::new(args).script(&script).out("found").run().exits(0);
+    assert_eq!(bracket(&ran), [None, None]);
+    let looks = &file(&ran)["tickers"][0]["looks"];
+    let ticks_at = |period_ns: u64| -> Vec<u64> {
+        let of = looks.as_array().unwrap().iter().filter(|look| look["period_ns"] == period_ns);
+        of.map(|look| look["ticks"].as_u64().unwrap()).collect()
+    };
+    let [first, again, ..] = ticks_at(2_000_000)[..] else { panic!("{looks}") };
+    assert!(again >= 2 * first && again <= 4 * first, "{first} {again}");
+    assert!(ran.stdout.contains("undecided at every period tried, 500us to 2ms"), "{}", ran.stdout);
 }
 
 #[test]

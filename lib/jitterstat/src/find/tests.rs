@@ -5,12 +5,12 @@ use crate::gate::limit::RoundTicks;
 use crate::report::{Distribution, Round, Status, Subject, Summary};
 use crate::stats::random::SplitMix64;
 
-/// Rounds and ticks of a look.
+/// Rounds of a first look, and ticks of a round.
 const SHAPE: (u64, u64) = (20, 60);
 const RANGE: [u64; 2] = [20_000, 2_000_000];
 
-/// A ticker whose ticks of period T are exponentially late with a mean that falls as T grows, by rounds that differ.
-fn measured(period_ns: u64, mean: f64, random: &mut SplitMix64) -> Vec<RoundTicks> {
+/// A ticker whose ticks are exponentially late, by rounds that differ.
+fn measured(Step { period_ns, times }: Step, mean: f64, random: &mut SplitMix64) -> Vec<RoundTicks> {
     let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut round = |index| {
         let scale = if unit() < 0.5 { 0.9 } else { 1.1 } * mean;
@@ -19,7 +19,7 @@ fn measured(period_ns: u64, mean: f64, random: &mut SplitMix64) -> Vec<RoundTick
             Summary { ticks: SHAPE.1, delivered: SHAPE.1, cpu_ns_per_tick: Some(10_000.0), ..Summary::default() };
         Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
     };
-    let rounds = (0..SHAPE.0).map(&mut round).collect();
+    let rounds = (0..SHAPE.0 * times).map(&mut round).collect();
     let subject = Subject {
         id: "simulated".into(),
         name: "simulated".into(),
@@ -48,10 +48,11 @@ fn p99_of_mean() -> f64 {
     low
 }
 
-fn search(range: [u64; 2], mut look: impl FnMut(u64) -> Look) -> Vec<Look> {
+/// What a search finds that has the time for every look.
+fn search(range: [u64; 2], mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
     let mut looks = Vec::new();
-    while let Some(period_ns) = next(range, &looks) {
-        looks.push(look(period_ns));
+    while let Some(step) = next(range, &looks) {
+        looks.push(look(step));
     }
     looks
 }
@@ -71,7 +72,9 @@ fn a_search_brackets_the_limit_in_95_of_100() {
         let limit_ns = 30_000.0 * 1.04_f64.powi(seed as i32);
         // At the limit the percentile is the goal's; at twice the period it is half of it.
         let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
-        let looks = search(RANGE, |ns| Look::of(ns, &measured(ns, mean(ns), &mut random), &goals, confidence));
+        let looks = search(RANGE, |step| {
+            Look::of(step.period_ns, &measured(step, mean(step.period_ns), &mut random), &goals, confidence)
+        });
         assert!(looks.len() <= MOST_LOOKS);
         let found = bracket(&looks);
         let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else { panic!("{seed}: {found:?}") };
@@ -86,7 +89,7 @@ fn a_search_brackets_the_limit_in_95_of_100() {
 #[test]
 fn misses_that_were_not_seen_may_still_happen() {
     let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
-    let rounds = measured(1_000_000_000, 10_000.0, &mut SplitMix64::new(1));
+    let rounds = measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |percent| Look::of(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
     // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
     assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
@@ -96,7 +99,7 @@ fn misses_that_were_not_seen_may_still_happen() {
 
 #[test]
 fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
-    let rounds = measured(100_000, 10_000.0, &mut SplitMix64::new(1));
+    let rounds = measured(Step { period_ns: 100_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |goals: &[(&str, f64)]| {
         let goals: Vec<Goal> = goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
         Look::of(100_000, &rounds, &goals, 0.99)
@@ -114,21 +117,52 @@ fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
 
 #[test]
 fn what_holds_everywhere_or_nowhere_takes_no_more_than_the_coarse_looks() {
-    for finding in [Finding::Kept, Finding::Broken, Finding::Open] {
-        let looks = search(RANGE, |ns| look(ns, finding));
+    for finding in [Finding::Kept, Finding::Broken] {
+        let looks = search(RANGE, |step| look(step.period_ns, finding));
         assert_eq!(looks.len(), COARSE);
         let ends = [RANGE[1], RANGE[0]].map(Some);
         assert_eq!([looks.first(), looks.last()].map(|l| l.map(|l| l.period_ns)), ends);
     }
-    let of = |finding| bracket(&search(RANGE, |ns| look(ns, finding)));
+    let of = |finding| bracket(&search(RANGE, |step| look(step.period_ns, finding)));
     assert_eq!(of(Finding::Kept), Bracket { kept_ns: Some(RANGE[0]), ..Bracket::default() });
     assert_eq!(of(Finding::Broken), Bracket { broken_ns: Some(RANGE[1]), ..Bracket::default() });
 }
 
 #[test]
-fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
+fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
+    let looked = |known: &dyn Fn(Step) -> Finding| {
+        let mut steps = Vec::new();
+        let looks = search(RANGE, |step| {
+            steps.push((step.period_ns, step.times));
+            look(step.period_ns, known(step))
+        });
+        (steps, bracket(&looks))
+    };
+    // Nothing is known to hold: the longest first; then what has had fewer looks.
+    let (steps, found) = looked(&|_| Finding::Open);
+    let again = [(2_000_000, 4), (431_000, 4), (92_800, 4), (20_000, 4), (2_000_000, 16), (431_000, 16)];
+    assert_eq!((&steps[COARSE..], found), (&again[..], Bracket::default()));
+    // Four times the ticks decide: the search goes on from there.
+    let (steps, found) = looked(&|step| match step.period_ns {
+        2_000_000 if step.times == 1 => Finding::Open,
+        2_000_000 => Finding::Kept,
+        _ => Finding::Broken,
+    });
+    assert_eq!(steps[COARSE..COARSE + 2], [(2_000_000, 4), (928_000, 1)]);
+    assert_eq!(found.kept_ns, Some(2_000_000));
+    // What is as near to its goal as that stays open.
+    let ends = |ns: u64| [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns);
     let looks =
-        search(RANGE, |ns| look(ns, if (100_000..1_000_000).contains(&ns) { Finding::Kept } else { Finding::Broken }));
+        search([80_000, 120_000], |Step { period_ns: ns, .. }| look(ns, ends(ns).map_or(Finding::Open, |e| e.1)));
+    let at = |ns| looks.iter().filter(|look| look.period_ns == ns).count();
+    assert_eq!((looks.len(), [80_000, 91_600, 105_000, 120_000].map(at)), (8, [1, 3, 3, 1]));
+}
+
+#[test]
+fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
+    let holds = |ns: u64| (100_000..1_000_000).contains(&ns);
+    let finding = |ns| if holds(ns) { Finding::Kept } else { Finding::Broken };
+    let looks = search(RANGE, |step| look(step.period_ns, finding(step.period_ns)));
     let found = bracket(&looks);
     assert!(found.broken_ns.unwrap() < 100_000 && found.kept_ns.unwrap() >= 100_000);
     assert_eq!(found.broken_above_ns, [RANGE[1]]);
@@ -137,7 +171,9 @@ fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
 proptest! {
     #[test]
     fn a_limit_that_every_look_knows_is_enclosed_closely(limit_ns in 21_000_u64..1_900_000) {
-        let looks = search(RANGE, |ns| look(ns, if ns < limit_ns { Finding::Broken } else { Finding::Kept }));
+        let looks = search(RANGE, |Step { period_ns: ns, .. }| {
+            look(ns, if ns < limit_ns { Finding::Broken } else { Finding::Kept })
+        });
         let found = bracket(&looks);
         let (low, high) = (found.broken_ns.unwrap(), found.kept_ns.unwrap());
         prop_assert!(low < limit_ns && limit_ns <= high && (high as f64) < low as f64 * 1.06, "{low} {high}");
@@ -150,7 +186,7 @@ proptest! {
     #[test]
     fn open_periods_are_narrowed_in_from_both_sides(limit_ns in 60_000_u64..900_000, width in 1.0_f64..1.6) {
         let open = |ns: u64| (ns as f64 / limit_ns as f64).max(limit_ns as f64 / ns as f64) < width;
-        let looks = search(RANGE, |ns| look(ns, match () {
+        let looks = search(RANGE, |Step { period_ns: ns, .. }| look(ns, match () {
             () if open(ns) => Finding::Open,
             () if ns < limit_ns => Finding::Broken,
             () => Finding::Kept,
