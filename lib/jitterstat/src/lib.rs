@@ -12,6 +12,7 @@
 //! | [`stats`] | `stats` | percentiles by nearest rank, intervals over rounds, portable random numbers |
 //! | [`mod@file`] | `files` | reading, checking and writing any file of osjitter |
 //! | [`report`] | `files` | `osjitter.report/1` as plain data |
+//! | [`bins`] | `files` | histograms as rows, for engines that merge them over hosts and days: `osjitter.bins/1` |
 //! | [`histogram`] | `files` | the stored HDR histogram of a subject |
 //! | [`summary`] | `files` | percentiles and counts over the rounds of one subject |
 //! | [`merge`] | `files` | several reports joined without loss |
@@ -44,6 +45,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "files")]
+pub mod bins;
 #[cfg(feature = "files")]
 pub mod compare;
 #[cfg(feature = "files")]
