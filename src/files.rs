@@ -27,12 +27,12 @@ pub fn resolved(path: &Path) -> PathBuf {
     inside.find(|file| file.is_file()).unwrap_or_else(|| path.to_path_buf())
 }
 
-/// Reads the text of a file, without its byte order mark.
+/// Reads the text of a file, gzip or plain, without its byte order mark.
 ///
 /// # Errors
 /// The file cannot be read, is larger than memory allows, or is not UTF-8; the message names it.
 pub fn read_text(file: &Path) -> Result<String> {
-    let most = LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE);
+    let most = largest();
     let unread = |e| usage!("cannot read {}: {e}", file.display());
     let opened = File::open(file).map_err(unread)?;
     let meta = opened.metadata().map_err(unread)?;
@@ -44,9 +44,20 @@ pub fn read_text(file: &Path) -> Result<String> {
     } else {
         let mut bytes = Vec::new();
         opened.take(most + 1).read_to_end(&mut bytes).map_err(unread)?;
-        if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { decoded(bytes) }
+        if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { decoded(bytes, most) }
     };
     text.map_err(|e| e.context(file.display()))
+}
+
+/// The most bytes of text that are read.
+fn largest() -> u64 {
+    LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
+}
+
+/// Refuses what becomes more text than is read of any file.
+#[cfg(feature = "parquet")]
+pub fn not_too_large(bytes: usize) -> Result<()> {
+    if bytes as u64 > LARGEST_FILE { Err(too_large("larger when it is unpacked", LARGEST_FILE)) } else { Ok(()) }
 }
 
 /// Reads a file of ours.
@@ -59,7 +70,24 @@ fn too_large(size: &str, most: u64) -> Error {
     usage!("is {size}, and at most {most} MiB are read: a file takes up to {MEMORY_PER_BYTE} times its size in memory")
 }
 
-fn decoded(mut bytes: Vec<u8>) -> Result<String> {
+/// Compresses what is written.
+pub fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// The text of a file, compressed or not.
+fn decoded(mut bytes: Vec<u8>, most: u64) -> Result<String> {
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut inflated = Vec::new();
+        let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+        reader.take(most + 1).read_to_end(&mut inflated).map_err(|e| usage!("is damaged gzip: {e}"))?;
+        if inflated.len() as u64 > most {
+            return Err(too_large("larger when it is unpacked", most));
+        }
+        bytes = inflated;
+    }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Error::usage("is in UTF-16, as some shells redirect; write it with --out, or as UTF-8"));
     }

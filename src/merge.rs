@@ -1,12 +1,16 @@
-//! `osjitter merge`: several reports joined into one, without loss; those that stand out are named.
+//! `osjitter merge`: several reports or files of bins joined into one, without loss; those that stand out are named.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use jitterstat::bins::{Fold, Key};
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
+use jitterstat::report::Report;
 
 use crate::exit::{ExitStatus, Result, usage};
+use crate::interop::fleet::{self, Fleet};
+use crate::render::bins;
 use crate::text::time::time;
 use crate::{files, interop, terminal};
 
@@ -14,9 +18,13 @@ use crate::{files, interop, terminal};
 #[command(after_help = "\
 Examples:
   osjitter merge monday tuesday --out both.json
-  osjitter merge --force cpu*/report.json | osjitter report /dev/stdin")]
+  osjitter merge --force cpu*/report.json | osjitter report /dev/stdin
+  osjitter merge logs --out fleet.bins.csv.gz
+
+Of files of bins, or directories of them, the histograms of all hosts and times are added up for each subject and set of \
+labels.")]
 pub struct MergeArgs {
-    /// Reports with samples, or the directories of runs
+    /// Reports with samples, or the directories of runs; or files of bins, and directories of these
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
     /// Join plans that differ, and record a warning
@@ -34,6 +42,9 @@ const NAMED: usize = 10;
 
 /// Reads, joins, ranks, writes.
 pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
+    if args.files.iter().any(|file| fleet::is_one(file)) {
+        return of_fleet(args);
+    }
     let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
     let merged = merge::merge(&reports, args.force).map_err(|e| match e {
         MergeError::PlansDiffer(_) => usage!("{e}; --force merges them anyway, and records a warning"),
@@ -43,13 +54,39 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         }
         e => usage!("{e}"),
     })?;
-    for median in merge::ranking(&reports).iter().take(NAMED) {
+    name_outliers(&reports, |source| args.files[source].display().to_string());
+    files::deliver(merged.to_json(), args.out.as_deref())?;
+    Ok(ExitStatus::Done)
+}
+
+/// Adds up the bins of all hosts and times, subject by subject and label by label.
+fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
+    if let Some(other) = args.files.iter().find(|file| !fleet::is_one(file)) {
+        let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
+        return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
+    }
+    let all = Fleet::read(&args.files)?;
+    let (hosts, reports): (Vec<&str>, Vec<Report>) = all.hosts().into_iter().unzip();
+    let mut merged = Fold::default();
+    // The name of the host stays where there is only one.
+    let group = |key: &mut Key| {
+        if hosts.len() > 1 {
+            key.host.clear()
+        }
+    };
+    all.intervals.iter().for_each(|interval| merged.add(interval, group));
+    name_outliers(&reports, |source| hosts[source].to_owned());
+    bins::deliver(&merged.finish(), args.out.as_deref())?;
+    Ok(ExitStatus::Done)
+}
+
+/// Names those whose median is far from the others', the furthest first.
+fn name_outliers(reports: &[Report], source: impl Fn(usize) -> String) {
+    for median in merge::ranking(reports).iter().take(NAMED) {
         if median.ratio.max(1.0 / median.ratio) >= OUTLIER {
-            let (file, id, p50) = (args.files[median.source].display(), &median.id, time(median.p50_ns));
-            let note = format!("stands out: {file}: {id}: median {p50}, {:.2} times the others'", median.ratio);
+            let (of, id, p50) = (source(median.source), &median.id, time(median.p50_ns));
+            let note = format!("stands out: {of}: {id}: median {p50}, {:.2} times the others'", median.ratio);
             terminal::note(false, &note);
         }
     }
-    files::deliver(merged.to_json(), args.out.as_deref())?;
-    Ok(ExitStatus::Done)
 }

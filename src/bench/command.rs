@@ -89,7 +89,7 @@ impl OutputArgs {
         });
         match report.render(self.format, reference)? {
             Made::Text(text) => files::deliver(text, None)?,
-            Made::Bytes(bytes) => files::deliver(bytes, None)?,
+            made @ (Made::Bytes(_) | Made::Bins(_)) => files::deliver(made.into_bytes(), None)?,
             // Several are in the directory.
             Made::Pictures(several) if several.len() > 1 => {}
             Made::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,

@@ -5,6 +5,7 @@
 
 mod bins;
 pub mod cyclictest;
+pub mod fleet;
 pub mod hgrm;
 pub mod hlog;
 mod hwlatdetect;
@@ -29,7 +30,7 @@ use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
 /// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, what `hwlatdetect`
-/// or `rtla`'s hist mode prints, or an HdrHistogram interval log; of a directory, the report in it.
+/// or `rtla`'s hist mode prints, an HdrHistogram interval log, or bins; of a directory, the report or all bins in it.
 ///
 /// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect have no rounds either: they can be shown
 /// and set side by side, but a difference between two of them cannot be judged, as one run does not show how much runs
@@ -40,6 +41,9 @@ use crate::interop::rt_tests::Frame;
 /// The file cannot be read, is larger than memory allows, is of no known kind or of a newer version, or holds what cannot
 /// be; the reason names line and column or the path within the file.
 pub fn read(file: &Path) -> Result<Report> {
+    if fleet::is_one(file) {
+        return Ok(fleet::Fleet::read(&[file])?.report());
+    }
     let file = files::resolved(file);
     parse(&files::read_text(&file)?).map_err(|e| e.context(file.display()))
 }
@@ -59,6 +63,9 @@ const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU wit
 
 /// Detects the kind of a file from its contents, and reads it.
 pub fn parse(text: &str) -> Result<Report> {
+    if jitterstat::bins::kind(text).is_some() {
+        return Ok(fleet::Fleet::parse(text)?.report());
+    }
     // Before logs: both begin with comments.
     if rtla::is_one(text) {
         return rtla::read(text);

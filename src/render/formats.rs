@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use jitterstat::bins::{Interval, bins_csv};
 
 use crate::exit::{Error, Result, usage};
 use crate::picture::canvas::Picture;
@@ -38,6 +39,9 @@ pub enum Format {
     Gab,
     /// OpenMetrics text
     Openmetrics,
+    /// One row per histogram bin, which engines add up over hosts: CSV, and with --out NAME.bins.csv one row per interval
+    /// beside it; .csv.gz, and .parquet in a build with that feature
+    Bins,
     /// Apache Parquet, one row per subject, or with --samples one per tick; in a build with that feature
     Parquet,
 }
@@ -62,6 +66,8 @@ pub enum Made {
     /// What no terminal can show.
     Bytes(Vec<u8>),
     Pictures(Vec<Picture>),
+    /// Two files.
+    Bins(Vec<Interval>),
 }
 
 impl Made {
@@ -70,6 +76,7 @@ impl Made {
         match self {
             Self::Text(text) => text.into_bytes(),
             Self::Bytes(bytes) => bytes,
+            Self::Bins(intervals) => bins_csv(&intervals).into_bytes(),
             Self::Pictures(pictures) => pictures.into_iter().flat_map(|picture| picture.svg.into_bytes()).collect(),
         }
     }

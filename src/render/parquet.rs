@@ -1,17 +1,23 @@
-//! Apache Parquet: a row a subject, or a row a tick, for what queries columns.
+//! Apache Parquet: a row a subject, a tick or a bin, for what queries columns.
 
+use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
+use jitterstat::bins::{Interval, bins_csv, intervals_csv};
 use jitterstat::report::Report;
 use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::exit::{Error, Result};
+use crate::exit::{Error, Result, usage};
+use crate::files;
 use crate::render::columns::{self, Column, Get};
 use crate::render::entry::entries;
 
@@ -26,6 +32,81 @@ pub fn samples(reports: &[Report]) -> Result<Vec<u8>> {
     // The id stands first in these files.
     columns.sort_by_key(|(_, get)| !matches!(get, Get::Text(_)));
     write("samples", &columns, entries(reports).map(columns::ticks)).map_err(failed)
+}
+
+/// One row for each bin of each interval, in the columns of the text.
+pub fn bins(intervals: &[Interval]) -> Result<Vec<u8>> {
+    of_text("bins", &bins_csv(intervals)).map_err(failed)
+}
+
+/// One row for each interval, in the columns of the text.
+pub fn intervals(intervals: &[Interval]) -> Result<Vec<u8>> {
+    of_text("intervals", &intervals_csv(intervals)).map_err(failed)
+}
+
+/// The columns of bins and intervals that are text; the others are whole numbers.
+const TEXT: [&str; 7] = ["host", "subject", "runtime", "labels", "start", "run_id", "binning"];
+
+/// A table of ours, in which no cell has quotes.
+fn of_text(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError> {
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    let mut schema = format!("message {name} {{\n");
+    let mut properties = WriterProperties::builder();
+    for column in &columns {
+        let is_text = TEXT.contains(column);
+        let kind = if is_text { "REQUIRED BYTE_ARRAY {} (UTF8);" } else { "OPTIONAL INT64 {};" };
+        schema += &kind.replace("{}", column);
+        if matches!(*column, "lower_ns" | "upper_ns") {
+            // They rise evenly; everything else is the same for many rows, which a dictionary is for.
+            let path = ColumnPath::from(*column);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    schema.push('}');
+    let mut file =
+        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))?;
+    let mut group = file.next_row_group()?;
+    for (i, column) in columns.iter().enumerate() {
+        let Some(mut place) = group.next_column()? else { break };
+        if TEXT.contains(column) {
+            let cells: Vec<ByteArray> = rows.iter().map(|row| row[i].into()).collect();
+            place.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
+        } else {
+            let (values, there) = present(rows.iter().map(|row| row[i].parse().ok()));
+            place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+        }
+        place.close()?;
+    }
+    group.close()?;
+    file.into_inner()
+}
+
+/// A file of bins or intervals, ours or an engine's, as the text that it stands for.
+pub fn as_csv(path: &Path) -> Result<String> {
+    let unread = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
+    let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
+    let reader = SerializedFileReader::new(file).map_err(unread)?;
+    let names: Vec<String> =
+        reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
+    let mut text = names.join(",");
+    for row in reader.get_row_iter(None).map_err(unread)? {
+        let row = row.map_err(unread)?;
+        for (i, (_, field)) in row.get_column_iter().enumerate() {
+            text.push(if i == 0 { '\n' } else { ',' });
+            let _ = match field {
+                Field::Null => Ok(()),
+                Field::Str(cell) => write!(text, "\"{}\"", cell.replace('"', "\"\"")),
+                other => write!(text, "{other}"),
+            };
+        }
+        // A few bytes of a dictionary can be any number of rows.
+        files::not_too_large(text.len())?;
+    }
+    Ok(text + "\n")
 }
 
 fn failed(error: ParquetError) -> Error {
@@ -137,6 +218,23 @@ mod tests {
         for (row, subject) in file.get_row_iter(None).unwrap().zip(&report.subjects) {
             assert_eq!(Some(row.unwrap().get_long(p50).unwrap()), subject.summary.as_ref().unwrap().lateness_ns.p50);
         }
+    }
+
+    #[test]
+    fn bins_are_read_back_as_they_were() {
+        use jitterstat::bins::{Binning, Labels, join, of_report, read_bins, read_intervals};
+        let labels = Labels::parse("rack=r7;zone=a").unwrap();
+        let mut all = of_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let [first, second] = [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {
+            let path = home.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            as_csv(&path).unwrap()
+        });
+        assert_eq!(first.lines().next(), bins_csv(&all).lines().next());
+        assert_eq!(second.lines().next(), intervals_csv(&all).lines().next());
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(join(read_bins(&first).unwrap(), read_intervals(&second).unwrap()).unwrap(), all);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use jitterstat::gate::verdict::Verdict;
 use crate::doctor::file::Checkup;
 use crate::exit::{Error, ExitStatus, Result, usage};
 use crate::gate::calibrate;
+use crate::interop::fleet::{self, Fleet};
+use crate::render::bins;
 use crate::render::formats::{Format, Made, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
@@ -42,6 +44,9 @@ fn read<T: File>(text: &str) -> Result<T> {
 }
 
 pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
+    if args.files.iter().any(|file| fleet::is_one(file)) {
+        return deliver(of_fleet(args)?, args);
+    }
     let files: Vec<PathBuf> = args.files.iter().map(|file| files::resolved(file)).collect();
     let first = files::read_text(&files[0])?;
     let head = &first.as_bytes()[..first.len().min(HEAD)];
@@ -59,8 +64,26 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
         let runs = Runs::new(reports, args.format, &args.runs)?;
         make("the report of a run", &runs::FORMATS, args.format, &runs)?
     };
+    deliver(made, args)
+}
+
+/// Files of bins, or directories of them, all of them together.
+fn of_fleet(args: &ReportArgs) -> Result<Made> {
+    if let Some(other) = args.files.iter().find(|file| !fleet::is_one(file)) {
+        let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
+        return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
+    }
+    if args.reference {
+        return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
+    }
+    let runs = Runs::new(vec![Fleet::read(&args.files)?.report()], args.format, &args.runs)?;
+    make("a file of bins", &runs::FORMATS, args.format, &runs)
+}
+
+fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (made, out) {
+        (Made::Bins(intervals), _) => bins::deliver(&intervals, out)?,
         (Made::Text(text), _) => files::deliver(text, out)?,
         (Made::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();

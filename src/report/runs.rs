@@ -1,6 +1,7 @@
 //! Everything that can be shown of reports of runs, ours or imported.
 
 use clap::Args;
+use jitterstat::bins::{self, Binning, Interval, Labels};
 use jitterstat::file::File as _;
 use jitterstat::report::Report;
 
@@ -28,6 +29,29 @@ pub struct RunOptions {
     /// With --format hgrm: the subject, where there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
+    #[command(flatten)]
+    pub bins: BinsArgs,
+}
+
+/// What a report does not have and bins do.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "With --format bins")]
+pub struct BinsArgs {
+    /// Name of the machine that was measured, which no report has
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// What to group by later, as in rack=r7; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub label: Vec<String>,
+    /// Significant digits of a bin: 2 or 3 [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=3))]
+    pub digits: Option<u8>,
+}
+
+impl BinsArgs {
+    fn is_given(&self) -> bool {
+        self.host.is_some() || !self.label.is_empty() || self.digits.is_some()
+    }
 }
 
 /// Reports, and what was asked for beside the format.
@@ -37,7 +61,7 @@ pub struct Runs {
 }
 
 /// The formats of a run's report, and what makes them.
-pub const FORMATS: [Offer<Runs>; 13] = [
+pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Table, |runs| Ok(Made::Text(runs.table()))),
     (Format::Json, |runs| Ok(Made::Text(runs.reports.iter().map(Report::to_json).collect()))),
     (Format::Markdown, |runs| Ok(Made::Text(markdown::text(&runs.reports)))),
@@ -50,6 +74,7 @@ pub const FORMATS: [Offer<Runs>; 13] = [
     (Format::Bmf, |runs| Ok(Made::Text(trackers::bmf(&runs.reports)))),
     (Format::Gab, |runs| Ok(Made::Text(trackers::gab(&runs.reports)))),
     (Format::Openmetrics, |runs| Ok(Made::Text(openmetrics::text(&runs.reports)))),
+    (Format::Bins, |runs| runs.bins().map(Made::Bins)),
     (Format::Parquet, |runs| runs.parquet().map(Made::Bytes)),
 ];
 
@@ -60,6 +85,9 @@ impl Runs {
         let refusal = match options {
             RunOptions { samples: true, .. } if !csv_or_parquet => "--samples goes with --format csv or parquet",
             RunOptions { subject: Some(_), .. } if format != Format::Hgrm => "--subject goes with --format hgrm",
+            RunOptions { bins, .. } if bins.is_given() && format != Format::Bins => {
+                "--host, --label and --digits go with --format bins"
+            }
             RunOptions { histogram: true, .. } if format != Format::Table => "--histogram goes with --format table",
             _ => return Ok(Self { reports, options: options.clone() }),
         };
@@ -88,6 +116,23 @@ impl Runs {
                 Err(usage!("hgrm holds one distribution: choose with --subject one of {}", names.join(", ")))
             }
         }
+    }
+
+    /// Each measured subject of each report.
+    fn bins(&self) -> Result<Vec<Interval>> {
+        let BinsArgs { host, label, digits } = &self.options.bins;
+        let mut labels = Labels::default();
+        for text in label {
+            let (key, value) = text.split_once('=').ok_or_else(|| usage!("--label {text}: write key=value"))?;
+            labels.set(key, value).map_err(|e| usage!("--label {text}: {e}"))?;
+        }
+        let binning = if *digits == Some(3) { Binning::Hdr3 } else { Binning::Hdr2 };
+        let host = host.as_deref().unwrap_or_default();
+        let mut all = Vec::new();
+        for report in &self.reports {
+            all.extend(bins::of_report(report, host, &labels, binning).map_err(|e| usage!("{e}"))?);
+        }
+        Ok(all)
     }
 
     #[cfg(feature = "parquet")]

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no public interface")]
 
 mod bench;
+mod bins;
 mod calibrate;
 mod compare;
 mod docs;

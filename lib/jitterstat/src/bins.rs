@@ -23,7 +23,7 @@ mod text;
 
 pub use convert::{INSTANCES, LOAD, NoHistogram, of_report};
 pub use error::{BinsError, BinsFlaw};
-pub use fold::{folded, join};
+pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};
 pub use model::{Binning, Facts, Interval, NEGATIVE, SCHEMA, VERSION};
 pub use text::{CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals};

@@ -63,7 +63,12 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
             let value = i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX);
             (value, v.count_at_value() - if value == 0 { early } else { 0 })
         });
-        Ok(Interval::of_values(key, binning, [(NEGATIVE[1], early)].into_iter().chain(values), Some(facts(subject, summary))))
+        Ok(Interval::of_values(
+            key,
+            binning,
+            [(NEGATIVE[1], early)].into_iter().chain(values),
+            Some(facts(subject, summary)),
+        ))
     };
     measured.map(interval).collect()
 }

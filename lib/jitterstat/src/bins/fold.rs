@@ -1,6 +1,7 @@
 //! Two files as one set of intervals, and many intervals as few.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::error::{BinsError, BinsFlaw};
 use super::key::Key;
@@ -28,17 +29,26 @@ pub fn join(bins: Vec<Interval>, intervals: Vec<Interval>) -> Result<Vec<Interva
     Ok(all.into_values().collect())
 }
 
-/// Adds up the intervals that `group` makes alike, whatever their time and run; in order of what they are of.
-pub fn folded<'a>(intervals: impl IntoIterator<Item = &'a Interval>, group: impl Fn(&mut Key)) -> Vec<Interval> {
-    let mut groups: BTreeMap<Key, Interval> = BTreeMap::new();
-    for interval in intervals {
+/// Many intervals as few: those that are alike but for their time and run are added up. In any order of theirs, the sum is
+/// the same.
+#[derive(Clone, Debug, Default)]
+pub struct Fold(BTreeMap<Key, Interval>);
+
+impl Fold {
+    /// Adds an interval; `group` empties what is not to set it apart.
+    pub fn add(&mut self, interval: &Interval, group: impl FnOnce(&mut Key)) {
         let mut key = interval.key.clone();
         group(&mut key);
         let alike = Key { start_us: None, duration_ns: 0, run_id: String::new(), ..key.clone() };
-        match groups.get_mut(&alike) {
-            Some(there) => there.add(&Interval { key, ..interval.clone() }),
-            None => drop(groups.insert(alike, Interval { key, ..interval.clone() })),
+        match self.0.entry(alike) {
+            Entry::Occupied(mut there) => there.get_mut().add(interval, &key),
+            Entry::Vacant(free) => drop(free.insert(Interval { key, ..interval.clone() })),
         }
     }
-    groups.into_values().collect()
+
+    /// The sums, in order of what they are of.
+    #[must_use]
+    pub fn finish(self) -> Vec<Interval> {
+        self.0.into_values().collect()
+    }
 }

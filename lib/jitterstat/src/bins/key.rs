@@ -72,7 +72,13 @@ impl Labels {
     /// Only those keys.
     #[must_use]
     pub fn only(&self, keys: &[&str]) -> Self {
-        Self(self.0.iter().filter(|(key, _)| keys.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect())
+        Self(
+            self.0
+                .iter()
+                .filter(|(key, _)| keys.contains(&key.as_str()))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
     }
 
     /// Reads `key=value;key=value`.

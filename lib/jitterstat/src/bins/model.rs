@@ -172,10 +172,10 @@ impl Interval {
         at.next().map(|([_, upper], _)| upper)
     }
 
-    /// Adds the values and counts of another interval, in the coarser of both binnings. What the keys do not share is
-    /// left empty; the time runs from the earlier start to the later end, where both are known.
-    pub fn add(&mut self, other: &Self) {
-        self.key.join(&other.key);
+    /// Adds the values and counts of another interval, in the coarser of both binnings, as if its key were that one. What
+    /// the keys do not share is left empty; the time runs from the earlier start to the later end, where both are known.
+    pub fn add(&mut self, other: &Self, key: &Key) {
+        self.key.join(key);
         self.add_values(other.binning, other.bins.iter().map(|(lower, count)| (*lower, *count)));
         self.facts = match (self.facts.take(), &other.facts) {
             (Some(mut facts), Some(more)) => {

@@ -12,7 +12,15 @@ fn report() -> Report {
 fn key(host: &str, minute: u64) -> Key {
     let labels = Labels::parse("rack=r7;zone=a").unwrap();
     let (subject, start_us) = ("control-loop".to_owned(), Some(1_700_000_000_000_000 + minute * 60_000_000));
-    Key { host: host.into(), subject, period_ns: 1_000, labels, start_us, duration_ns: 60_000_000_000, ..Key::default() }
+    Key {
+        host: host.into(),
+        subject,
+        period_ns: 1_000,
+        labels,
+        start_us,
+        duration_ns: 60_000_000_000,
+        ..Key::default()
+    }
 }
 
 fn facts(values: &[i64]) -> Facts {
@@ -24,6 +32,12 @@ fn facts(values: &[i64]) -> Facts {
 
 fn interval(key: Key, binning: Binning, values: &[i64]) -> Interval {
     Interval::of_values(key, binning, values.iter().map(|v| (*v, 1)), Some(facts(values)))
+}
+
+fn folded<'a>(intervals: impl IntoIterator<Item = &'a Interval>, group: impl Fn(&mut Key)) -> Vec<Interval> {
+    let mut fold = Fold::default();
+    intervals.into_iter().for_each(|interval| fold.add(interval, &group));
+    fold.finish()
 }
 
 fn again(intervals: &[Interval]) -> Vec<Interval> {
@@ -157,7 +171,8 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
             let shown = interval.summary().unwrap();
             assert_eq!((shown.ticks, shown.missed, shown.early), (summary.ticks, summary.missed, summary.early));
             assert_eq!(shown.lateness_ns.max, summary.lateness_ns.max);
-            for (of_bins, exactly) in shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles()) {
+            for (of_bins, exactly) in shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
+            {
                 let upper = exactly.1.map(|exact| binning.bin(exact)[1].min(summary.lateness_ns.max));
                 assert_eq!(of_bins.1, upper, "{}", exactly.0.key);
             }

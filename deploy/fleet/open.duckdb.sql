@@ -1,0 +1,14 @@
+-- DuckDB. $BINS is read_csv('logs/**/*.bins.csv*', header = true, all_varchar = true) or read_parquet('logs/**/*.bins.parquet'),
+-- $INTERVALS the same of *.intervals.*; $LABEL the label to group by, such as rack; $LIMIT_NS a lateness, such as 1000000.
+CREATE OR REPLACE VIEW bins AS
+SELECT coalesce(host, '') AS host, subject, CAST(period_ns AS BIGINT) AS period_ns, coalesce(runtime, '') AS runtime,
+       substr(coalesce(start, ''), 1, 13) AS hour, coalesce(regexp_extract(labels, '(^|;)$LABEL=([^;]*)', 2), '') AS label,
+       binning, CAST(lower_ns AS BIGINT) AS lower_ns, CAST(upper_ns AS BIGINT) AS upper_ns, CAST("count" AS BIGINT) AS n
+FROM $BINS;
+CREATE OR REPLACE VIEW intervals AS
+SELECT coalesce(host, '') AS host, subject, CAST(period_ns AS BIGINT) AS period_ns, coalesce(runtime, '') AS runtime,
+       substr(coalesce(start, ''), 1, 13) AS hour, coalesce(regexp_extract(labels, '(^|;)$LABEL=([^;]*)', 2), '') AS label,
+       CAST(ticks AS BIGINT) AS ticks, CAST(skipped AS BIGINT) AS skipped, CAST(missed AS BIGINT) AS missed,
+       CAST(early AS BIGINT) AS early, CAST(max_ns AS BIGINT) AS max_ns
+FROM $INTERVALS;
+CREATE OR REPLACE VIEW parameters AS SELECT '$LABEL' AS label_key, CAST($LIMIT_NS AS BIGINT) AS limit_ns;

@@ -1,0 +1,181 @@
+//! Bins from outside: written from a report, read back, merged over hosts, shown; and what is no file of bins.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::osjitter::{Osjitter, Ran};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json")
+}
+
+/// The fixture as bins of that host, in a directory of their own.
+fn of_host(host: &str, out: &str) -> Ran {
+    let bins = Osjitter::new([Path::new("report"), &fixture()]).args(["--format", "bins", "--host", host]);
+    bins.args(["--label", "rack=r7", "--label", "zone=a"]).out(out).run().exits(0)
+}
+
+fn shown(paths: &[&Path], more: &[&str]) -> Ran {
+    Osjitter::new(["report"]).args(paths).args(more).run()
+}
+
+fn as_json(paths: &[&Path]) -> Value {
+    serde_json::from_str(&shown(paths, &["--format", "json"]).exits(0).stdout).unwrap()
+}
+
+fn refused(paths: &[&Path], says: &[&str]) {
+    for command in ["report", "merge"] {
+        let ran = Osjitter::new([command]).args(paths).run().exits(2);
+        for word in says {
+            assert!(ran.stderr.contains(word), "{word:?} in: {}", ran.stderr);
+        }
+        assert_eq!(ran.stderr.lines().count(), 1, "one sentence: {}", ran.stderr);
+        assert!(ran.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(fixture()).unwrap()).unwrap();
+    // Hosts in forms that differ, a third in a directory below.
+    let (one, other, third) = (of_host("a", "one.bins.csv"), of_host("b", "b.bins.csv.gz"), of_host("c", "c.bins.csv"));
+    let below = one.path("2026-11-22");
+    std::fs::create_dir(&below).unwrap();
+    for name in ["b.bins.csv.gz", "b.intervals.csv.gz"] {
+        std::fs::rename(other.path(name), one.path(name)).unwrap();
+    }
+    for name in ["c.bins.csv", "c.intervals.csv"] {
+        std::fs::rename(third.path(name), below.join(name)).unwrap();
+    }
+    // What is no file of bins by its name is none of theirs.
+    std::fs::write(one.path("notes.csv"), "a,b\n").unwrap();
+    std::fs::write(one.path(".tmp"), "half").unwrap();
+    let merged = Osjitter::new([Path::new("merge"), one.directory()]).out("all.bins.csv").run().exits(0);
+    let of_merged = as_json(&[&merged.path("all.bins.csv")]);
+    let of_directory = as_json(&[one.directory()]);
+    assert_eq!(of_merged["subjects"], of_directory["subjects"]);
+    assert_eq!(of_merged["started_utc"], "2026-11-21T08:44:54.000000Z");
+    for subject in of_merged["subjects"].as_array().unwrap() {
+        let same = |s: &&Value| s["id"] == subject["id"];
+        let exact = report["subjects"].as_array().unwrap().iter().find(same).expect("the same names");
+        let (summary, exact) = (&subject["summary"], &exact["summary"]);
+        for count in ["ticks", "delivered", "coalesced", "skipped", "missed", "early"] {
+            assert_eq!(summary[count].as_u64().unwrap(), 3 * exact[count].as_u64().unwrap(), "{count}");
+        }
+        assert_eq!(summary["lateness_ns"]["max"], exact["lateness_ns"]["max"]);
+        for percentile in ["p50", "p90", "p99"] {
+            let [found, exact] = [summary, exact].map(|s| s["lateness_ns"][percentile].as_f64().unwrap());
+            assert!(exact <= found && found <= exact * (1.0 + 1.0 / 128.0), "{percentile}: {exact} as {found}");
+        }
+    }
+    let text = merged.file("all.bins.csv");
+    assert!(text.lines().skip(1).all(|line| line.starts_with(',') && line.contains(",rack=r7;zone=a,")), "{text}");
+    let table = shown(&[one.directory()], &[]).exits(0).stdout.replace('\n', " ");
+    assert!(table.contains("9 intervals of 3 hosts") && table.contains("at most 0.78 % above"), "{table}");
+}
+
+#[test]
+fn a_host_that_stands_out_is_named() {
+    let (one, other) = (of_host("a", "a.bins.csv"), of_host("b", "b.bins.csv"));
+    let third = of_host("c", "c.bins.csv");
+    // Each value of the third is twice what it is: its bins are those of twice the value.
+    let doubled = third.file("c.bins.csv").lines().map(|line| {
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        if let Ok(lower) = cells[10].parse::<i64>() {
+            let upper = cells[11].parse::<i64>().unwrap();
+            (cells[10], cells[11]) = ((lower * 2).to_string(), (upper * 2 + 1).to_string());
+        }
+        cells.join(",") + "\n"
+    });
+    std::fs::write(third.path("c.bins.csv"), doubled.collect::<String>()).unwrap();
+    let files = [one.path("a.bins.csv"), other.path("b.bins.csv"), third.path("c.bins.csv")];
+    let ran = Osjitter::new(["merge"]).args(&files).run().exits(0);
+    let named: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("stands out: c: ")).collect();
+    assert_eq!((named.len(), ran.stderr.lines().count()), (3, 3), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("host,subject,period_ns,"));
+}
+
+#[test]
+fn half_a_pair_is_read_and_what_it_lacks_is_said() {
+    let pair = of_host("a", "a.bins.csv");
+    let text = pair.file("a.bins.csv");
+    let from_a_pipe =
+        Osjitter::new([Path::new("report"), &pair.path("a.bins.csv"), Path::new("--quiet")]).run().exits(0);
+    std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
+    let alone = shown(&[&pair.path("a.bins.csv")], &[]).exits(0);
+    let words = alone.stdout.replace('\n', " ");
+    assert!(words.contains("skipped ticks are not known"), "{words}");
+    assert_eq!(from_a_pipe.stdout.lines().count(), 5);
+    // The other half: ticks came, and nothing says when.
+    let pair = of_host("a", "a.bins.csv");
+    std::fs::remove_file(pair.path("a.bins.csv")).unwrap();
+    refused(&[&pair.path("a.intervals.csv")], &["nothing to show", ".intervals"]);
+    // Beside a whole pair they are left out, and that is said.
+    std::fs::write(pair.path("b.bins.csv"), text).unwrap();
+    let words = shown(&[pair.directory()], &[]).exits(0).stdout.replace('\n', " ");
+    assert!(!words.contains("left out"), "the bins of b are those that the row of a is of: {words}");
+}
+
+#[test]
+fn what_is_no_file_of_bins_is_refused_with_its_line() {
+    let pair = of_host("a", "a.bins.csv");
+    let good = pair.file("a.bins.csv");
+    let with = |name: &str, text: &str| {
+        let path = pair.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let bad = |text: &str, says: &[&str]| refused(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat());
+    bad("", &["heading"]);
+    bad("a,b\n1,2\n", &["line 1", "heading"]);
+    bad(&good.replace(",1,hdr2", ",2,hdr2"), &["line 2", "a newer osjitter wrote it"]);
+    bad(&good.replacen(",1,hdr2", ",2,hdr2", 1), &["line 2", "a newer osjitter wrote it"]);
+    bad(&good.replacen("hdr2", "exp8", 1), &["line 2", "hdr2 or hdr3"]);
+    bad(&good[..good.len() - 3], &["line", "cells"]);
+    bad(&good.replacen("21760", "21761", 1), &["ends of a bin"]);
+    bad(&format!("{good}{}\n", good.lines().nth(1).unwrap()), &["comes twice"]);
+    bad(good.lines().next().unwrap(), &["no interval"]);
+    let heading = good.lines().next().unwrap();
+    bad(&format!("{heading}\n{}", "\"".repeat(100_000)), &["line"]);
+    bad(&format!("{heading}\n{}\n", "x,".repeat(100_000)), &["line 2", "cells"]);
+    let counts = good.replacen(",1\n", ",2\n", 1);
+    refused(&[&with("a.bins.csv", &counts)], &["a.bins.csv", "its bins hold", "ticks came"]);
+    let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
+    std::fs::write(pair.path("cut.bins.csv.gz"), gzip).unwrap();
+    refused(&[&pair.path("cut.bins.csv.gz")], &["cut.bins.csv.gz", "damaged gzip"]);
+    std::fs::write(pair.path("binary.bins.csv"), [0xff, 0x00, 0x80]).unwrap();
+    refused(&[&pair.path("binary.bins.csv")], &["binary.bins.csv", "not text"]);
+}
+
+#[test]
+fn directories_that_cannot_be_shown_are_refused() {
+    let empty = tempfile::tempdir().unwrap();
+    refused(&[empty.path()], &["neither report.json nor *.bins.csv"]);
+    std::fs::write(empty.path().join("foreign.csv"), "a,b\n1,2\n").unwrap();
+    refused(&[empty.path()], &["neither report.json nor *.bins.csv"]);
+    let (one, other) = (of_host("a", "a.bins.csv"), of_host("a", "b.bins.csv"));
+    refused(&[one.directory(), other.directory()], &["b.bins.csv", "give each interval once"]);
+    refused(&[one.directory(), &fixture()], &["report.json is no file of bins", "--format bins"]);
+    // The same file by two names of it is one file.
+    let twice = [one.path("a.bins.csv"), one.path("a.intervals.csv")];
+    assert_eq!(as_json(&[&twice[0], &twice[1]]), as_json(&[one.directory()]));
+}
+
+#[test]
+fn flags_of_bins_are_held_to_them() {
+    let with = |more: &[&str]| shown(&[&fixture()], more);
+    for (more, says) in [
+        (&["--host", "x"][..], "go with --format bins"),
+        (&["--format", "bins", "--label", "rack"], "key=value"),
+        (&["--format", "bins", "--label", "7=x"], "no key of a label"),
+        (&["--format", "bins", "--digits", "4"], "4 is not in 2..=3"),
+        (&["--format", "bins", "--out", "x.csv"], "NAME.bins.csv"),
+    ] {
+        let ran = with(more).exits(2);
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+    let fine = with(&["--format", "bins", "--digits", "3", "--host", "a,b\"c", "--label", "rack==x"]).exits(0).stdout;
+    let row = fine.lines().nth(1).unwrap();
+    assert!(row.starts_with("a_b_c,os-interval,") && row.contains(",rack=_x,") && row.contains(",1,hdr3,"), "{row}");
+}
