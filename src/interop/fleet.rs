@@ -213,15 +213,15 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, interval: &Interval) -> Result<()> {
+        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.came() > 0) {
+            self.cut += 1;
+            return Ok(());
+        }
         // A hash, not the key: months of hosts are millions of intervals.
         let mut hasher = DefaultHasher::new();
         interval.key.hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
             return Err(usage!("{} is in another file, too: give each interval once", interval.key));
-        }
-        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.came() > 0) {
-            self.cut += 1;
-            return Ok(());
         }
         self.count += 1;
         self.without_facts += usize::from(interval.facts.is_none());

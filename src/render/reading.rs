@@ -42,7 +42,7 @@ pub fn reading(report: &Report) -> String {
         });
     }
     let at = ranked.replace('_', ".");
-    [trade(&lines, &at), machine(&lines, &at), beware(report, &lines)]
+    [trade(&lines, &at), machine(report, &lines, &at), beware(report, &lines)]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
@@ -115,8 +115,8 @@ fn overlap(a: Option<[i64; 2]>, b: Option<[i64; 2]>) -> bool {
     a.zip(b).is_some_and(|(a, b)| a[0] <= b[1] && b[0] <= a[1])
 }
 
-/// What the controls met in the same rounds.
-fn machine(lines: &[Line<'_>], at: &str) -> Option<String> {
+/// What the controls met in the same rounds, where there are rounds.
+fn machine(report: &Report, lines: &[Line<'_>], at: &str) -> Option<String> {
     let what = |name: &str| if name == "spin" { "a spinning thread" } else { "a sleeping thread" };
     let unloaded = lines.iter().any(|l| is_control(&l.subject.name) && l.subject.load.is_none());
     // Beside a load they say what the load does, and the table has that.
@@ -124,7 +124,8 @@ fn machine(lines: &[Line<'_>], at: &str) -> Option<String> {
     let controls = lines.iter().filter(shown);
     let all: Vec<String> =
         controls.map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, time(l.late))).collect();
-    (!all.is_empty()).then(|| format!("In the same rounds, at {at}, {}.", all.join(", and ")))
+    let met = if report.subjects.iter().all(|s| s.rounds.is_empty()) { "Beside them" } else { "In the same rounds" };
+    (!all.is_empty()).then(|| format!("{met}, at {at}, {}.", all.join(", and ")))
 }
 
 /// What numbers of a table hide: ticks that came early, together or never, subjects out of the ranking, stolen time.

@@ -80,7 +80,8 @@ fn a_host_that_stands_out_is_named() {
     let (one, other) = (of_host("a", "a.bins.csv"), of_host("b", "b.bins.csv"));
     let third = of_host("c", "c.bins.csv");
     // Each value of the third is twice what it is: its bins are those of twice the value.
-    let doubled = third.file("c.bins.csv").lines().map(|line| {
+    let text = third.file("c.bins.csv");
+    let doubled = text.lines().map(|line| {
         let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
         if let Ok(lower) = cells[10].parse::<i64>() {
             let upper = cells[11].parse::<i64>().unwrap();
@@ -99,22 +100,19 @@ fn a_host_that_stands_out_is_named() {
 #[test]
 fn half_a_pair_is_read_and_what_it_lacks_is_said() {
     let pair = of_host("a", "a.bins.csv");
-    let text = pair.file("a.bins.csv");
-    let from_a_pipe =
-        Osjitter::new([Path::new("report"), &pair.path("a.bins.csv"), Path::new("--quiet")]).run().exits(0);
+    let words = |paths: &[&Path]| shown(paths, &[]).exits(0).stdout.replace('\n', " ");
+    assert!(!words(&[pair.directory()]).contains("without a row"));
+    let beside = std::fs::read(pair.path("a.intervals.csv")).unwrap();
     std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
-    let alone = shown(&[&pair.path("a.bins.csv")], &[]).exits(0);
-    let words = alone.stdout.replace('\n', " ");
-    assert!(words.contains("skipped ticks are not known"), "{words}");
-    assert_eq!(from_a_pipe.stdout.lines().count(), 5);
+    let alone = words(&[&pair.path("a.bins.csv")]);
+    assert!(alone.contains("3 intervals without a row") && alone.contains("skipped ticks are not known"), "{alone}");
     // The other half: ticks came, and nothing says when.
-    let pair = of_host("a", "a.bins.csv");
+    std::fs::write(pair.path("a.intervals.csv"), beside).unwrap();
     std::fs::remove_file(pair.path("a.bins.csv")).unwrap();
     refused(&[&pair.path("a.intervals.csv")], &["nothing to show", ".intervals"]);
-    // Beside a whole pair they are left out, and that is said.
-    std::fs::write(pair.path("b.bins.csv"), text).unwrap();
-    let words = shown(&[pair.directory()], &[]).exits(0).stdout.replace('\n', " ");
-    assert!(!words.contains("left out"), "the bins of b are those that the row of a is of: {words}");
+    let other = of_host("b", "b.bins.csv");
+    let both = words(&[pair.directory(), other.directory()]);
+    assert!(both.contains("3 intervals of 1 host") && both.contains("3 intervals left out"), "{both}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
         let says: Vec<&str> = says.iter().copied().chain([name]).collect();
         refused(&file, &says);
     }
-    refused(home.path(), &["is a directory; give the file"]);
+    refused(home.path(), &["neither report.json nor *.bins.csv"]);
     std::fs::write(home.path().join("report.json"), newer).unwrap();
     refused(home.path(), &["report.json: ", "newer osjitter"]);
     std::fs::copy(&good, home.path().join("report.json")).unwrap();

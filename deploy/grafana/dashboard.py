@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Writes osjitter.json, the dashboard, from the definition below: python3 dashboard.py [--check]
+
+Every percentile is of added histograms: native ones where the server keeps them, else classic buckets."""
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OUT = Path(__file__).with_name("osjitter.json")
+WIDTH = 24
+ALL = 'rack=~"$rack", instance=~"$instance", subject=~"$subject"'
+LOOP = "subject, meter, period, runtime"
+
+
+@dataclass
+class Query:
+    expr: str
+    legend: str = "{{subject}}{{meter}}"
+    # Grafana draws a histogram itself where it gets its buckets.
+    format: str = "time_series"
+
+
+@dataclass
+class Panel:
+    title: str
+    description: str
+    unit: str
+    queries: list[Query]
+    kind: str = "timeseries"
+    width: int = 12
+    stacked: bool = False
+    log: bool = False
+
+
+@dataclass
+class Variable:
+    name: str
+    query: str
+
+
+@dataclass
+class Dashboard:
+    uid: str
+    title: str
+    panels: list[Panel]
+    variables: list[Variable] = field(default_factory=list)
+
+
+def quantile(q: float, by: str) -> str:
+    native = f"histogram_quantile({q}, sum by ({by}) (rate(osjitter_lateness_seconds{{{ALL}}}[$__rate_interval])))"
+    classic = f"histogram_quantile({q}, sum by ({by}, le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval])))"
+    return f"{native} or {classic}"
+
+
+def rate(metric: str, by: str) -> str:
+    return f"sum by ({by}) (rate({metric}{{{ALL}}}[$__rate_interval]))"
+
+
+DASHBOARD = Dashboard(
+    uid="osjitter",
+    title="osjitter: lateness of ticks",
+    variables=[
+        Variable("rack", "label_values(osjitter_ticks_total, rack)"),
+        Variable("instance", 'label_values(osjitter_ticks_total{rack=~"$rack"}, instance)'),
+        Variable("subject", "label_values(osjitter_ticks_total, subject)"),
+    ],
+    panels=[
+        Panel("Lateness", "All ticks of the chosen hosts, by how late they were.", "s",
+              [Query(f"sum by (le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval]))", "{{le}}", "heatmap")],
+              kind="heatmap", width=WIDTH),
+        Panel("p99 of the fleet", "From added histograms; averages of percentiles are wrong.", "s", [Query(quantile(0.99, LOOP))], log=True),
+        Panel("p99 of each host", "One line far above the others is one host to look at.", "s",
+              [Query(quantile(0.99, f"instance, {LOOP}"), "{{instance}} {{subject}}{{meter}}")], log=True),
+        Panel("Largest", "Of the last closed interval of each host.", "s",
+              [Query(f"max by (instance, {LOOP}) (osjitter_lateness_max_seconds{{{ALL}}})", "{{instance}} {{subject}}{{meter}}")], log=True),
+        Panel("Ticks missed", "Had not come when the next was due.", "percentunit",
+              [Query(f"{rate('osjitter_missed_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
+        Panel("Ticks skipped", "Never came: no percentile shows them.", "percentunit",
+              [Query(f"{rate('osjitter_skipped_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
+        Panel("What osjitter takes", "CPU time of the monitor, in parts of a core.", "percentunit",
+              [Query('sum by (instance) (rate(osjitter_cpu_seconds_total{rack=~"$rack", instance=~"$instance"}[$__rate_interval]))', "{{instance}}")],
+              stacked=True),
+    ],
+)
+
+SOURCE = {"type": "prometheus", "uid": "${source}"}
+
+
+def target(i: int, query: Query) -> dict:
+    return {"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": query.expr, "legendFormat": query.legend, "format": query.format, "range": True}
+
+
+def options(panel: Panel) -> dict:
+    if panel.kind == "heatmap":
+        return {"calculate": False, "yAxis": {"unit": panel.unit}, "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64}}
+    return {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}, "tooltip": {"mode": "multi", "sort": "desc"}}
+
+
+def custom(panel: Panel) -> dict:
+    if panel.kind == "heatmap":
+        return {}
+    scale = {"type": "log", "log": 10} if panel.log else {"type": "linear"}
+    return {"scaleDistribution": scale, "stacking": {"mode": "normal" if panel.stacked else "none"}, "fillOpacity": 30 if panel.stacked else 0}
+
+
+def panels(all_panels: list[Panel]):
+    x = y = 0
+    for n, panel in enumerate(all_panels):
+        if x + panel.width > WIDTH:
+            x, y = 0, y + 8
+        yield {
+            "id": n + 1, "type": panel.kind, "title": panel.title, "description": panel.description, "datasource": SOURCE,
+            "gridPos": {"x": x, "y": y, "w": panel.width, "h": 8},
+            "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom(panel)}, "overrides": []},
+            "options": options(panel), "targets": [target(i, query) for i, query in enumerate(panel.queries)],
+        }
+        x += panel.width
+
+
+def variable(v: Variable) -> dict:
+    return {"name": v.name, "type": "query", "datasource": SOURCE, "query": v.query, "refresh": 2, "multi": True,
+            "includeAll": True, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}}
+
+
+def built(dashboard: Dashboard) -> dict:
+    source = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+    return {
+        "uid": dashboard.uid, "title": dashboard.title, "tags": ["osjitter"], "schemaVersion": 39, "editable": True,
+        "time": {"from": "now-6h", "to": "now"}, "timezone": "browser", "refresh": "1m",
+        "templating": {"list": [source, *map(variable, dashboard.variables)]}, "panels": list(panels(dashboard.panels)),
+    }
+
+
+if __name__ == "__main__":
+    text = json.dumps(built(DASHBOARD), indent=1) + "\n"
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(0 if OUT.read_text() == text else f"error: {OUT} is not what {__file__} makes; run it again")
+    OUT.write_text(text)
