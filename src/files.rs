@@ -11,7 +11,7 @@ use crate::text::position::after;
 
 /// A file larger than this is not read, whatever memory there is: it holds some hundred million ticks, and no view of a
 /// report is of use beyond that.
-const LARGEST_FILE: u64 = 1 << 30;
+pub const LARGEST_FILE: u64 = 1 << 30;
 /// Memory that a byte of a file can become. The worst is a map of short names, at some 13 times its size; a tick is
 /// 8 bytes for at least 2. The largest file that is read is this fraction of the memory there is.
 const MEMORY_PER_BYTE: u64 = 16;
@@ -52,12 +52,6 @@ pub fn read_text(file: &Path) -> Result<String> {
 /// The most bytes of text that are read.
 fn largest() -> u64 {
     LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
-}
-
-/// Refuses what becomes more text than is read of any file.
-#[cfg(feature = "parquet")]
-pub fn not_too_large(bytes: usize) -> Result<()> {
-    if bytes as u64 > LARGEST_FILE { Err(too_large("larger when it is unpacked", LARGEST_FILE)) } else { Ok(()) }
 }
 
 /// Reads a file of ours.

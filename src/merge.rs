@@ -10,7 +10,7 @@ use jitterstat::report::Report;
 
 use crate::exit::{ExitStatus, Result, usage};
 use crate::interop::fleet::{self, Fleet};
-use crate::render::bins;
+use crate::interop::pair;
 use crate::text::time::time;
 use crate::{files, interop, terminal};
 
@@ -76,7 +76,7 @@ fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
     };
     all.intervals.iter().for_each(|interval| merged.add(interval, group));
     name_outliers(&reports, |source| hosts[source].to_owned());
-    bins::deliver(&merged.finish(), args.out.as_deref())?;
+    pair::deliver(&merged.finish(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }
 

@@ -238,5 +238,9 @@ of = lambda which: [sum(p99s[g]) / len(p99s[g]) / nearest_rank(v, 99, 100) for g
 quiet, noisy = of(lambda g: g[0] not in noisy_racks), of(lambda g: g[0] in noisy_racks)
 mean = lambda values: sum(values) / len(values)
 highest = max(max(p99s[g]) / nearest_rank(v, 99, 100) for g, v in exact.items())
+figures = f"{mean(noisy):.2f}", f"{mean(quiet):.2f}", f"{highest:.1f}"
+page = " ".join((HERE.parents[1] / "docs/src/fleets.md").read_text().split())
+for words, figure in zip(("is {} of the p99", "and {} of it in the others", "up to {} times the truth"), figures):
+    assert words.format(figure) in page, f"docs/src/fleets.md should say {words.format(figure)!r}"
 print(f"the mean of the intervals' p99 is {mean(noisy):.2f} of the p99 of their ticks in racks with a noisy host, {mean(quiet):.2f} in the "
       f"others (all: {ratios[0]:.2f} to {ratios[-1]:.2f}); the largest of them is up to {highest:.1f} times it")

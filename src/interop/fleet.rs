@@ -13,7 +13,7 @@ use jitterstat::report::{Report, Status, Subject, Warning};
 use crate::exit::{Error, Result, usage};
 use crate::files;
 use crate::interop::imported::{Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
-use crate::render::bins::{KINDS, part};
+use crate::interop::pair::{ENDINGS, KINDS, part, place};
 use crate::text::units;
 
 /// Directories below a directory, at most.
@@ -71,7 +71,10 @@ impl Fleet {
             let joined = join(bins_read, beside_read).map_err(|e| usage!("{at}: {e}"))?;
             joined.iter().try_for_each(|interval| sum.add(interval)).map_err(|e| e.context(&at))?;
         }
-        sum.finished()
+        let one = paths.first().filter(|_| paths.len() == 1);
+        sum.finished().map_err(|e| {
+            one.map_or_else(|| Error::usage(e.to_string()), |path| usage!("{}: {e}", path.as_ref().display()))
+        })
     }
 
     /// Reads one of the files as text.
@@ -169,17 +172,16 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::as_csv(path)
+    crate::render::parquet::as_csv(path, files::LARGEST_FILE)
 }
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_: &Path) -> Result<String> {
-    Err(Error::usage(crate::render::bins::NO_PARQUET))
+    Err(Error::usage(crate::interop::pair::NO_PARQUET))
 }
 
 /// A file of a pair, in the first ending that is there.
 fn beside(pair: &Path, kind: &str) -> Option<PathBuf> {
-    use crate::render::bins::{ENDINGS, place};
     ENDINGS.into_iter().map(|ending| place(pair, kind, ending)).find(|path| path.is_file())
 }
 

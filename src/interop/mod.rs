@@ -13,6 +13,7 @@ mod imported;
 mod jitterdebugger;
 pub mod openmetrics;
 mod oslat;
+pub mod pair;
 mod rt_tests;
 mod rtla;
 pub mod trackers;

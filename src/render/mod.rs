@@ -1,7 +1,6 @@
 //! A run's report drawn, and the formats a result can have.
 
 pub mod bars;
-pub mod bins;
 pub mod classes;
 pub mod columns;
 pub mod cost;

@@ -17,7 +17,6 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::exit::{Error, Result, usage};
-use crate::files;
 use crate::render::columns::{self, Column, Get};
 use crate::render::entry::entries;
 
@@ -85,8 +84,8 @@ fn of_text(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError>
     file.into_inner()
 }
 
-/// A file of bins or intervals, ours or an engine's, as the text that it stands for.
-pub fn as_csv(path: &Path) -> Result<String> {
+/// A file of bins or intervals, ours or an engine's, as the text that it stands for: at most so many bytes.
+pub fn as_csv(path: &Path, most: u64) -> Result<String> {
     let unread = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
     let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
     let reader = SerializedFileReader::new(file).map_err(unread)?;
@@ -104,7 +103,9 @@ pub fn as_csv(path: &Path) -> Result<String> {
             };
         }
         // A few bytes of a dictionary can be any number of rows.
-        files::not_too_large(text.len())?;
+        if text.len() as u64 > most {
+            return Err(usage!("is more than {} MiB when it is unpacked; divide it", most >> 20));
+        }
     }
     Ok(text + "\n")
 }
@@ -229,7 +230,7 @@ mod tests {
         let [first, second] = [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {
             let path = home.path().join(name);
             std::fs::write(&path, bytes).unwrap();
-            as_csv(&path).unwrap()
+            as_csv(&path, 1 << 20).unwrap()
         });
         assert_eq!(first.lines().next(), bins_csv(&all).lines().next());
         assert_eq!(second.lines().next(), intervals_csv(&all).lines().next());

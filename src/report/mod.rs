@@ -17,7 +17,7 @@ use crate::doctor::file::Checkup;
 use crate::exit::{Error, ExitStatus, Result, usage};
 use crate::gate::calibrate;
 use crate::interop::fleet::{self, Fleet};
-use crate::render::bins;
+use crate::interop::pair;
 use crate::render::formats::{Format, Made, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
@@ -83,7 +83,7 @@ fn of_fleet(args: &ReportArgs) -> Result<Made> {
 fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (made, out) {
-        (Made::Bins(intervals), _) => bins::deliver(&intervals, out)?,
+        (Made::Bins(intervals), _) => pair::deliver(&intervals, out)?,
         (Made::Text(text), _) => files::deliver(text, out)?,
         (Made::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();

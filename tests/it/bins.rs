@@ -153,7 +153,7 @@ fn directories_that_cannot_be_shown_are_refused() {
     std::fs::write(empty.path().join("foreign.csv"), "a,b\n1,2\n").unwrap();
     refused(&[empty.path()], &["neither report.json nor *.bins.csv"]);
     let (one, other) = (of_host("a", "a.bins.csv"), of_host("a", "b.bins.csv"));
-    refused(&[one.directory(), other.directory()], &["b.bins.csv", "give each interval once"]);
+    refused(&[one.directory(), other.directory()], &[".bins.csv: ", "give each interval once"]);
     refused(&[one.directory(), &fixture()], &["report.json is no file of bins", "--format bins"]);
     // The same file by two names of it is one file.
     let twice = [one.path("a.bins.csv"), one.path("a.intervals.csv")];

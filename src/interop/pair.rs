@@ -1,4 +1,4 @@
-//! Histograms as rows: two files, `NAME.bins.csv` and `NAME.intervals.csv` beside it; Parquet in a build with that feature.
+//! Where bins are: two files, `NAME.bins.csv` and `NAME.intervals.csv` beside it; Parquet in a build with that feature.
 
 use std::path::{Path, PathBuf};
 
