@@ -33,7 +33,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| bad()) };
-    if whole.is_empty() && fraction.is_empty() || number.starts_with('+') || fraction.len() > 15 {
+    if whole.is_empty() && fraction.is_empty() || number.contains('+') || fraction.len() > 15 {
         return Err(bad());
     }
     let scale = 10_u128.pow(fraction.len() as u32);
@@ -131,6 +131,7 @@ mod tests {
             ("us", "not a duration"),
             ("1.5ns", "fraction"),
             ("1..5ms", "not a duration"),
+            ("1.+5s", "not a duration"),
             ("99999999999999999999h", "too long"),
             ("6000000h", "too long"),
         ] {
