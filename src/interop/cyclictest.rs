@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Result;
 use crate::interop::bins::{self, Binned, RawBins, Stated};
-use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning};
+use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rfc3339, rounded, subject, warning};
 use crate::interop::rt_tests::{Frame, SysInfo, to_mail_date};
 use crate::render::entry::{Entry, entries};
 use crate::render::samples::Lateness;
@@ -52,8 +52,9 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
          many as it had ticks. Missed ticks are those known to be a period late, at least.",
         "Read the maximum beside the percentiles; osjitter run keeps every tick of the grid.",
     ));
+    let default_us = (frame.program() == TOOL).then_some(DEFAULT_PERIOD_US);
     for (name, thread) in &file.thread {
-        let period_ns = period_ns(&frame.cmdline, thread.histogram.0.is_empty() && *name != 0);
+        let period_ns = period_ns(&frame.cmdline, default_us, thread.histogram.0.is_empty() && *name != 0);
         let at = period_ns.map_or(String::new(), |ns| format!("@{}", units::short(Duration::from_nanos(ns))));
         let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
         let stated = Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
@@ -64,13 +65,14 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     Ok(imported.report())
 }
 
-/// The period on the command line. Without a histogram each thread has one of its own, which is not worked out here.
-fn period_ns(cmdline: &str, spread: bool) -> Option<u64> {
+/// The period on the command line, or the default. Without a histogram each thread has one of its own, which is not worked
+/// out here.
+fn period_ns(cmdline: &str, default_us: Option<u64>, spread: bool) -> Option<u64> {
     if spread {
         return None;
     }
     let words = shlex::split(cmdline)?;
-    let mut period_us = Some(DEFAULT_PERIOD_US);
+    let mut period_us = default_us;
     let mut words = words.iter().skip(1).map(String::as_str).peekable();
     while let Some(word) = words.next() {
         let value = if word == "-i" || word == "--interval" {
@@ -107,17 +109,33 @@ struct WrittenThread {
     subject: String,
 }
 
-/// One report in that shape, its bins exact nanoseconds.
+/// Our command line, as cyclictest would state the period: that of all subjects, where they share one.
+fn cmdline(report: &Report) -> String {
+    let mut periods = entries(std::slice::from_ref(report)).map(|e| e.subject.period_ns);
+    let shared = periods.next().filter(|&first| periods.all(|other| other == first));
+    let us = shared.filter(|ns| *ns > 0 && ns.is_multiple_of(1_000)).map(|ns| ns / 1_000);
+    format!("osjitter run{}", us.map_or(String::new(), |us| format!(" -i {us}")))
+}
+
+/// One report in that shape, its bins exact nanoseconds. It has no sign: an early tick counts at 0, as in the stored
+/// histogram.
 pub fn write(report: &Report) -> String {
     let thread = |entry: Entry<'_>| {
         let values = Lateness::of(entry.subject);
         let d = &entry.summary.lateness_ns;
+        let [min, mean, max] = [d.min, d.mean, d.max].map(|ns| ns.max(0));
+        let mut histogram = BTreeMap::new();
+        for (value, count) in values.counts() {
+            // A bin of a stored histogram may reach beyond the largest value in it.
+            let bin: &mut u64 = histogram.entry(value.clamp(min, max.max(min))).or_default();
+            *bin = bin.saturating_add(count);
+        }
         WrittenThread {
-            histogram: values.counts().collect(),
-            cycles: values.count(),
-            min: d.min,
-            max: d.max,
-            avg: d.mean as f64,
+            histogram,
+            cycles: values.count().max(entry.summary.ticks - entry.summary.skipped),
+            min,
+            max,
+            avg: mean as f64,
             cpu: report.plan.cpu.unwrap_or(0),
             node: 0,
             subject: entry.subject.id.clone(),
@@ -125,10 +143,11 @@ pub fn write(report: &Report) -> String {
     };
     let thread: BTreeMap<_, _> = entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
-    let end = start.checked_add(Duration::from_nanos(report.duration_ns)).unwrap_or(start);
+    let end = start.checked_add(Duration::from_nanos(report.duration_ns)).filter(|&end| rfc3339(end).is_some());
+    let end = end.unwrap_or(start);
     let frame = Frame {
         file_version: 1,
-        cmdline: format!("{} run", report.tool.name),
+        cmdline: cmdline(report),
         version: format!("{} {}", report.tool.name, report.tool.version),
         start_time: to_mail_date(start),
         end_time: to_mail_date(end),
@@ -155,8 +174,9 @@ mod tests {
             ("cyclictest -i many", None),
             ("cyclictest 'unbalanced", None),
         ] {
-            assert_eq!(period_ns(line, false), us.map(|us| us * 1_000), "{line}");
+            assert_eq!(period_ns(line, Some(1_000), false), us.map(|us| us * 1_000), "{line}");
         }
-        assert_eq!(period_ns("cyclictest -i 250", true), None);
+        assert_eq!(period_ns("cyclictest -i 250", Some(1_000), true), None);
+        assert_eq!(period_ns("osjitter run", None, false), None);
     }
 }

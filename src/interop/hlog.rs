@@ -3,7 +3,7 @@
 //! A tag is a subject; a line is a round with a summary of its own. Values are kept to three digits.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -102,7 +102,7 @@ fn intervals(text: &str) -> Result<Report> {
     let imported = Imported {
         tool: TOOL,
         version: String::new(),
-        started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
+        started_utc: started.and_then(imported::rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
         duration_ns: ns(end.saturating_sub(first))?,
         host: unknown_host(),
         clock: clock("unknown", 0),
@@ -179,12 +179,6 @@ fn signed(ns: u64) -> i64 {
 fn ns(duration: Duration) -> Result<u64> {
     let ns = u64::try_from(duration.as_nanos()).ok().filter(|&ns| ns <= LONGEST_NS);
     ns.ok_or_else(|| usage!("a time stamp {}s after the first cannot be", duration.as_secs()))
-}
-
-/// `None` for a year that has more than four digits.
-fn rfc3339(at: SystemTime) -> Option<String> {
-    const LAST: Duration = Duration::from_secs(253_402_300_799);
-    (at.duration_since(UNIX_EPOCH).ok()? <= LAST).then(|| humantime::format_rfc3339_seconds(at).to_string())
 }
 
 fn empty() -> Histogram<u64> {

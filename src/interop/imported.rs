@@ -1,5 +1,7 @@
 //! What all foreign files have in common: the report they become, and warnings about what they do not state.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use jitterstat::file::read_json;
 use jitterstat::report::{
     Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool, Warning,
@@ -24,6 +26,12 @@ pub(super) struct Imported {
 
 /// The start of a run that its file does not state.
 pub(super) const UNKNOWN_TIME: &str = "at an unknown time";
+
+/// A time as files have it; `None` for a year that has more than four digits.
+pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    (at.duration_since(UNIX_EPOCH).ok()? <= LAST).then(|| humantime::format_rfc3339_seconds(at).to_string())
+}
 
 /// Refuses more threads, CPUs or subjects than there can be.
 pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {

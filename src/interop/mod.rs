@@ -62,27 +62,37 @@ struct Head {
 /// Where a file comes from that is no JSON for this reason.
 const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
 
-/// Detects the kind of a file from its contents, and reads it.
+/// Detects the kind of a file from its contents, and reads it. What others wrote has to hold what a report of ours must:
+/// all that is made of a report relies on it.
 pub fn parse(text: &str) -> Result<Report> {
+    let Some(report) = foreign(text)? else {
+        return Report::from_json(text).map_err(|e| Error::usage(e.to_string()));
+    };
+    report.check().map_err(|e| usage!("not a report: {e}"))?;
+    Ok(report)
+}
+
+/// Another tool's file; `None` where it is ours.
+fn foreign(text: &str) -> Result<Option<Report>> {
     if jitterstat::bins::kind(text).is_some() {
-        return Ok(fleet::Fleet::parse(text)?.report());
+        return fleet::Fleet::parse(text).map(|fleet| Some(fleet.report()));
     }
     // Before logs: both begin with comments.
     if rtla::is_one(text) {
-        return rtla::read(text);
+        return rtla::read(text).map(Some);
     }
     if hlog::is_one(text) {
-        return hlog::read(text);
+        return hlog::read(text).map(Some);
     }
     if hwlatdetect::is_one(text) {
-        return hwlatdetect::read(text);
+        return hwlatdetect::read(text).map(Some);
     }
     let head: Head = serde_json::from_str(text).map_err(|e| {
         let divided = if text.contains(": -nan") { NAN } else { "" };
         usage!("not a report: {e}{divided}")
     })?;
-    match head {
-        Head { schema: Some(_), .. } => Report::from_json(text).map_err(|e| Error::usage(e.to_string())),
+    let report = match head {
+        Head { schema: Some(_), .. } => return Ok(None),
         Head { thread: Some(_), cmdline: Some(_), .. } => {
             let frame: Frame = json(text, "rt-tests result")?;
             match frame.program() {
@@ -97,7 +107,8 @@ pub fn parse(text: &str) -> Result<Report> {
             "not a report: no \"schema\" key; this version reads {SCHEMA:?}, cyclictest --json, oslat --json, \
              jitterdebugger's results.json, hwlatdetect's output and HdrHistogram logs"
         )),
-    }
+    };
+    report.map(Some)
 }
 
 #[cfg(test)]

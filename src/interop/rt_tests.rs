@@ -4,10 +4,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jitterstat::report::{Clock, Host};
+use jitterstat::report::{Clock, Host, LONGEST_NS};
 use serde::{Deserialize, Serialize};
 
-use crate::interop::imported::{Imported, UNKNOWN_TIME, unknown_host};
+use crate::interop::imported::{Imported, UNKNOWN_TIME, rfc3339, unknown_host};
 
 /// What is only written is not read: whatever it is, nothing depends on it.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -84,15 +84,16 @@ impl Frame {
     /// What a program of rt-tests measured, still without its threads.
     pub fn imported(&self, tool: &'static str, clock: Clock) -> Imported {
         let (start, end) = (mail_date(&self.start_time), mail_date(&self.end_time));
-        let length = start.zip(end).and_then(|(s, e)| e.checked_sub(s)).unwrap_or_default();
+        // A clock that was set meanwhile, from 1970 on, states no length.
+        let length = start.zip(end).and_then(|(s, e)| e.checked_sub(s)).and_then(|l| u64::try_from(l.as_nanos()).ok());
         let started = start.and_then(|s| UNIX_EPOCH.checked_add(s));
         let mut host = self.sysinfo.host();
         host.versions.insert("rt-tests".to_owned(), self.version.clone());
         Imported {
             tool,
             version: self.version.clone(),
-            started_utc: started.map_or(UNKNOWN_TIME.to_owned(), |t| humantime::format_rfc3339_seconds(t).to_string()),
-            duration_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
+            duration_ns: length.filter(|&ns| ns <= LONGEST_NS).unwrap_or(0),
             host,
             clock,
             warnings: Vec::new(),
@@ -124,7 +125,7 @@ fn mail_date(text: &str) -> Option<Duration> {
 pub(super) fn to_mail_date(time: SystemTime) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     let days = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
-    let text = humantime::format_rfc3339_seconds(time).to_string();
+    let text = rfc3339(time).unwrap_or_default();
     let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
     let month = part(5..7).parse::<usize>().ok().and_then(|m| MONTHS.get(m.wrapping_sub(1))).unwrap_or(&"Jan");
     // The epoch was a Thursday.
@@ -145,6 +146,20 @@ mod tests {
         for text in ["", "Sat, 21 Nov 2026", "Sat, 21 Foo 2026 08:31:02 +0000", "Sat, 99 Nov 2026 08:31:02 +00é"] {
             assert_eq!(seconds(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_end_of_the_calendar_is_no_panic() {
+        let from = |start_time: &str, end_time: &str| {
+            let (start_time, end_time) = (start_time.to_owned(), end_time.to_owned());
+            let frame = Frame { start_time, end_time, ..Frame::default() };
+            let imported = frame.imported("cyclictest", crate::interop::imported::clock("c", 1));
+            (imported.started_utc, imported.duration_ns)
+        };
+        let unknown = (UNKNOWN_TIME.to_owned(), 0);
+        assert_eq!(from("Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:59:59 -0100"), unknown);
+        let set_meanwhile = from("Thu, 01 Jan 1970 00:00:09 +0000", "Sat, 21 Nov 2026 08:31:02 +0000");
+        assert_eq!(set_meanwhile, ("1970-01-01T00:00:09Z".to_owned(), 0));
     }
 
     #[test]
