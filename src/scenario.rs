@@ -339,6 +339,9 @@ impl Plan {
     }
 }
 
+/// No name of a subject has as many bytes.
+const LONGEST_NAME: usize = 64;
+
 /// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands for every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects(pub Vec<&'static Entry>);
@@ -352,8 +355,11 @@ impl FromStr for Subjects {
         }
         let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
         if found.is_empty() {
-            let near =
-                |name: &&str| strsim::damerau_levenshtein(name, pattern) <= (pattern.chars().count() / 4).clamp(1, 3);
+            // What is longer by more than a name resembles none, and looking for that takes the product of both lengths.
+            let typed = pattern.len() < LONGEST_NAME;
+            let near = |name: &&str| {
+                typed && strsim::damerau_levenshtein(name, pattern) <= (pattern.chars().count() / 4).clamp(1, 3)
+            };
             let near: Vec<&str> = subject::ALL.iter().map(|e| e.name).filter(near).collect();
             let near = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(" or ")) };
             return Err(format!("no subject {pattern:?}; {near}`osjitter list` shows all"));
@@ -399,7 +405,7 @@ pub fn one_subject(pattern: &str) -> Result<&'static Entry, String> {
 }
 
 /// Whether `name` matches a pattern of literal characters, `*` and `?`.
-fn glob(pattern: &str, name: &str) -> bool {
+pub fn glob(pattern: &str, name: &str) -> bool {
     let [pattern, name] = [pattern, name].map(|text| text.chars().collect::<Vec<_>>());
     let (mut p, mut n) = (0, 0);
     // Where the latest star stands, and how far it reaches so far: only that one may ever have to reach further.

@@ -237,7 +237,7 @@ pub struct Tolerance {
 }
 
 /// Reads `p50=20%`.
-fn tolerance(text: &str) -> Result<Tolerance, String> {
+pub fn tolerance(text: &str) -> Result<Tolerance, String> {
     let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
     let (name, value) = text.split_once('=').ok_or_else(bad)?;
     let percent = value.strip_suffix('%').and_then(|v| v.trim().parse::<f64>().ok()).filter(|p| *p > 0.0);
@@ -260,7 +260,7 @@ pub struct Limit {
 }
 
 /// Reads `p99=200us`.
-fn limit(text: &str) -> Result<Limit, String> {
+pub fn limit(text: &str) -> Result<Limit, String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
     let name = name.trim();
@@ -272,8 +272,9 @@ fn limit(text: &str) -> Result<Limit, String> {
     Ok(Limit { path, most })
 }
 
-/// The three paths that look most like it.
+/// The three paths that look most like it, as far as a path is long.
 fn nearest(name: &str) -> String {
+    let name: &str = &name.chars().take(64).collect::<String>();
     let mut names: Vec<String> = SummaryPath::all().iter().map(ToString::to_string).collect();
     let short = |full: &str| full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned);
     let alike = |full: &String| {
