@@ -44,7 +44,8 @@ pub fn read_text(file: &Path) -> Result<String> {
     } else {
         let mut bytes = Vec::new();
         opened.take(most + 1).read_to_end(&mut bytes).map_err(unread)?;
-        if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { decoded(bytes, most) }
+        let fits = if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { Ok(bytes) };
+        fits.and_then(|bytes| inflated(bytes, most)).and_then(decoded)
     };
     text.map_err(|e| e.context(file.display()))
 }
@@ -71,17 +72,19 @@ pub fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The text of a file, compressed or not.
-fn decoded(mut bytes: Vec<u8>, most: u64) -> Result<String> {
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut inflated = Vec::new();
-        let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-        reader.take(most + 1).read_to_end(&mut inflated).map_err(|e| usage!("is damaged gzip: {e}"))?;
-        if inflated.len() as u64 > most {
-            return Err(too_large("larger when it is unpacked", most));
-        }
-        bytes = inflated;
+/// What a file holds, compressed or not.
+fn inflated(bytes: Vec<u8>, most: u64) -> Result<Vec<u8>> {
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
     }
+    let mut inflated = Vec::new();
+    let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+    reader.take(most + 1).read_to_end(&mut inflated).map_err(|e| usage!("is damaged gzip: {e}"))?;
+    if inflated.len() as u64 > most { Err(too_large("larger when it is unpacked", most)) } else { Ok(inflated) }
+}
+
+/// What the bytes of a file are as text, without its byte order mark.
+pub fn decoded(mut bytes: Vec<u8>) -> Result<String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Error::usage("is in UTF-16, as some shells redirect; write it with --out, or as UTF-8"));
     }

@@ -2,9 +2,14 @@
 #![deny(unsafe_code)]
 // A binary has no public interface: an item is documented where there is something to add to its name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
+// For cargo-fuzz these sources are a library, of which only the targets are used.
+#![cfg_attr(fuzzing, allow(dead_code))]
 
 // In reading order, a floor at a time from the top down; ARCHITECTURE.md is the map.
 mod cli; // the commands; each owns its arguments
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz; // every reader on hostile bytes
 
 mod report; // shows any file again: finds out its kind, asks the room that owns it
 

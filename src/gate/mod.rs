@@ -6,7 +6,7 @@
 //! its key in the verdict.
 
 mod add;
-mod against;
+pub mod against;
 pub mod args;
 pub mod calibrate;
 mod calibration;

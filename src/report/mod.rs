@@ -2,7 +2,7 @@
 //! asks the room that owns it.
 
 pub mod args;
-mod runs;
+pub mod runs;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;

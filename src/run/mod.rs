@@ -3,7 +3,7 @@
 pub mod args;
 mod live_terminal;
 mod live_view;
-mod plan_file;
+pub mod plan_file;
 
 use std::io::Write;
 use std::sync::Arc;

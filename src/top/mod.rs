@@ -12,9 +12,9 @@ use crate::interrupt::stop_on_interrupt;
 use crate::render::formats::{Format, parser};
 use crate::terminal::{columns, note};
 
-mod figures;
-mod frame;
-mod json;
+pub mod figures;
+pub mod frame;
+pub mod json;
 mod screen;
 mod watch;
 

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Makes the seeds of fuzz/corpus, from fixtures, committed results, and what osjitter writes by a script of lateness.
+
+    scripts/fuzz-corpus.py [OSJITTER]      [default: target/debug/osjitter]
+
+Files are small, as a fuzzer wants them: of each list only so much is left as the reader needs. What fuzzing has found,
+find-*, stays as it is.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "fuzz/corpus"
+FIXTURES = ROOT / "tests/fixtures"
+OSJITTER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/osjitter").resolve()
+# A seed that cannot be made smaller than this is of no use to a mutator.
+LARGEST = 36 << 10
+
+
+def osjitter(*arguments, codes=(0,), **environment):
+    done = subprocess.run([OSJITTER, *map(str, arguments)], capture_output=True, env={**os.environ, **environment})
+    if done.returncode not in codes:
+        sys.exit(f"osjitter {' '.join(map(str, arguments))}: {done.stderr.decode()}")
+    return done.stdout
+
+
+def put(target, name, content):
+    file = CORPUS / target / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = content.encode() if isinstance(content, str) else content
+    if len(content) > LARGEST:
+        sys.exit(f"{target}/{name} has {len(content)} bytes")
+    file.write_bytes(content)
+
+
+def accepted(text, directory):
+    file = directory / "candidate.json"
+    file.write_text(text)
+    return subprocess.run([OSJITTER, "report", "--format", "json", file], capture_output=True).returncode == 0
+
+
+def lists(value):
+    """Every list in a value, the outer ones first."""
+    if isinstance(value, list):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from lists(part)
+
+
+def smaller(text, directory):
+    """The file with as little in its lists as osjitter report takes."""
+    value = json.loads(text)
+    for keep in (1, 2):
+        for part in list(lists(value)):
+            whole = part[:]
+            del part[keep:]
+            if len(whole) > keep and not accepted(json.dumps(value), directory):
+                part[:] = whole
+    return json.dumps(value, separators=(",", ":"))
+
+
+def meter(bits, bins, records, words):
+    """A meter's file, by the layout in lib/tickmeter/src/layout.rs."""
+    header = [0] * 64
+    work, recorder = 64 + bins, 64 + 2 * bins
+    length = recorder + records * 8
+    header[0] = struct.unpack("=Q", b"tickmetr")[0]
+    header[1:11] = [1, length * 8, bits, 64, bins, work, bins, recorder, records, 8]
+    header[11:17] = [4242, 1_700_000_000_000_000_000, 1_000_000, 250_000, 30, 4]
+    header[17] = struct.unpack("=Q", b"loop\0\0\0\0")[0]
+    header[25:27] = [3, struct.unpack("=Q", b"app\0\0\0\0\0")[0]]
+    body = [0] * (length - 64)
+    for at, value in words.items():
+        if at < 64:
+            header[at] = value
+        else:
+            body[at - 64] = value
+    return struct.pack(f"={length}Q", *header, *body)
+
+
+def main():
+    for old in CORPUS.glob("*/*"):
+        if not old.name.startswith("find-"):
+            old.unlink()
+    with tempfile.TemporaryDirectory() as temporary:
+        make(pathlib.Path(temporary))
+
+
+def make(home):
+    lateness = [14_000, 15_250, 13_500, 980_000, 0, -40, 7]
+    script = {"lateness_ns": lateness, "cpu_ns_per_tick": 9_000, "switches_per_tick": 2, "steal_ns": 0,
+              "run_queue_ns": 0, "until_unpark_ns": [9_000, None]}
+    gaps = {**script, "lateness_ns": [1_200_000, 600_000, 14_000], "skipped": [4], "coalesced": [6, 7]}
+    scripted = home / "script.json"
+    scripted.write_text(json.dumps({"scripted": script, "scripted-b": gaps, "nanosleep": script}))
+    played = {"OSJITTER_SCRIPT": str(scripted)}
+
+    # Reports, and what is made of them.
+    run = ["run", "--quiet", "--format", "json", "--seed", 7, "--ticks", 24, "--round-ticks", 8, "--warmup", 1]
+    both = ["--subject", "scripted", "--subject", "scripted-b"]
+    report = osjitter(*run, *both, "--out", home / "run", **played)
+    alone = osjitter(*run, "--subject", "scripted", "--no-samples", "--out", home / "alone", **played)
+    why = smaller((ROOT / "results/2026-11-21-xeon-kvm-2cpu-why/report.json").read_text(), home)
+    for target in ("report", "runs", "plan"):
+        put(target, "two.json", report)
+    put("report", "no-samples.json", alone)
+    for name in ("why",) if len(why) <= LARGEST else ():
+        put("report", f"{name}.json", why)
+    rounds = osjitter("run", "--quiet", "--format", "json", "--seed", 7, "--ticks", 48, "--round-ticks", 6, "--warmup",
+                      1, *both, "--out", home / "rounds", **played)
+    put("runs", "rounds.json", rounds)
+    for format, target in (("hlog", "hlog"), ("cyclictest-json", "cyclictest")):
+        put(target, "ours", osjitter("report", home / "run/report.json", "--format", format))
+    put("plan", "matrix.toml", 'schema = "osjitter.plan/1"\n[run]\nseed = 5\nsched = "fifo:10"\ncpu = 0\nmlock = true\n'
+        'timer-slack = "50us"\nwhy-threshold = "300us"\n[defaults]\nticks = 70\nperiod = "2ms"\n[[scenario]]\n'
+        'subject = ["spin", "tokio-*"]\nperiod = ["250us", "1ms"]\nload = ["none", "cpu:2", "tasks:10x50us"]\n'
+        '[[scenario]]\nsubject = "tokio-sleep"\nruntime = "multi-thread:3"\ninstances = 2\nduration = "1.5s"\n')
+    put("plan", "printed.toml", osjitter("run", "--print-plan", "--seed", 7))
+
+    # What other tools write.
+    for name, target in (("cyclictest.json", "cyclictest"), ("cyclictest-ns.json", "cyclictest"),
+                         ("cyclictest-no-bins.json", "cyclictest"), ("oslat.json", "oslat"),
+                         ("jitterdebugger.json", "jitterdebugger"), ("rtla-timerlat.txt", "rtla"),
+                         ("hwlatdetect.txt", "hwlatdetect"), ("python.hlog", "hlog")):
+        put(target, name, (FIXTURES / name).read_bytes())
+
+    # Files of ours.
+    put("bench", "clock.json", (FIXTURES / "clock.json").read_bytes())
+    for bench in ("dispatch", "timeout"):
+        text = (ROOT / f"results/2026-11-21-epyc-kvm-4cpu-{bench}/{bench}.json").read_text()
+        put("bench", f"{bench}.json", smaller(text, home))
+    put("verdict", "two-sides.json", (FIXTURES / "verdict.json").read_bytes())
+    put("calibration", "fixture.json", (FIXTURES / "calibration.json").read_bytes())
+    put("find", "find.json", smaller((ROOT / "results/2026-11-22-epyc-kvm-2cpu-find/find.json").read_text(), home))
+    for name in ("doctor", "doctor-quota"):
+        text = (ROOT / f"results/2026-11-22-epyc-kvm-2cpu-doctor/{name}.json").read_text()
+        put("checkup", f"{name}.json", smaller(text, home))
+    sides = [f"{home}/run#{name}" for name in ("scripted", "scripted-b")]
+    put("comparison", "paired.json", osjitter("compare", *sides, "--format", "json"))
+    gate = ["gate", "--quiet", "--format", "json", "--seed", 7, "--round-ticks", 20, "--period", "1ms"]
+    pairs = osjitter(*gate, "--a", "scripted", "--b", "scripted-b", "--max-pairs", 24, "--out", home / "gate",
+                     codes=(0, 1, 3), **played)
+    put("verdict", "regressed.json", pairs)
+    limits = osjitter("gate", "--quiet", "--format", "json", "--report", home / "run/report.json", "--subject",
+                      "scripted", "--max", "p50=200us", "--max", "missed=0.1%", "--out", home / "limits",
+                      codes=(0, 1, 3), **played)
+    put("verdict", "limits.json", limits)
+    # A session that stalls make up is not stored.
+    calm = {**script, "lateness_ns": [14_000, 15_250, 13_500, 16_000]}
+    scripted.write_text(json.dumps({"scripted": calm, "nanosleep": calm}))
+    baseline = home / "baseline.json"
+    osjitter("gate", "baseline", "add", baseline, "--subject", "scripted", "--period", "1ms", "--round-ticks", 20,
+             "--max-pairs", 24, "--seed", 7, "--quiet", **played)
+    put("baseline", "session.json", baseline.read_bytes())
+    put("series", "ticks", "osjitter.series/1 period_ns=500000\n" + "".join(f"{ns}\n" for ns in lateness))
+    put("series", "metrics", "osjitter.series/1\nmetric rate req/s higher\nmetric size bytes lower\nrate 4.82e4\n"
+        "size 10240\nrate 1\n")
+    put("series", "both", "osjitter.series/1 period_ns=500\nmetric x ns lower\n7\nx 12.5\n-8\n")
+
+    # What stands in arguments.
+    put("argument", "durations", "500us\n2.5ms\n1h\n.5s\n0.5 µs\n1m\n18446744073ns\n")
+    put("argument", "counts", "10k\n1.5M\n10_000\n2G\n7\n")
+    put("argument", "names", "tokio-*\nall\nmulti-thread:4\ncurrent-thread\nfifo:10\nrr:1\nother\nlatency:p99\n")
+    put("argument", "loads", "none\ncpu:2\ntasks:100x50us\nsh -c 'exec \"a b\"'\nsoftirq\nmemory:1\n")
+    put("argument", "limits", "p99=200us\njitter_spread.p99=80us\nmissed=0.1%\ncpu_ns_per_tick=9us\n"
+        "drift_ppb=1ppm\nwakeups_per_tick=1.5/tick\np50=20%\n")
+    put("glob", "stars", "tokio-*-*\ntokio-sleep-reused")
+    put("glob", "marks", "?a*b?\nxaybz")
+    put("glob", "many", "*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaa")
+
+    # What is binary.
+    put("meter", "small", meter(2, 24, 3, {32: 3, 33: 3, 41: 900, 42: 2, 43: 500, 44: 300, 45: 1, 46: 1, 64 + 3: 2,
+                                           64 + 20: 1, 88 + 9: 2, 112: 1, 113: 5_000, 114: 300_000, 115: 20, 116: 10}))
+    put("meter", "empty", meter(7, 8, 1, {}))
+    put("histogram", "three-digits", bytes.fromhex("1c849313 00000006 00000000 00000003 0000000000000001"
+                                                   "0000010000000000 3ff0000000000000 020406010803".replace(" ", "")))
+    put("histogram", "promise", bytes.fromhex("1c849313ffffffff0000000000000003" + "00" * 24))
+    for i, seed in enumerate((0x5EED, 0xBEEF)):
+        state, values = seed, bytearray([9, 100, i, 3 * i])
+        for _ in range(8 * 60):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            values.append(state >> 56)
+        put("gate", f"pairs-{i}", bytes(values))
+    put("gate", "alike", bytes([9, 100, 0, 0]) + bytes([0, 120, 0, 130] * 2) * 40)
+    total = sum(file.stat().st_size for file in CORPUS.glob("*/*"))
+    print(f"{sum(1 for _ in CORPUS.glob('*/*'))} files, {total >> 10} KiB")
+
+
+main()

@@ -1,0 +1,92 @@
+//! What stands on a command line, and in the strings of a plan: durations, counts, globs, loads, limits.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use crate::exit::{self, Error};
+use crate::fuzz::files::text;
+use crate::fuzz::stage::Stages;
+use crate::gate::args;
+use crate::load::Load;
+use crate::machine::os::Sched;
+use crate::measure::child::Program;
+use crate::measure::metric::Wanted;
+use crate::scenario::{self, Runtime, Subjects};
+use crate::text::units;
+
+/// Every line as everything that an argument can be.
+pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+    let text = text(bytes)?;
+    let mut accepted = false;
+    let mut refusal = String::from("nothing of it is an argument: ");
+    for line in text.lines() {
+        let results = stages.of("parse", || {
+            [
+                duration(line),
+                units::count(line).map(drop),
+                itself::<Load>(line),
+                itself::<Runtime>(line),
+                itself::<Sched>(line),
+                line.parse::<Subjects>().map(drop),
+                Wanted::parse(line).map(drop),
+                Program::parse(line).map(drop),
+                args::limit(line).map(drop),
+                args::tolerance(line).map(drop),
+            ]
+        });
+        for result in results {
+            accepted |= result.is_ok();
+            refusal.extend(result.err());
+        }
+    }
+    if accepted { Ok(()) } else { Err(Error::usage(refusal)) }
+}
+
+/// What was read is written as something that reads the same.
+fn itself<T: FromStr<Err = String> + Display + PartialEq + Debug>(line: &str) -> Result<(), String> {
+    let read: T = line.parse()?;
+    assert_eq!(read.to_string().parse(), Ok(read), "{line:?}");
+    Ok(())
+}
+
+fn duration(line: &str) -> Result<(), String> {
+    let read = units::duration(line)?;
+    let number = line.trim().trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.').trim_end();
+    assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
+    assert_eq!(units::duration(&units::short(read)), Ok(read), "{line:?}");
+    if let Ok(period) = units::period(line) {
+        assert!(period == read && (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period), "{line:?}");
+    }
+    Ok(())
+}
+
+/// A pattern, and below it a name: what matches is what the definition says.
+pub fn glob(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+    const LONGEST: usize = 4_096;
+    let text = text(bytes)?;
+    let (pattern, name) = text.split_once('\n').unwrap_or((&text, ""));
+    let matches = stages.of("match", || scenario::glob(pattern, name));
+    if pattern.len().max(name.len()) <= LONGEST {
+        assert_eq!(matches, by_definition(pattern, name), "{pattern:?} and {name:?}");
+    }
+    let chosen = stages.of("choose", || scenario::chosen("name", &[pattern.to_owned()], &[name]));
+    assert_eq!(chosen.is_ok(), matches);
+    if matches { Ok(()) } else { Err(Error::usage(chosen.err().unwrap_or_default())) }
+}
+
+/// For every beginning of the pattern, which beginnings of the name match it.
+fn by_definition(pattern: &str, name: &str) -> bool {
+    let name: Vec<char> = name.chars().collect();
+    let mut reached: Vec<bool> = (0..=name.len()).map(|n| n == 0).collect();
+    for p in pattern.chars() {
+        let mut next = vec![false; reached.len()];
+        for n in 0..reached.len() {
+            next[n] = match p {
+                '*' => reached[n] || (n > 0 && next[n - 1]),
+                p => n > 0 && reached[n - 1] && (p == '?' || p == name[n - 1]),
+            };
+        }
+        reached = next;
+    }
+    reached[name.len()]
+}

@@ -1,0 +1,63 @@
+//! What is done with hostile bytes, a function a reader: read, shown in every format, and what was written read again by
+//! something else.
+//!
+//! It stands inside of the program because most readers do, and a binary has no library that others could link. Tests run
+//! the functions on a stable toolchain; `fuzz/` compiles these same sources as a library for `cargo fuzz`.
+
+mod again;
+mod argument;
+mod files;
+mod gate;
+mod histogram;
+mod meter;
+mod plan;
+mod report;
+mod series;
+mod stage;
+
+#[cfg(test)]
+mod mutate;
+#[cfg(test)]
+mod tests;
+
+use stage::Stages;
+
+use crate::exit;
+
+/// Reads some bytes. What is refused is an error; whatever else is wrong is a panic.
+type Body = fn(&[u8], &Stages) -> exit::Result<()>;
+
+/// Every target, by the name of its corpus.
+const TARGETS: [(&str, Body); 22] = [
+    ("argument", argument::body),
+    ("baseline", files::baseline),
+    ("bench", files::bench),
+    ("calibration", files::calibration),
+    ("checkup", files::checkup),
+    ("comparison", files::comparison),
+    ("cyclictest", report::body),
+    ("find", files::find),
+    ("gate", gate::body),
+    ("glob", argument::glob),
+    ("histogram", histogram::body),
+    ("hlog", report::body),
+    ("hwlatdetect", report::body),
+    ("jitterdebugger", report::body),
+    ("meter", meter::body),
+    ("oslat", report::body),
+    ("plan", plan::body),
+    ("report", report::body),
+    ("rtla", report::body),
+    ("runs", report::several),
+    ("series", series::body),
+    ("verdict", files::verdict),
+];
+
+/// For `cargo fuzz`: one input of one target.
+///
+/// # Panics
+/// Where something is wrong with what the target does; without a target of that name.
+pub fn run(target: &str, bytes: &[u8]) {
+    let (_, body) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target");
+    let _ = body(bytes, &Stages::default());
+}

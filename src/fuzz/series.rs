@@ -1,0 +1,36 @@
+//! What a gated program writes.
+
+use jitterstat::series::{Better, Metric, Reader, Writer, metrics};
+
+use crate::exit::{self, Error};
+use crate::fuzz::stage::Stages;
+
+pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+    let ticks = stages.of("ticks", || Reader::read(bytes));
+    let declared = stages.of("metrics", || metrics(bytes));
+    if let Ok(ticks) = &ticks {
+        let mut file = Vec::new();
+        let mut out = Writer::new(&mut file, ticks.period_ns).expect("memory");
+        ticks.lateness_ns.iter().for_each(|&ns| out.push(ns).expect("memory"));
+        out.finish().expect("memory");
+        assert_eq!(Reader::read(&file[..]).expect("a series of ours"), *ticks);
+    }
+    declared.iter().flatten().for_each(check);
+    ticks.map(drop).or(declared.map(drop)).map_err(|e| Error::usage(e.to_string()))
+}
+
+/// A metric can be declared again, and its quantiles rise.
+fn check(metric: &Metric) {
+    let quantiles = [0.0, 0.5, 0.9, 0.99, 1.0].map(|q| metric.samples.quantile(q));
+    assert!(quantiles.is_sorted(), "{quantiles:?}");
+    assert_eq!(quantiles[0].is_some(), metric.samples.count() > 0);
+    let mut file = Vec::new();
+    let mut out = Writer::without_ticks(&mut file).expect("memory");
+    let lower = metric.better == Better::Lower;
+    out.declare(&metric.name, &metric.unit, metric.better).expect("a metric that was declared");
+    quantiles.into_iter().flatten().for_each(|value| out.value(&metric.name, value).expect("memory"));
+    out.finish().expect("memory");
+    let [again] = &metrics(&file[..]).expect("metrics of ours")[..] else { panic!("one metric") };
+    assert_eq!((&again.name, &again.unit, again.better == Better::Lower), (&metric.name, &metric.unit, lower));
+    assert_eq!(again.samples.quantile(1.0), quantiles[4]);
+}
