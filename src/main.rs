@@ -42,6 +42,7 @@ mod subject; // everything that can be measured
 
 mod machine; // facts about the host, tuning, and what only the OS knows
 mod picture; // the canvas that every room draws on
+mod program; // a command of the user's, as words
 
 mod text; // aligning, wrapping, units, Markdown
 

@@ -15,6 +15,8 @@ use jitterstat::report;
 use crate::exit::{self, usage};
 use crate::load::Load;
 use crate::machine::{os, tuning};
+use crate::program::Program;
+use crate::subject::measured::Measured;
 use crate::subject::{self, Entry, scripted};
 use crate::text::units;
 
@@ -69,7 +71,7 @@ pub struct Why {
 pub struct Scenario {
     /// Unique within a plan, for example `os-interval@500us/current-thread`.
     pub id: String,
-    pub subject: &'static Entry,
+    pub subject: Measured,
     pub period: Duration,
     /// Of a tokio subject.
     pub runtime: Option<Runtime>,
@@ -90,6 +92,8 @@ pub struct Scenario {
 pub struct ScenarioArgs {
     /// Subjects, periods, runtimes and loads make a matrix; an empty list stands for the default.
     pub subjects: Vec<&'static Entry>,
+    /// Measured beside the subjects; where these alone are stated, nothing else is.
+    pub commands: Vec<Program>,
     pub periods: Vec<Duration>,
     pub runtimes: Vec<Runtime>,
     pub loads: Vec<Load>,
@@ -114,8 +118,10 @@ impl ScenarioArgs {
         fn stated<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
             (if ours.is_empty() { theirs } else { ours }).to_vec()
         }
+        let what = if self.subjects.is_empty() && self.commands.is_empty() { other } else { self };
         Self {
-            subjects: stated(&self.subjects, &other.subjects),
+            subjects: what.subjects.clone(),
+            commands: what.commands.clone(),
             periods: stated(&self.periods, &other.periods),
             runtimes: stated(&self.runtimes, &other.runtimes),
             loads: stated(&self.loads, &other.loads),
@@ -131,7 +137,12 @@ impl ScenarioArgs {
         fn or<T: Clone>(stated: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
             if stated.is_empty() { default() } else { stated.to_vec() }
         }
-        let subjects = or(&self.subjects, || subject::ALL.iter().filter(|e| e.default).collect());
+        let ours = match &self.subjects[..] {
+            [] if self.commands.is_empty() => subject::ALL.iter().filter(|e| e.default).collect(),
+            stated => stated.to_vec(),
+        };
+        let programs = self.commands.iter().cloned().map(Measured::Program);
+        let subjects: Vec<Measured> = programs.chain(ours.into_iter().map(Measured::Ours)).collect();
         let runtimes = or(&self.runtimes, || vec![Runtime::CurrentThread]);
         let periods = or(&self.periods, || vec![DEFAULT_PERIOD]);
         let loads = or(&self.loads, || vec![Load::None]);
@@ -140,10 +151,10 @@ impl ScenarioArgs {
         few_enough(combinations)?;
         let mut scenarios = Vec::new();
         for period in periods {
-            for entry in &subjects {
+            for subject in &subjects {
                 for runtime in &runtimes {
                     for load in &loads {
-                        scenarios.push(self.scenario(entry, period, *runtime, load)?);
+                        scenarios.push(self.scenario(subject, period, *runtime, load)?);
                     }
                 }
             }
@@ -166,13 +177,7 @@ impl ScenarioArgs {
         })
     }
 
-    fn scenario(
-        &self,
-        subject: &'static Entry,
-        period: Duration,
-        runtime: Runtime,
-        load: &Load,
-    ) -> exit::Result<Scenario> {
+    fn scenario(&self, subject: &Measured, period: Duration, runtime: Runtime, load: &Load) -> exit::Result<Scenario> {
         if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
             return Err(usage!("--period {} is outside 1us to 1h", units::short(period)));
         }
@@ -206,8 +211,8 @@ impl ScenarioArgs {
                 units::short(period)
             ));
         }
-        let runtime = Some(runtime).filter(|_| subject.place.has_runtime());
-        // A bare thread is a control: one is enough.
+        let runtime = Some(runtime).filter(|_| subject.ours().is_some_and(|entry| entry.place.has_runtime()));
+        // A bare thread is a control, and a program is the user's: one is enough.
         let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
         if !(1..=MAX_INSTANCES).contains(&instances) {
             return Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}"));
@@ -217,7 +222,8 @@ impl ScenarioArgs {
         let many = if instances > 1 { format!("*{instances}") } else { String::new() };
         let place = runtime.map_or(String::new(), |r| format!("/{r}"));
         let beside = if load.is_none() { String::new() } else { format!("+{load}") };
-        let id = format!("{}{many}@{}{place}{beside}", subject.name, units::short(period));
+        let id = format!("{}{many}@{}{place}{beside}", subject.name(), units::short(period));
+        let subject = subject.clone();
         Ok(Scenario { id, subject, period, runtime, ticks, round_ticks, warmup_ticks, instances, load })
     }
 }
@@ -271,7 +277,8 @@ impl Scenario {
     pub fn to_report(&self) -> report::Scenario {
         report::Scenario {
             id: self.id.clone(),
-            subject: self.subject.name.to_owned(),
+            subject: self.subject.name(),
+            command: self.subject.program().map(|program| program.words().to_vec()),
             period_ns: self.period_ns(),
             ticks: self.ticks,
             round_ticks: self.round_ticks,
@@ -290,14 +297,18 @@ impl Scenario {
 
 impl Plan {
     pub fn expected(&self) -> Duration {
-        let once = self.scenarios.iter().fold(Duration::ZERO, |sum, s| sum.saturating_add(s.expected()));
-        if self.why.is_some() { once.saturating_mul(2) } else { once }
+        let all = self.scenarios.iter().map(|s| s.expected().saturating_mul(if self.asks(s) { 2 } else { 1 }));
+        all.fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// Whether it is asked why the ticks of a scenario are late; a program is not looked into.
+    pub fn asks(&self, scenario: &Scenario) -> bool {
+        self.why.is_some() && scenario.subject.program().is_none()
     }
 
     /// Rounds of all scenarios.
     pub fn rounds(&self) -> u64 {
-        let once: u64 = self.scenarios.iter().map(Scenario::rounds).sum();
-        if self.why.is_some() { once.saturating_mul(2) } else { once }
+        self.scenarios.iter().map(|s| s.rounds().saturating_mul(if self.asks(s) { 2 } else { 1 })).sum()
     }
 
     /// Refuses more samples than memory holds, before anything runs.

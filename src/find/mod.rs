@@ -23,6 +23,7 @@ use crate::load::Load;
 use crate::machine::{host, tuning};
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
+use crate::measure::program::Starts;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::render::formats::{Format, make};
@@ -143,7 +144,7 @@ impl Search {
         let mut all = ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() }.scenarios()?;
         // Tasks run beside the tickers that have a runtime.
         all.retain(|scenario| scenario.load == args.load);
-        let tickers: Vec<Loop> = all.iter().map(|scenario| (scenario.subject, scenario.runtime)).collect();
+        let tickers: Vec<Loop> = all.iter().filter_map(|s| Some((s.subject.ours()?, s.runtime))).collect();
         let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
         let looks = if args.period.is_some() { 1 } else { MOST_LOOKS };
         let look_confidence = find::look_confidence(looks, goals.len());
@@ -297,8 +298,12 @@ impl Search {
                 continue;
             };
             plan.fits_memory()?;
-            let conditions =
-                Conditions { host: find.host.clone(), changes: Vec::new(), started_utc: find.started_utc.clone() };
+            let conditions = Conditions {
+                host: find.host.clone(),
+                changes: Vec::new(),
+                started_utc: find.started_utc.clone(),
+                starts: Starts::default(),
+            };
             let mut watch = Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
             let report = record::measure(&plan, conditions, loads, stop, &mut watch);
             watch.progress.finish();

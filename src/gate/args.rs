@@ -7,8 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::text::FORMATS;
-use crate::measure::child::Program;
 use crate::measure::metric::Wanted;
+use crate::program::Program;
 use crate::render::formats::{Format, parser};
 use crate::scenario::{Runtime, one_subject};
 use crate::subject::Entry;
@@ -40,8 +40,8 @@ Examples:
   osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
   osjitter gate --max jitter_spread.p99=80us --report report.json
 
-A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP and OSJITTER_OUT \
-set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
+A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
+and OSJITTER_OUT set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
 line.
 
 With --metric, a round is a whole run of any program, by its wall time, the CPU time and the largest memory of all its \

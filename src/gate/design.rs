@@ -9,7 +9,8 @@ use jitterstat::gate::verdict::{GateDesign, Mode, Tolerance};
 use crate::exit::{self, usage};
 use crate::gate::args::{JudgedArgs, RoundArgs};
 use crate::machine::os;
-use crate::measure::child::Program;
+use crate::measure::child;
+use crate::program::Program;
 use crate::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
 use crate::subject::Entry;
 
@@ -57,11 +58,9 @@ impl PairTest {
     }
 
     fn new(names: [String; 2], sides: Sides, design: GateDesign, rules: Rules) -> Self {
-        /// A program that takes so many times its length, and this, hangs.
-        const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
         let mut test =
             Self { sides, names, mode: Mode::Interleaved, rules, design, pairs: 0, max_round_time: Duration::ZERO };
-        test.max_round_time = test.pair_time() / 2 * HANGS.0 + HANGS.1;
+        test.max_round_time = child::limit(test.pair_time() / 2);
         let looks = test.rules.looks.clone();
         test.with_looks(looks)
     }

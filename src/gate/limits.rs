@@ -17,6 +17,7 @@ use crate::interop;
 use crate::machine::tuning;
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
+use crate::measure::program::Starts;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
@@ -222,7 +223,7 @@ fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
 /// Measures the plan of one scenario into a report.
 fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
-    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc };
+    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc, starts: Starts::default() };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
     let report = record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress);
     progress.0.finish();

@@ -13,13 +13,14 @@ use jitterstat::summary;
 
 use crate::gate::design::{PairTest, Sides};
 use crate::machine::{host, os, tuning};
-use crate::measure::child::{Asked, NotMeasured, Program};
+use crate::measure::child::{Asked, NotMeasured};
 use crate::measure::cost::Cost;
 use crate::measure::duet;
 use crate::measure::load::Loads;
 use crate::measure::order::{self, Observer};
 use crate::measure::round::MeasuredRound;
-use crate::measure::written;
+use crate::measure::written::{self, Written};
+use crate::program::Program;
 use crate::scenario::{Plan, Scenario};
 use crate::subject::Place;
 use crate::terminal::Progress;
@@ -176,15 +177,15 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let test = self.test;
         let mut random = SplitMix64::new(test.design.seed);
         let period = Duration::from_nanos(test.design.period_ns);
-        let asked =
-            Asked { ticks: test.design.round_ticks, warmup: test.design.warmup_ticks, limit: test.max_round_time };
+        let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
+        let asked = Asked { period, ticks, warmup, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {
                 self.progress.show(programs[side].text(), index);
                 let before = os::steal_ns();
-                match written::ticks(&programs[side], period, asked, stop) {
-                    Ok(lateness_ns) => {
+                match written::ticks(&programs[side], asked, stop) {
+                    Ok(Written { lateness_ns, .. }) => {
                         let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
                         self.add(side, slot, (0..).zip(lateness_ns), &Cost { steal_ns, ..Cost::default() });
                     }
@@ -216,9 +217,9 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
             Ok(round) if round.stopped => {}
             Ok(round) => {
                 let samples = &round.instances[0].samples;
-                if scenario.subject.place != Place::Script {
+                if scenario.subject.ours().is_none_or(|entry| entry.place != Place::Script) {
                     let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
-                    self.pairs.tally.add(scenario.subject.name, scenario.period_ns(), &costs, &samples.lateness_ns);
+                    self.pairs.tally.add(&scenario.subject.name(), scenario.period_ns(), &costs, &samples.lateness_ns);
                 }
                 self.add(side, round.slot, samples.pairs(), &round.cost);
             }

@@ -16,8 +16,9 @@ use crate::gate::reading::Judged;
 use crate::gate::sides::{DEFAULT_PAIRS, like_a_program, looks, names};
 use crate::gate::text::{Section, code, counted};
 use crate::machine::tuning;
-use crate::measure::child::{self, Asked, NotMeasured, Program};
+use crate::measure::child::{self, Asked, NotMeasured};
 use crate::measure::metric::{self, Number, Shown, Wanted};
+use crate::program::Program;
 use crate::scenario::draw_seed;
 use crate::terminal::{self, Progress};
 use crate::text::time::{long, time};
@@ -29,8 +30,6 @@ const TOLERANCE: [f64; 2] = [0.05, 0.20];
 const FIRST_LIMIT: Duration = Duration::from_secs(600);
 /// What makes a pair of runs shorter.
 const SHORTER: &str = "give the programs less to do";
-/// A run that takes so many times as long as the first one, and this, hangs.
-const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
 
 /// Two programs to be judged by numbers of their runs.
 struct Runs {
@@ -43,6 +42,7 @@ struct Runs {
     warmup_runs: u64,
     min_run_time: Duration,
     /// What they are asked, should they tick.
+    period: Duration,
     ticks: [u64; 2],
     limit: Option<Duration>,
     most_pairs: u64,
@@ -85,6 +85,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         floor_ns: args.judged.floor.as_nanos() as f64,
         warmup_runs: args.warmup_runs,
         min_run_time: args.min_run_time,
+        period: like.period,
         ticks: [like.round_ticks, like.warmup_ticks],
         limit: args.max_round_time,
         most_pairs: args.max_pairs.unwrap_or(DEFAULT_PAIRS[0]),
@@ -162,7 +163,7 @@ impl Runs {
         terminal::note(gate.quiet, &announced);
         verdict.looks = looks.iter().map(|&n| n as u64).collect();
         let longest = first[0].wall.max(first[1].wall);
-        let limit = self.limit.unwrap_or(longest * HANGS.0 + HANGS.1);
+        let limit = self.limit.unwrap_or(child::limit(longest));
         let share = verdict.alpha / (numbers.len() * looks.len()) as f64;
         let mut random = SplitMix64::new(self.seed);
         let mut values: Vec<Vec<[f64; 2]>> = vec![Vec::new(); numbers.len()];
@@ -232,7 +233,7 @@ impl Runs {
     }
 
     fn run(&self, side: usize, limit: Duration, gate: &Gate) -> Result<Shown, NotMeasured> {
-        let asked = Asked { ticks: self.ticks[0], warmup: self.ticks[1], limit };
+        let asked = Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], limit };
         if let Some(prepare) = &self.prepare {
             child::run(prepare, Asked { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked }, &gate.stop)?;
         }

@@ -48,6 +48,7 @@ impl Imported {
         let scenarios = self.subjects.iter().map(|s| {
             let ticks = s.summary.as_ref().map_or(0, |m| m.ticks);
             Scenario {
+                command: None,
                 id: s.id.clone(),
                 subject: s.name.clone(),
                 period_ns: s.period_ns,

@@ -1,7 +1,7 @@
 //! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
 
 use std::io::{PipeWriter, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use jitterstat::series;
 
 use crate::machine::os::{self, TreeUsage};
+use crate::program::Program;
 use crate::text::printable::printable;
 
 /// How long an interrupt may go unnoticed.
@@ -22,46 +23,18 @@ const KEPT_BYTES: usize = 64 << 10;
 /// As much of that as a message quotes.
 const QUOTED_BYTES: usize = 400;
 
-/// A program and its arguments.
-#[derive(Clone, Debug)]
-pub struct Program {
-    text: String,
-    words: Vec<String>,
-}
+/// A round that takes so many times its length, and this, hangs.
+const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
 
-impl Program {
-    /// Splits a command line into words, by the shell's rules of quoting but without a shell.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let words = shlex::split(text).ok_or_else(|| format!("the command {text:?} has an open quote"))?;
-        if words.is_empty() {
-            return Err("an empty command is nothing to run".to_owned());
-        }
-        Ok(Self { text: text.to_owned(), words })
-    }
-
-    /// Whether there is such a file, as far as that shows without starting it.
-    pub fn find(&self) -> Result<(), String> {
-        let word = Path::new(&self.words[0]);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut places = std::env::split_paths(&path).map(|place| place.join(word));
-        // Elsewhere a name has endings that are not written.
-        let is_there = !cfg!(unix) || word.is_file() || (word.components().count() == 1 && places.any(|p| p.is_file()));
-        if is_there { Ok(()) } else { Err(self.not_started("there is no such program")) }
-    }
-
-    fn not_started(&self, why: impl std::fmt::Display) -> String {
-        format!("cannot start {}: {why}", self.text)
-    }
-
-    /// As it was given.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
+/// When a round that should take so long is ended by force.
+pub fn limit(length: Duration) -> Duration {
+    length.saturating_mul(HANGS.0).saturating_add(HANGS.1)
 }
 
 /// What is asked of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
+    pub period: Duration,
     pub ticks: u64,
     pub warmup: u64,
     /// When it is ended by force.
@@ -75,6 +48,8 @@ pub enum NotMeasured {
     Interrupted,
     /// There is no such program, or it cannot be started.
     NotStarted(String),
+    /// It ticks at another period than it was asked to.
+    OtherPeriod(String),
     /// It failed, hung, or wrote something else than was asked for.
     Failed(String),
 }
@@ -83,7 +58,7 @@ impl NotMeasured {
     pub fn message(self) -> Option<String> {
         match self {
             Self::Interrupted => None,
-            Self::NotStarted(why) | Self::Failed(why) => Some(why),
+            Self::NotStarted(why) | Self::OtherPeriod(why) | Self::Failed(why) => Some(why),
         }
     }
 }
@@ -138,14 +113,15 @@ pub fn abandon() {
 
 /// Runs a program once.
 pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, NotMeasured> {
-    let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text));
+    let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text()));
     if stop.load(Ordering::Relaxed) {
         return Err(NotMeasured::Interrupted);
     }
     let scratch = tempfile::tempdir().map_err(|e| fail(format!("no temporary directory for it: {e}")))?;
-    let mut command = Command::new(&program.words[0]);
+    let mut command = Command::new(&program.words()[0]);
     command
-        .args(&program.words[1..])
+        .args(&program.words()[1..])
+        .env(series::ENV_PERIOD, asked.period.as_nanos().to_string())
         .env(series::ENV_TICKS, asked.ticks.to_string())
         .env(series::ENV_WARMUP, asked.warmup.to_string())
         .env(series::ENV_OUT, scratch.path().join("series"))
@@ -203,8 +179,8 @@ pub struct Beside {
 impl Beside {
     /// Starts a command of the user's, and gives it time to come to its work.
     pub fn start(program: &Program) -> Result<Self, String> {
-        let mut command = Command::new(&program.words[0]);
-        command.args(&program.words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut command = Command::new(&program.words()[0]);
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(Stdio::null());
         let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
         match beside.exited.recv_timeout(SETTLE) {
             Err(RecvTimeoutError::Timeout) => Ok(beside),

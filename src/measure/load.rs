@@ -9,8 +9,9 @@ use jitterstat::report;
 
 use crate::exit::{self, Error};
 use crate::load::{Load, READY};
-use crate::measure::child::{Beside, Program};
+use crate::measure::child::Beside;
 use crate::measure::round::MeasuredRound;
+use crate::program::Program;
 use crate::scenario::Scenario;
 
 /// Every load of a plan, once.

@@ -6,8 +6,9 @@ use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{self, Better, Metric};
 
 use crate::machine::os::{self, TreeUsage};
-use crate::measure::child::{self, Asked, NotMeasured, Program};
+use crate::measure::child::{self, Asked, NotMeasured};
 use crate::measure::written;
+use crate::program::Program;
 
 /// CPU time below this has no meaningful logarithm: it is this.
 const LEAST_CPU_NS: u64 = 1_000;
@@ -181,7 +182,7 @@ mod tests {
 
     fn shown(series: &str) -> Shown {
         let own = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
-        Shown { wall: Duration::from_millis(50), usage: TreeUsage { cpu_ns: 0, max_rss: u64::MAX }, own }
+        Shown { wall: Duration::from_millis(50), usage: TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() }, own }
     }
 
     fn wanted(names: &[&str]) -> Vec<Wanted> {

@@ -9,6 +9,7 @@ pub mod metric;
 mod neighbours;
 pub mod order;
 mod place;
+pub mod program;
 pub mod record;
 pub mod round;
 mod ticking;

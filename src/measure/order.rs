@@ -94,15 +94,19 @@ pub fn run(
         if stop.load(Ordering::Relaxed) || observer.knows_enough() {
             return;
         }
-        if failed[place] {
+        let scenario = &plan.scenarios[place];
+        if failed[place] || (asked && !plan.asks(scenario)) {
             continue;
         }
-        let scenario = &plan.scenarios[place];
         observer.before(scenario, index);
         let ticks = scenario.ticks_of_round(index);
         let why = session.as_ref().filter(|_| asked);
         let round = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop, why };
         let result = loads.during(&scenario.load, || round.measure());
+        if result.is_err() && scenario.subject.program().is_some() && stop.load(Ordering::Relaxed) {
+            // A program that is interrupted has written nothing.
+            return;
+        }
         if asked && result.is_err() {
             // What was measured without questions stands.
             continue;

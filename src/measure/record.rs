@@ -16,14 +16,16 @@ use crate::machine::{host, os};
 use crate::measure::answers::Answers;
 use crate::measure::load::Loads;
 use crate::measure::order::{self, Observer};
+use crate::measure::program::Starts;
 use crate::measure::round::{Instance, MeasuredRound};
 use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
 use crate::subject::Place;
+use crate::text::time::time;
 
 /// Changes on the machine what the plan asks for, and returns that with what its subjects change by themselves.
 pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
-    let sleeps = plan.scenarios.iter().any(|s| s.subject.name == "nanosleep");
+    let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
     if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
         let what = "timer slack of the measuring thread, during rounds of nanosleep".to_owned();
         changes.push(Change { what, from: format!("{slack_ns} ns"), to: "1 ns".to_owned() });
@@ -36,6 +38,7 @@ pub struct Conditions {
     pub host: Host,
     pub changes: Vec<Change>,
     pub started_utc: String,
+    pub starts: Starts,
 }
 
 /// Runs a plan beside its loads into a report, which has them when they have ended. The observer sees the rounds go by.
@@ -76,7 +79,10 @@ impl<'a> ReportBuilder<'a> {
             Ok(round) if round.why.is_some() => {
                 self.rounds[place].answers.iter_mut().for_each(|a| a.add(&round, self.started))
             }
-            Ok(round) => self.rounds[place].add(round),
+            Ok(round) => {
+                let cost = self.conditions.starts.taken_off(place, round.cost);
+                self.rounds[place].add(MeasuredRound { cost, ..round });
+            }
             Err(reason) => self.failures[place] = Some(reason),
         }
     }
@@ -85,12 +91,12 @@ impl<'a> ReportBuilder<'a> {
     fn finish(mut self, partial: bool) -> Report {
         self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
         let ended = Instant::now();
-        let all = || self.rounds.iter().flat_map(|rounds| &rounds.kept);
-        let n = all().count().max(1) as f64;
+        let all = || self.rounds.iter().flat_map(|rounds| &rounds.kept).filter_map(|round| round.clock);
+        let n = all().count();
         let info = tach::info();
         let clock = Clock {
             source: info.source.to_string(),
-            rate_hz: all().map(|r| r.rate_hz).sum::<f64>() / n,
+            rate_hz: if n > 0 { all().map(|clock| clock.rate_hz).sum::<f64>() / n as f64 } else { info.rate_hz },
             rate_known_by: "anchors at the start and end of each round".to_owned(),
             error_bound_ns: self.rounds.iter().map(|r| r.error_bound_ns).max().unwrap_or(0),
             rate_error_ppb: Some(info.rate_error_ppb),
@@ -103,7 +109,7 @@ impl<'a> ReportBuilder<'a> {
             .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), self.plan, self.started))
             .collect();
         let fitness = self.fitness(&subjects);
-        let Conditions { host, changes, started_utc } = self.conditions;
+        let Conditions { host, changes, started_utc, starts } = self.conditions;
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -111,7 +117,11 @@ impl<'a> ReportBuilder<'a> {
             duration_ns: ns(ended.saturating_duration_since(self.started)),
             partial,
             plan: self.plan.to_report(),
-            warnings: warnings(&host, self.plan, self.first.suspended_until(&Anchor::take()), &self.rounds),
+            warnings: [
+                warnings(&host, self.plan, self.first.suspended_until(&Anchor::take()), &self.rounds),
+                costly_starts(self.plan, &starts, &self.rounds),
+            ]
+            .concat(),
             host,
             clock,
             changes,
@@ -161,7 +171,7 @@ struct Rounds {
 impl Rounds {
     fn new(plan: &Plan, scenario: &Scenario) -> Self {
         let random = SplitMix64::new(plan.seed);
-        let answers = plan.why.map(|why| Answers::new(why, scenario));
+        let answers = plan.why.filter(|_| plan.asks(scenario)).map(|why| Answers::new(why, scenario));
         let (keep_all, complete) = (plan.samples, true);
         Self { kept: Vec::new(), all: None, seen: 0, complete, error_bound_ns: 0, keep_all, random, answers }
     }
@@ -169,7 +179,7 @@ impl Rounds {
     fn add(&mut self, round: MeasuredRound) {
         self.seen += 1;
         self.complete &= !round.stopped;
-        self.error_bound_ns = self.error_bound_ns.max(round.error_bound_ns);
+        self.error_bound_ns = self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
         self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
         if self.keep_all || self.kept.len() < MOST_KEPT {
             self.kept.push(round);
@@ -210,12 +220,12 @@ fn subject(scenario: &Scenario, measured: &Rounds, failure: Option<&String>, pla
     };
     Subject {
         id: scenario.id.clone(),
-        name: scenario.subject.name.to_owned(),
+        name: scenario.subject.name(),
         period_ns: scenario.period_ns(),
         runtime: scenario.runtime.map(|r| r.to_string()),
         instances: scenario.instances,
         load: scenario.reported_load(),
-        backend: rounds.first().map(|r| r.backend.clone()),
+        backend: rounds.first().and_then(|r| r.backend.clone()),
         status,
         summary,
         histogram,
@@ -281,6 +291,24 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
     (0..).zip(&round.instances).map(entry).collect()
 }
 
+/// Programs of which it is not known what a tick costs.
+fn costly_starts(plan: &Plan, starts: &Starts, rounds: &[Rounds]) -> Vec<Warning> {
+    let unknown = |rounds: &Rounds| rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
+    let all = plan.scenarios.iter().zip(rounds).enumerate().filter(|(_, (_, rounds))| unknown(rounds));
+    let warning = |(place, (scenario, _)): (usize, (&Scenario, &Rounds))| {
+        let cost = time(i64::try_from(starts.of(place)?.cpu_ns).unwrap_or(i64::MAX));
+        Some(Warning {
+            code: "command-start".to_owned(),
+            message: format!(
+                "starting {} takes {cost} of CPU time, in some rounds more than all of its ticks: what a tick costs is unknown",
+                scenario.id
+            ),
+            hint: "longer rounds show it: --round-ticks".to_owned(),
+        })
+    };
+    all.filter_map(warning).collect()
+}
+
 /// How far to trust the numbers.
 fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -301,7 +329,7 @@ fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rou
             hint: "intervals are of the rounds that are kept, and so wider than need be; without --no-samples all are".to_owned(),
         });
     }
-    if plan.scenarios.iter().any(|s| s.subject.place == Place::Script) {
+    if plan.scenarios.iter().filter_map(|s| s.subject.ours()).any(|entry| entry.place == Place::Script) {
         warnings.push(Warning {
             code: "scripted".to_owned(),
             message: "scripted subjects play a file: their numbers were not measured".to_owned(),

@@ -16,9 +16,12 @@ use crate::machine::os;
 use crate::measure::cost::Cost;
 use crate::measure::neighbours::Held;
 use crate::measure::place::{on_busypoll, on_thread, on_tokio};
+use crate::measure::program;
 use crate::measure::ticking::{RawRound, Recording, RoundSetup};
 use crate::measure::why::{self, Answer, Session};
+use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
+use crate::subject::measured::Measured;
 use crate::subject::ticker::{Subject, Ticker};
 use crate::subject::{self, Entry, Place, Visitor, scripted};
 
@@ -34,16 +37,22 @@ pub struct MeasuredRound {
     pub instances: Vec<Instance>,
     /// What the round cost.
     pub cost: Cost,
-    /// What the ticks came from.
-    pub backend: String,
-    /// Rate of the counter over this round.
-    pub rate_hz: f64,
-    /// Error bound of the conversion of this round.
-    pub error_bound_ns: u64,
+    /// What the ticks came from, where that is known.
+    pub backend: Option<String>,
+    /// How counts became time; a program of the user's has a clock of its own.
+    pub clock: Option<RoundClock>,
     /// Whether it was stopped before its last tick.
     pub stopped: bool,
     /// Why its ticks were late, where it was asked: such a round is in no other figure.
     pub why: Option<Answer>,
+}
+
+/// The conversion of one round.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundClock {
+    /// Rate of the counter over this round.
+    pub rate_hz: f64,
+    pub error_bound_ns: u64,
 }
 
 /// What one of the tickers of a round did.
@@ -79,10 +88,12 @@ pub struct RoundRequest<'a> {
 
 impl RoundRequest<'_> {
     pub fn measure(self) -> Result<MeasuredRound, String> {
-        let Entry { name, place, .. } = *self.scenario.subject;
-        match place {
-            Place::Script => self.play(),
-            _ => subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}"))),
+        match &self.scenario.subject {
+            Measured::Program(own) => self.start(own),
+            Measured::Ours(Entry { name, place: Place::Script, .. }) => self.play(name),
+            Measured::Ours(Entry { name, .. }) => {
+                subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}")))
+            }
         }
     }
 }
@@ -153,20 +164,37 @@ impl RoundRequest<'_> {
             phase: self.phase,
             instances: raw.recordings.iter().map(instance).collect::<Result<_, _>>()?,
             cost: raw.cost,
-            backend: raw.backend,
-            rate_hz: conversion.rate_hz(),
-            error_bound_ns: conversion.error_bound_ns(),
+            backend: Some(raw.backend),
+            clock: Some(RoundClock { rate_hz: conversion.rate_hz(), error_bound_ns: conversion.error_bound_ns() }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
             why,
         })
     }
 
+    /// A round in a process of its own, which measured itself.
+    fn start(self, own: &Program) -> Result<MeasuredRound, String> {
+        let grid = self.grid();
+        let program::Round { start, samples, cost } = program::round(own, grid, self.stop)?;
+        Ok(MeasuredRound {
+            index: self.index,
+            slot: self.slot,
+            phase: Duration::ZERO,
+            // One tick is taken off with the start.
+            instances: vec![Instance { start, samples, ticks_run: (grid.first_tick + grid.ticks - 1).max(1) }],
+            cost,
+            backend: None,
+            clock: None,
+            stopped: false,
+            why: None,
+        })
+    }
+
     /// A round made from the script: no loop runs, the accounting is the same.
     #[allow(clippy::disallowed_methods, reason = "the start of a grid that nothing waits for")]
-    fn play(self) -> Result<MeasuredRound, String> {
+    fn play(self, name: &str) -> Result<MeasuredRound, String> {
         let (scenario, grid) = (self.scenario, self.grid());
         let offset = self.index * scenario.round_ticks;
-        let played = scripted::play(&scenario.id, scenario.subject.name, self.index, offset, grid)?;
+        let played = scripted::play(&scenario.id, name, self.index, offset, grid)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
         let instance = |i: u64| {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
@@ -189,9 +217,8 @@ impl RoundRequest<'_> {
                 window_ns: grid.period_ns * (grid.first_tick + grid.ticks),
                 ..Cost::default()
             },
-            backend: played.backend,
-            rate_hz: 1e9,
-            error_bound_ns: 0,
+            backend: Some(played.backend),
+            clock: Some(RoundClock { rate_hz: 1e9, error_bound_ns: 0 }),
             stopped: played.stopped,
             why: self.why.map(|_| Answer::none(self.index, "a script has no threads")),
         })

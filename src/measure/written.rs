@@ -9,8 +9,10 @@ use jitterstat::file::File as _;
 use jitterstat::report::Report;
 use jitterstat::series::{self, Metric, Reader};
 
-use crate::machine::os;
-use crate::measure::child::{self, Asked, NotMeasured, Program};
+use crate::machine::os::{self, TreeUsage};
+use crate::measure::child::{self, Asked, NotMeasured};
+use crate::program::Program;
+use crate::text::units;
 
 /// A line of a series: a sign, 19 digits, the line's end.
 const LINE_BYTES: u64 = 22;
@@ -22,32 +24,49 @@ const OTHER_BYTES: u64 = 1 << 20;
 /// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of samples.
 const METRICS_BYTES: u64 = 1 << 30;
 
-/// Runs one round of a program and returns the lateness of its ticks in order.
-pub fn ticks(program: &Program, period: Duration, asked: Asked, stop: &AtomicBool) -> Result<Vec<i64>, NotMeasured> {
-    let ran = child::run(program, asked, stop)?;
-    lateness(&ran.out(), period, asked.ticks).map_err(|what| NotMeasured::Failed(format!("{}: {what}", program.text())))
+/// What one round of a program came to.
+pub struct Written {
+    /// Of its ticks in order.
+    pub lateness_ns: Vec<i64>,
+    /// From just before it was started until it had exited.
+    pub wall: Duration,
+    pub usage: TreeUsage,
 }
 
-fn lateness(out: &Path, period: Duration, ticks: u64) -> Result<Vec<i64>, String> {
+/// Runs one round of a program.
+pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Written, NotMeasured> {
+    let ran = child::run(program, asked, stop)?;
+    let named = |what: String| format!("{}: {what}", program.text());
+    let (period_ns, lateness_ns) = series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
+    if u128::from(period_ns) != asked.period.as_nanos() {
+        return Err(NotMeasured::OtherPeriod(named(format!(
+            "ran at a period of {period_ns} ns, and --period is {} ns; give --period {}, or have it follow {}",
+            asked.period.as_nanos(),
+            units::short(Duration::from_nanos(period_ns)),
+            series::ENV_PERIOD
+        ))));
+    }
+    if lateness_ns.len() as u64 != asked.ticks {
+        let what = format!("wrote {} ticks where {} were asked for", lateness_ns.len(), asked.ticks);
+        return Err(NotMeasured::Failed(named(what)));
+    }
+    Ok(Written { lateness_ns, wall: ran.wall, usage: ran.usage })
+}
+
+/// Its period, and the lateness of its ticks.
+fn series(out: &Path, ticks: u64) -> Result<(u64, Vec<i64>), String> {
     let name = series::ENV_OUT;
     let bytes = bytes(out, ticks)?;
-    let (period_ns, lateness_ns) = if bytes.starts_with(b"{") {
+    if bytes.starts_with(b"{") {
         let report = Report::from_json(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{name}: {e}"))?;
         let [subject] = report.subjects.as_slice() else {
             return Err(format!("{name} holds a report of {} subjects; one was expected", report.subjects.len()));
         };
-        (subject.period_ns, subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect())
+        Ok((subject.period_ns, subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect()))
     } else {
         let read = Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?;
-        (read.period_ns, read.lateness_ns)
-    };
-    if u128::from(period_ns) != period.as_nanos() {
-        return Err(format!("ran at a period of {period_ns} ns, and --period is {} ns", period.as_nanos()));
+        Ok((read.period_ns, read.lateness_ns))
     }
-    if lateness_ns.len() as u64 != ticks {
-        return Err(format!("wrote {} ticks where {ticks} were asked for", lateness_ns.len()));
-    }
-    Ok(lateness_ns)
 }
 
 /// The metrics that a program wrote.

@@ -43,8 +43,8 @@ fn section(report: &Report) -> String {
     if report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| !s.lateness_ns.ci95.is_empty()) {
         text += "In brackets: 95 % confidence intervals over rounds.\n";
     }
-    for load in report.loads.iter().filter_map(origin::load) {
-        let _ = writeln!(text, "{}.", cell(&load));
+    for line in origin::commands(report).into_iter().chain(report.loads.iter().filter_map(origin::load)) {
+        let _ = writeln!(text, "{}.", cell(&line));
     }
     if report.partial {
         text += "\n**Interrupted: this is what was measured until then.**\n";

@@ -34,13 +34,34 @@ fn command(report: &Report) -> Option<String> {
     let periods = flags("period", &|s| Some(units::short(Duration::from_nanos(s.period_ns))));
     let runtimes = flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
     let loads: std::collections::BTreeSet<_> = scenarios.iter().map(|s| s.load.as_deref()).collect();
-    let quoted = |load: &str| shlex::try_quote(load).map_or_else(|_| load.to_owned(), |quoted| quoted.into_owned());
+    let quoted = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), |quoted| quoted.into_owned());
     let load = flags("load", &|s| s.load.as_deref().or((loads.len() > 1).then_some("none")).map(quoted));
     let instances = flags("instances", &|s| (s.instances > 1).then(|| s.instances.to_string()));
     let same = scenarios.iter().all(|s| s.ticks == first.ticks);
     let ticks = if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
-    let subjects = flags("subject", &|s| Some(s.subject.clone()));
-    Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}"))
+    let subjects = flags("subject", &|s| s.command.is_none().then(|| s.subject.clone()));
+    let commands = flags("command", &|s| Some(quoted(&line(s.command.as_ref()?))));
+    Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}{commands}"))
+}
+
+/// A command as a shell reads it.
+fn line(words: &[String]) -> String {
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+/// Which command a subject is, where its name does not say it: by that name, or by id where the name stands for several.
+pub fn commands(report: &Report) -> Vec<String> {
+    let all = || report.plan.scenarios.iter().filter_map(|s| Some((s, s.command.as_ref()?)));
+    let mut said = Vec::new();
+    for (scenario, words) in all() {
+        let alone = all().all(|(other, its)| other.subject != scenario.subject || its == words);
+        let name = if alone { &scenario.subject } else { &scenario.id };
+        let sentence = format!("{name} is {}", line(words));
+        if *words != [name.as_str()] && !said.contains(&sentence) {
+            said.push(sentence);
+        }
+    }
+    said
 }
 
 /// What a load took of the machine, where that is known.

@@ -157,6 +157,7 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
             notes.push(format!("{}: {early} ticks came before their deadline", subject.id));
         }
     }
+    notes.extend(origin::commands(report));
     notes.extend(report.loads.iter().filter_map(origin::load));
     if report.partial {
         notes.push("interrupted: this is what was measured until then".to_owned());

@@ -5,14 +5,21 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use crate::exit::{self, Error};
 use crate::load::Load;
 use crate::machine::os::Sched;
 use crate::machine::tuning;
+use crate::program::Program;
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
+use crate::subject;
 use crate::text::units;
+
+/// Measured beside a command unless other subjects are named: what an async program could tick from, ours and tokio's, and
+/// what the machine could give.
+const BESIDE_COMMANDS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -21,6 +28,7 @@ Examples:
   osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
   osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
   osjitter run --subject tokio-interval --load none --load cpu:2 --load tasks:100x50us
+  osjitter run --period 1ms -- ./my-loop --fast
 
 A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
 
@@ -32,6 +40,11 @@ Loads run during the rounds of their scenarios and pause between them; their CPU
   softirq:N        N threads that send UDP packets over the loopback device [default: 1]
   tasks:NxTIME     N tasks on the subject's own tokio runtime; each holds its worker for TIME, yields, and begins again
   'any command'    started once, ended with all that it starts; it must not end by itself
+
+A command of yours is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
+and OSJITTER_OUT set: it ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with \
+0. Without --subject, os-interval, tokio-interval and the two controls run in the same rounds. Its CPU time is that of all \
+its processes, without what a run of a single tick takes; --why is asked of osjitter's own subjects only.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
@@ -53,6 +66,12 @@ pub struct RunArgs {
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by list]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
+    /// Measure a program of yours, given as a command line; repeat for several
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
+    pub command: Vec<Program>,
+    /// A program of yours and its arguments, measured in the same rounds; see below
+    #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<String>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
@@ -119,8 +138,15 @@ pub struct RunArgs {
 
 impl RunArgs {
     /// What they ask to be measured.
-    pub fn plan_args(&self) -> PlanArgs {
-        PlanArgs {
+    pub fn plan_args(&self) -> exit::Result<PlanArgs> {
+        let mut commands = self.command.clone();
+        if !self.program.is_empty() {
+            commands.push(Program::of_words(self.program.clone()).map_err(Error::usage)?);
+        }
+        let asked = Subjects::union(self.subject.iter().cloned());
+        let beside = || subject::ALL.iter().filter(|entry| BESIDE_COMMANDS.contains(&entry.name)).collect();
+        let subjects = if asked.is_empty() && !commands.is_empty() { beside() } else { asked };
+        Ok(PlanArgs {
             seed: self.seed,
             samples: self.no_samples.then_some(false),
             tuning: tuning::Settings {
@@ -130,7 +156,8 @@ impl RunArgs {
                 timer_slack: self.timer_slack,
             },
             defaults: ScenarioArgs {
-                subjects: Subjects::union(self.subject.iter().cloned()),
+                subjects,
+                commands,
                 periods: self.period.clone(),
                 runtimes: self.runtime.clone(),
                 loads: self.load.clone(),
@@ -141,6 +168,6 @@ impl RunArgs {
             },
             scenarios: Vec::new(),
             why: self.why.then_some(Why { threshold: self.why_threshold }),
-        }
+        })
     }
 }

@@ -18,6 +18,7 @@ use crate::files::Directory;
 use crate::machine::host;
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
+use crate::measure::program::Starts;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
@@ -42,15 +43,20 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
+    let starts = Starts::measure(&plan, &stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
     let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::changes(&plan)?;
     // Last: what is refused above leaves no directory behind.
     let out = Directory::open(args.out.as_deref(), &started_utc)?;
     announce(&plan, args.quiet);
+    if plan.why.is_some() && !plan.scenarios.iter().all(|s| plan.asks(s)) {
+        terminal::note(args.quiet, "--why is asked of osjitter's own subjects; a command is not looked into");
+    }
 
     let mut watched = Watched { view: view(&plan, args), plan: &plan };
-    let mut report = record::measure(&plan, Conditions { host, changes, started_utc }, &mut loads, &stop, &mut watched);
+    let mut report =
+        record::measure(&plan, Conditions { host, changes, started_utc, starts }, &mut loads, &stop, &mut watched);
     report.loads = loads.end();
     watched.view.finish();
 
@@ -100,7 +106,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
             plan_file::parse(&name, &text)?
         }
     };
-    args.plan_args().plan(&file)
+    args.plan_args()?.plan(&file)
 }
 
 fn announce(plan: &Plan, quiet: bool) {
@@ -119,7 +125,7 @@ fn announce(plan: &Plan, quiet: bool) {
 fn view(plan: &Plan, args: &RunArgs) -> LiveView {
     // The short name, unless another scenario has it too.
     let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
-    let name = |s: &Scenario| if twins(s) { s.id.clone() } else { s.subject.name.to_owned() };
+    let name = |s: &Scenario| if twins(s) { s.id.clone() } else { s.subject.name() };
     let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
     LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress)
 }

@@ -13,7 +13,9 @@ use crate::exit::{self, usage};
 use crate::load::Load;
 use crate::machine::os::Sched;
 use crate::machine::tuning;
+use crate::program::Program;
 use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
+use crate::subject::measured::Measured;
 use crate::text::units;
 
 /// The schema that a plan file may name, and that a printed one does.
@@ -45,6 +47,14 @@ impl PlanArgs {
         for args in listed {
             scenarios.extend(args.over(&defaults).scenarios()?);
             scenario::few_enough(scenarios.len())?;
+        }
+        if let Some(unused) =
+            self.defaults.commands.iter().find(|c| scenarios.iter().all(|s| s.subject.program() != Some(*c)))
+        {
+            return Err(usage!(
+                "the plan says of each scenario what it measures, and {} is not in it; add it there as command = [...]",
+                unused.text()
+            ));
         }
         Ok(Plan {
             seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
@@ -129,6 +139,7 @@ impl Run {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct Scenario {
     subject: Several<Subjects>,
+    command: Option<Command>,
     period: Several<Period>,
     ticks: Option<u64>,
     duration: Option<Text<Any>>,
@@ -154,6 +165,7 @@ impl TryFrom<Scenario> for Checked {
         };
         Ok(Self(ScenarioArgs {
             subjects: Subjects::union(file.subject.0),
+            commands: file.command.map(|Command(program)| program).into_iter().collect(),
             periods: file.period.0.into_iter().map(|Period(period)| period).collect(),
             runtimes: file.runtime.0,
             loads: file.load.0,
@@ -162,6 +174,19 @@ impl TryFrom<Scenario> for Checked {
             warmup: file.warmup,
             instances: file.instances,
         }))
+    }
+}
+
+/// A program and its arguments, a word each.
+#[derive(serde::Deserialize)]
+#[serde(try_from = "Vec<String>")]
+struct Command(Program);
+
+impl TryFrom<Vec<String>> for Command {
+    type Error = String;
+
+    fn try_from(words: Vec<String>) -> Result<Self, String> {
+        Program::of_words(words).map(Self)
     }
 }
 
@@ -233,8 +258,13 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Several<T> {
 /// The plan of a report, to be run again.
 fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
     let scenario = |s: &report::Scenario| {
+        let (subjects, commands) = match &s.command {
+            Some(words) => (Vec::new(), vec![Program::of_words(words.clone())?]),
+            None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
+        };
         Ok(ScenarioArgs {
-            subjects: s.subject.parse::<Subjects>()?.0,
+            subjects,
+            commands,
             periods: vec![Duration::from_nanos(s.period_ns)],
             runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
             loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
@@ -278,7 +308,12 @@ pub fn to_toml(plan: &Plan) -> String {
     line("why", plan.why.map(|_| "true".to_owned()));
     line("why-threshold", plan.why.and_then(|why| why.threshold).map(|d| quoted(units::short(d))));
     for s in &plan.scenarios {
-        line("\n[[scenario]]\nsubject", Some(quoted(s.subject.name.to_owned())));
+        match &s.subject {
+            Measured::Ours(entry) => line("\n[[scenario]]\nsubject", Some(quoted(entry.name.to_owned()))),
+            Measured::Program(program) => {
+                line("\n[[scenario]]\ncommand", Some(toml::Value::from(program.words().to_vec()).to_string()));
+            }
+        }
         line("period", Some(quoted(units::short(s.period))));
         line("ticks", Some(s.ticks.to_string()));
         line("round-ticks", Some(s.round_ticks.to_string()));
@@ -298,7 +333,10 @@ mod tests {
     fn a_printed_plan_reads_back_to_itself() {
         let loads =
             ["none", "cpu:2", "tasks:100x50us", "sh -c 'exec \"a b\"'"].map(|text| text.parse().unwrap()).to_vec();
-        let all = ScenarioArgs { subjects: "*".parse::<Subjects>().unwrap().0, loads, ..ScenarioArgs::default() };
+        let command = |words: &[&str]| Program::of_words(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
+        let commands = vec![command(&["./a b", "it's", "\"", ""]), command(&["./a b", "2"]), command(&["spin"])];
+        let subjects = "*".parse::<Subjects>().unwrap().0;
+        let all = ScenarioArgs { subjects, commands, loads, ..ScenarioArgs::default() };
         let tuning = tuning::Settings {
             cpu: Some(3),
             sched: Some(Sched::RoundRobin(4)),
@@ -333,6 +371,11 @@ mod tests {
             ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: a period of 0us"),
             ("[defaults]\nperiod = [\"1ms\", \"1\"]\n", "p.toml:2:10: \"1\" has no unit"),
             ("[defaults]\nsubject = 5\n", "p.toml:2:11: invalid type: integer `5`, expected a string or a list"),
+            ("[[scenario]]\ncommand = []\n", "p.toml:2:11: an empty command"),
+            (
+                "[[scenario]]\ncommand = \"./loop\"\n",
+                "p.toml:2:11: invalid type: string \"./loop\", expected a sequence",
+            ),
             ("[[scenario]]\nruntime = []\n", "p.toml:2:11: an empty list"),
             ("[[scenario]]\nticks = 5\nduration = \"1s\"\n", "p.toml:1:1: ticks and duration exclude each other"),
             ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: no scheduling class"),

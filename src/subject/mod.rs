@@ -7,6 +7,7 @@ mod bare;
 mod behaviour;
 mod busy;
 mod entry;
+pub mod measured;
 mod os_interval;
 mod os_sleep;
 pub mod scripted;

@@ -6,6 +6,7 @@
 mod bench;
 mod bins;
 mod calibrate;
+mod command;
 mod compare;
 mod docs;
 mod doctor;

@@ -97,6 +97,18 @@ impl Osjitter {
     }
 }
 
+/// The example beside the binary; cargo builds examples with the tests unless one target alone is asked for.
+pub fn gated_loop() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
+    let example = binary.with_file_name("examples").join("gated-loop").with_extension(std::env::consts::EXE_EXTENSION);
+    if !example.exists() {
+        let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+        let built = Command::new(env!("CARGO")).args(["build", "--example", "gated-loop"]).args(profile).status();
+        assert!(built.unwrap().success());
+    }
+    example
+}
+
 #[cfg(unix)]
 fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs").success());

@@ -33,6 +33,8 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     window_ns: u64,
+    /// As far as it is known how long threads waited: of a program of the user's it is not.
+    queue_window_ns: u64,
     run_queue_ns: Option<u64>,
     preempted: Option<u64>,
     stolen_ns: Option<u64>,
@@ -50,7 +52,10 @@ impl Sums {
         };
         // The instances of a round share its costs, and have one time in common.
         if round.instance == 0 {
-            self.window_ns = self.window_ns.saturating_add(round.window_ns.unwrap_or(0));
+            let window_ns = round.window_ns.unwrap_or(0);
+            self.window_ns = self.window_ns.saturating_add(window_ns);
+            let known_ns = if round.run_queue_ns.is_some() { window_ns } else { 0 };
+            self.queue_window_ns = self.queue_window_ns.saturating_add(known_ns);
         }
         add(&mut self.run_queue_ns, round.run_queue_ns);
         add(&mut self.preempted, round.switches_involuntary);
@@ -64,9 +69,13 @@ impl Sums {
     }
 
     fn share(&self, part_ns: Option<u64>) -> Option<f64> {
-        (self.window_ns > 0).then_some(())?;
-        Some(part_ns? as f64 / self.window_ns as f64)
+        share(part_ns, self.window_ns)
     }
+}
+
+fn share(part_ns: Option<u64>, of_ns: u64) -> Option<f64> {
+    (of_ns > 0).then_some(())?;
+    Some(part_ns? as f64 / of_ns as f64)
 }
 
 impl Tally {
@@ -127,7 +136,7 @@ impl Tally {
             spin_core: self.spin_cpu_ns.map(|cpu| (cpu as f64 / self.spun_ns as f64).min(1.0)),
             spin_gaps: spun.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
             spin_longest_gap_ns: spun.then_some(self.longest_gap_ns),
-            waited: waiting.share(waiting.run_queue_ns),
+            waited: share(waiting.run_queue_ns, waiting.queue_window_ns),
             preempted_per_s: self.spin.preempted.filter(|_| seconds > 0.0).map(|n| n as f64 / seconds),
             stolen: self.all.share(self.all.stolen_ns).zip(cpus).map(|(share, cpus)| share / cpus.max(1) as f64),
             throttled: waiting.share(waiting.throttled_ns),

@@ -112,6 +112,9 @@ model! {
         pub id: String,
         /// Name of the subject.
         pub subject: String,
+        /// The program and its arguments, started anew for each round, where the subject is a program of the user's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub command: Option<Vec<String>>,
         /// Nominal period.
         pub period_ns: u64,
         /// Ticks to record over all rounds.
@@ -325,14 +328,16 @@ model! {
         /// Which of several instances; each has its own entry, with its share of the cost.
         #[serde(default)]
         pub instance: u64,
-        /// Start of the grid, counted from the start of the run.
+        /// Start of the grid, counted from the start of the run; of a command, when it was started.
         pub start_ns: u64,
-        /// The random part of that start.
+        /// The random part of that start; a command has none.
         pub phase_ns: u64,
-        /// Time over which the costs below were counted: from the runtime's being ready to the last tick.
+        /// Time over which the costs below were counted: from the runtime's being ready to the last tick; of a command, from
+        /// its start to its end.
         #[serde(default)]
         pub window_ns: Option<u64>,
-        /// CPU time of the process, without what tasks of a load used.
+        /// CPU time of the process, without what tasks of a load used; of a command, of all its
+        /// processes, without what a run of a single tick took.
         pub cpu_ns: Option<u64>,
         /// Time that the control group stood still because its quota was used up.
         #[serde(default)]

@@ -1,7 +1,8 @@
-//! The contract between osjitter and a program of yours that it gates: `osjitter.series/1`.
+//! The contract between osjitter and a program of yours that it measures or gates: `osjitter.series/1`.
 //!
-//! osjitter sets three environment variables: [`ENV_TICKS`], how many ticks to record; [`ENV_WARMUP`], how many ticks to
-//! run before them and not to record; [`ENV_OUT`], the file to write.
+//! osjitter sets four environment variables: [`ENV_TICKS`], how many ticks to record; [`ENV_WARMUP`], how many ticks to
+//! run before them and not to record; [`ENV_OUT`], the file to write; [`ENV_PERIOD`], the period that is asked for, which a
+//! program with a period of its own need not read.
 //!
 //! # A program that ticks
 //!
@@ -84,6 +85,8 @@ pub const SCHEMA: &str = "osjitter.series/1";
 pub const ENV_TICKS: &str = "OSJITTER_TICKS";
 /// Number of ticks to run before the recorded ones.
 pub const ENV_WARMUP: &str = "OSJITTER_WARMUP";
+/// Period that is asked for, in nanoseconds: `--period`.
+pub const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
 /// More metrics than this are a mistake.

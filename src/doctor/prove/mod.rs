@@ -23,6 +23,7 @@ use crate::machine::setting::{Held, Setting};
 use crate::machine::tuning;
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
+use crate::measure::program::Starts;
 use crate::measure::record::{self, Conditions};
 use crate::measure::round::MeasuredRound;
 use crate::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
@@ -98,7 +99,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         progress: Progress::new(plan.rounds(), args.quiet),
     };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc };
+    let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc, starts: Starts::default() };
     let report = record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying);
     trying.progress.finish();
     if let Some(failure) = trying.failure {

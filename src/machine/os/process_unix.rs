@@ -216,6 +216,9 @@ fn reap(id: libc::pid_t, to: &mut TreeUsage) -> Option<ExitStatus> {
     // In KiB, but on Apple's systems in bytes.
     let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
     to.cpu_ns += ns(usage.ru_utime) + ns(usage.ru_stime);
+    let more = |sum: Option<u64>, n: libc::c_long| Some(sum.unwrap_or(0) + u64::try_from(n).unwrap_or(0));
+    to.switches_voluntary = more(to.switches_voluntary, usage.ru_nvcsw);
+    to.switches_involuntary = more(to.switches_involuntary, usage.ru_nivcsw);
     to.max_rss = to.max_rss.max(u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit);
     Some(ExitStatus::from_raw(status))
 }

@@ -103,7 +103,8 @@ impl Tree {
                 let memory: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = query(job, JobObjectExtendedLimitInformation)?;
                 let ns = |steps: i64| u64::try_from(steps).unwrap_or(0) * 100;
                 let cpu_ns = ns(accounts.TotalUserTime) + ns(accounts.TotalKernelTime);
-                let usage = TreeUsage { cpu_ns, max_rss: memory.PeakProcessMemoryUsed as u64 };
+                let max_rss = memory.PeakProcessMemoryUsed as u64;
+                let usage = TreeUsage { cpu_ns, max_rss, ..TreeUsage::default() };
                 return Ok(Ended { status, usage });
             }
             if started.elapsed() > limit {

@@ -18,6 +18,10 @@ pub struct TreeUsage {
     pub cpu_ns: u64,
     /// The most memory that one of them held at a time, in bytes.
     pub max_rss: u64,
+    /// Context switches by waiting, where the platform reports them.
+    pub switches_voluntary: Option<u64>,
+    /// Context switches by being preempted.
+    pub switches_involuntary: Option<u64>,
 }
 
 /// A program of which nothing is left.

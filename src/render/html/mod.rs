@@ -256,6 +256,8 @@ fn facts(report: &Report) -> String {
     ];
     let loads: Vec<String> = report.loads.iter().filter_map(origin::load).collect();
     let loads = (!loads.is_empty()).then(|| ("loads", Some(loads.join("; "))));
+    let commands = origin::commands(report);
+    let commands = (!commands.is_empty()).then(|| ("commands", Some(commands.join("; "))));
     let versions = host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
     let fact = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(&value)))
@@ -270,6 +272,6 @@ fn facts(report: &Report) -> String {
     };
     format!(
         "<h2>Machine</h2>\n<dl>\n{}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}",
-        known.into_iter().chain(loads).chain(versions).filter_map(fact).collect::<String>()
+        known.into_iter().chain(commands).chain(loads).chain(versions).filter_map(fact).collect::<String>()
     )
 }

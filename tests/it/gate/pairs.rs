@@ -1,8 +1,5 @@
 //! Two sides, in turn: the verdict file, the exit codes, and every way a program under test can go wrong.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::Verdict;
@@ -10,18 +7,7 @@ use jitterstat::gate::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::Gate;
-
-/// The example beside the binary; cargo builds examples with the tests unless one target alone is asked for.
-fn gated_loop() -> PathBuf {
-    let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
-    let example = binary.with_file_name("examples").join("gated-loop").with_extension(std::env::consts::EXE_EXTENSION);
-    if !example.exists() {
-        let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-        let built = Command::new(env!("CARGO")).args(["build", "--example", "gated-loop"]).args(profile).status();
-        assert!(built.unwrap().success());
-    }
-    example
-}
+use crate::osjitter::gated_loop;
 
 #[test]
 fn a_slowed_build_is_a_regression() {

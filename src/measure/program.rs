@@ -1,0 +1,166 @@
+//! Rounds of a program of the user's: a process each, which measures itself and writes what it saw.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use jitterstat::sample::{Grid, RoundSamples};
+use tach::Anchor;
+
+use crate::exit::{self, Error};
+use crate::machine::os::TreeUsage;
+use crate::measure::child::{self, Asked, NotMeasured};
+use crate::measure::cost::{Before, Cost};
+use crate::measure::written::{self, Written};
+use crate::program::Program;
+use crate::scenario::Plan;
+use crate::text::time::time;
+
+/// What one round of a program came to.
+pub struct Round {
+    /// When it was started.
+    pub start: Instant,
+    pub samples: RoundSamples,
+    /// Of the whole process, which ran for this round alone.
+    pub cost: Cost,
+}
+
+/// Runs one round.
+#[allow(clippy::disallowed_methods, reason = "when the process was started")]
+pub fn round(program: &Program, grid: Grid, stop: &AtomicBool) -> Result<Round, String> {
+    let (start, first, before) = (Instant::now(), Anchor::take(), Before::read());
+    let written = written::ticks(program, asked(grid), stop).map_err(|why| why.message().unwrap_or_default())?;
+    let machine = before.cost(&first, &Anchor::take());
+    let samples = samples(program, grid, &written)?;
+    let Written { wall, usage, .. } = written;
+    let cost = Cost {
+        window_ns: ns(wall),
+        cpu_ns: Some(usage.cpu_ns),
+        switches_voluntary: usage.switches_voluntary,
+        switches_involuntary: usage.switches_involuntary,
+        // What is known of the machine; the rest would be of this process.
+        steal_ns: machine.steal_ns,
+        throttled_ns: machine.throttled_ns,
+        suspended_ns: machine.suspended_ns,
+        ..Cost::default()
+    };
+    Ok(Round { start, samples, cost })
+}
+
+fn asked(grid: Grid) -> Asked {
+    let period = Duration::from_nanos(grid.period_ns);
+    let ticks = u32::try_from(grid.first_tick + grid.ticks).unwrap_or(u32::MAX);
+    let limit = child::limit(period.saturating_mul(ticks));
+    Asked { period, ticks: grid.ticks, warmup: grid.first_tick, limit }
+}
+
+/// Every tick of a series was delivered.
+fn samples(program: &Program, grid: Grid, written: &Written) -> Result<RoundSamples, String> {
+    let longest = ns(written.wall);
+    if let Some(far) = written.lateness_ns.iter().find(|late| late.unsigned_abs() > longest) {
+        let [far, ran] = [*far, i64::try_from(longest).unwrap_or(i64::MAX)].map(time);
+        return Err(format!("{}: wrote a lateness of {far}, and ran for {ran} itself", program.text()));
+    }
+    Ok(RoundSamples {
+        grid,
+        ticks: (grid.first_tick..grid.first_tick + grid.ticks).collect(),
+        lateness_ns: written.lateness_ns.clone(),
+        until_unpark_ns: vec![None; written.lateness_ns.len()],
+        coalesced: 0,
+    })
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs of a single tick before the first round; the first of them fills the caches.
+const REHEARSALS: usize = 3;
+/// A program that takes longer to start is not started again for that.
+const SLOW_START: Duration = Duration::from_secs(1);
+
+/// What starting a program costs, by the place of its scenario in the plan; `None` where it is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Starts(BTreeMap<usize, Option<TreeUsage>>);
+
+impl Starts {
+    /// Runs each program of a plan for a single tick, before anything is measured: one that cannot be started, or ticks at
+    /// another period, is refused while nothing is lost. Whatever else goes wrong is said of the round in which it does.
+    ///
+    /// # Errors
+    /// A program is not there, or ticks at another period than it is asked to.
+    pub fn measure(plan: &Plan, stop: &AtomicBool) -> exit::Result<Self> {
+        let all = || {
+            let programs = plan.scenarios.iter().enumerate();
+            programs.filter_map(|(place, s)| Some((place, (s.subject.program()?, s.period_ns()))))
+        };
+        all().try_for_each(|(_, (program, _))| program.find()).map_err(Error::usage)?;
+        let mut starts = BTreeMap::new();
+        for (place, asked) in all() {
+            // Beside another load it is the same program.
+            let twin = all().take_while(|(other, _)| *other < place).find(|(_, other)| *other == asked);
+            let known = twin.and_then(|(other, _)| starts.get(&other).copied());
+            let start = known.map_or_else(|| start(asked.0, asked.1, stop), Ok).map_err(Error::usage)?;
+            starts.insert(place, start);
+        }
+        Ok(Self(starts))
+    }
+
+    /// What starting the program of a scenario took.
+    pub fn of(&self, scenario: usize) -> Option<TreeUsage> {
+        *self.0.get(&scenario)?
+    }
+
+    /// The cost of a round without that of the start. Where the start is most of it, the rest is not known.
+    pub fn taken_off(&self, scenario: usize, cost: Cost) -> Cost {
+        let Some(start) = self.0.get(&scenario) else { return cost };
+        let Some(start) = start else {
+            return Cost { cpu_ns: None, switches_voluntary: None, switches_involuntary: None, ..cost };
+        };
+        let rest = |all: Option<u64>, start: Option<u64>| all?.checked_sub(start?).filter(|rest| Some(*rest) >= start);
+        let switches = |all: Option<u64>, start: Option<u64>| Some(all?.saturating_sub(start?));
+        Cost {
+            cpu_ns: rest(cost.cpu_ns, Some(start.cpu_ns)),
+            switches_voluntary: switches(cost.switches_voluntary, start.switches_voluntary),
+            switches_involuntary: switches(cost.switches_involuntary, start.switches_involuntary),
+            ..cost
+        }
+    }
+}
+
+/// The median run of a single tick, by its CPU time; `Err` where the plan is refused.
+fn start(program: &Program, period_ns: u64, stop: &AtomicBool) -> Result<Option<TreeUsage>, String> {
+    let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
+    let mut runs = Vec::new();
+    while runs.len() < REHEARSALS {
+        match written::ticks(program, asked(grid), stop) {
+            Ok(Written { usage, wall, .. }) => {
+                runs.push(usage);
+                if wall > SLOW_START.saturating_add(Duration::from_nanos(period_ns)) {
+                    break;
+                }
+            }
+            Err(NotMeasured::NotStarted(why) | NotMeasured::OtherPeriod(why)) => return Err(why),
+            Err(NotMeasured::Failed(_) | NotMeasured::Interrupted) => return Ok(None),
+        }
+    }
+    runs.sort_unstable_by_key(|usage| usage.cpu_ns);
+    Ok(runs.get(runs.len() / 2).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_taken_off_and_where_it_is_most_of_a_round_the_rest_is_unknown() {
+        let start = TreeUsage { cpu_ns: 40, switches_voluntary: Some(3), ..TreeUsage::default() };
+        let starts = Starts(BTreeMap::from([(1, Some(start)), (2, None)]));
+        let cost = |cpu_ns| Cost { cpu_ns: Some(cpu_ns), switches_voluntary: Some(10), ..Cost::default() };
+        let off = |scenario, cpu_ns| starts.taken_off(scenario, cost(cpu_ns));
+        assert_eq!((off(1, 100).cpu_ns, off(1, 100).switches_voluntary), (Some(60), Some(7)));
+        assert_eq!((off(1, 79).cpu_ns, off(1, 39).cpu_ns), (None, None));
+        assert_eq!((off(0, 39).cpu_ns, off(0, 39).switches_voluntary), (Some(39), Some(10)), "not a program");
+        assert_eq!((off(1, 100).switches_involuntary, off(2, 100).cpu_ns), (None, None), "not known");
+    }
+}

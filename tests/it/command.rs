@@ -1,0 +1,392 @@
+//! `osjitter run -- ./my-loop`: a program of the user's in the rounds of the others, and every way it can go wrong.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran, gated_loop};
+
+/// Keeps the contract: every tick is late by 20 us.
+const KEEPS_THE_CONTRACT: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
+/// True in a round, and not in the run of a single tick before the first one.
+const IN_A_ROUND: &str = r#"[ "$OSJITTER_WARMUP" != 0 ]"#;
+/// Three rounds of 20 ticks.
+const ROUNDS: [&str; 8] = ["--period", "1ms", "--ticks", "60", "--round-ticks", "20", "--warmup", "3"];
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A script of the shell as a command.
+    fn script(&self, text: &str) -> String {
+        let file = self.path("program");
+        std::fs::write(&file, text).unwrap();
+        format!("sh '{}'", file.display())
+    }
+
+    /// A script beside the control that sleeps.
+    fn run(&self, text: &str, extra: &[&str]) -> Ran {
+        run(&self.script(text), extra).env("HOME_OF_TEST", self.0.path()).run()
+    }
+}
+
+fn run(command: &str, extra: &[&str]) -> Osjitter {
+    let args = ["run", "--subject", "nanosleep", "--command", command];
+    Osjitter::new(args).args(ROUNDS).args(extra).out("")
+}
+
+fn report(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.file("report.json")).unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+/// Round and place in it of every round of every subject.
+fn order(report: &Value) -> Vec<(String, u64, u64)> {
+    let rounds = |s: &Value| {
+        let of = |r: &Value| {
+            (s["id"].as_str().unwrap().to_owned(), r["index"].as_u64().unwrap(), r["slot"].as_u64().unwrap())
+        };
+        list(&s["rounds"]).iter().map(of).collect::<Vec<_>>()
+    };
+    list(&report["subjects"]).iter().flat_map(rounds).collect()
+}
+
+#[test]
+fn a_program_ticks_in_the_rounds_of_the_others_and_runs_again() {
+    let program = gated_loop();
+    let words = [program.to_str().unwrap(), "1ms"];
+    let ran = Osjitter::new(["run", "--seed", "7"]).args(ROUNDS).out("").args(["--"]).args(words).run().exits(0);
+    let first = report(&ran);
+    let names: Vec<&str> = list(&first["subjects"]).iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["gated-loop", "os-interval", "tokio-interval", "nanosleep", "spin"]);
+    for index in 0..3 {
+        let mut slots: Vec<u64> =
+            order(&first).iter().filter(|(_, i, _)| *i == index).map(|(_, _, slot)| *slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2, 3, 4], "round {index}");
+    }
+    let own = &first["subjects"][0];
+    let count = |key: &str| own["summary"][key].as_u64().unwrap();
+    assert_eq!(
+        (count("ticks"), count("delivered") + count("coalesced") + count("skipped"), count("early")),
+        (60, 60, 0)
+    );
+    assert!(own["summary"]["wakeups_per_tick"].as_f64().unwrap() > 0.0, "{own}");
+    for key in ["backend", "runtime", "load"] {
+        assert_eq!(own[key], Value::Null, "{key}");
+    }
+    for key in ["no_park", "until_unpark_ns", "after_unpark_ns"] {
+        assert_eq!(own["summary"][key], Value::Null, "{key}");
+    }
+    for round in list(&own["rounds"]) {
+        assert_eq!((list(&round["lateness_ns"]).len(), &round["first_tick"]), (20, &json!(3)));
+        assert!(list(&round["lateness_ns"]).iter().all(|late| late.as_i64().unwrap() >= 0), "{round}");
+        assert!(round["run_queue_ns"].is_null() && round["cpu_khz"].is_null());
+        // It ran for all its ticks.
+        assert!(round["window_ns"].as_u64().unwrap() >= 22_000_000, "{round}");
+    }
+    assert_eq!(first["plan"]["scenarios"][0]["command"], json!(words));
+    assert_eq!(first["plan"]["scenarios"][1].get("command"), None);
+    let is = format!("gated-loop is {} 1ms", program.display());
+    assert!(unwrapped(&ran.stdout).contains(&is.replace(' ', "")), "{}", ran.stdout);
+    assert!(ran.file("report.html").contains(&is), "{is}");
+
+    let plan = Osjitter::new(["run", "--print-plan", "--plan"]).args([ran.path("report.json")]).run().exits(0).stdout;
+    assert!(plan.contains("command = [") && !plan.contains("subject = \"gated-loop\""), "{plan}");
+    let file = ran.path("plan.toml");
+    std::fs::write(&file, plan).unwrap();
+    for plan in [file, ran.path("report.json")] {
+        let again = Osjitter::new(["run", "--format", "json", "--plan"]).args([&plan]).out("again").run().exits(0);
+        let again: Value = serde_json::from_str(&again.stdout).unwrap();
+        assert_eq!(again["plan"], first["plan"]);
+        assert_eq!(order(&again), order(&first));
+    }
+    opened_again(&ran);
+}
+
+/// Without what wrapping adds.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// Every reader of reports takes it.
+fn opened_again(ran: &Ran) {
+    let file = ran.path("report.json");
+    for format in ["table", "json", "markdown", "html", "csv", "openmetrics", "hlog"] {
+        let shown = Osjitter::new(["report", "--format", format]).args([&file]).run().exits(0).stdout;
+        assert!(shown.contains("gated-loop"), "{format}: {shown}");
+    }
+    let svg = ran.path("pictures");
+    let _ = Osjitter::new(["report", "--format", "svg", "--out"]).args([&svg, &file]).run().exits(0);
+    assert!(svg.read_dir().unwrap().count() > 0);
+    let side = |id: &str| format!("{}#{id}", file.display());
+    let compared =
+        Osjitter::new(["compare"]).args([side("nanosleep@1ms"), side("gated-loop@1ms")]).run().exits(0).stdout;
+    assert!(compared.contains("gated-loop"), "{compared}");
+    let limit = ["gate", "--max", "p50=10s", "--subject", "gated-loop", "--report"];
+    let _ = Osjitter::new(limit).args([&file]).out("gate").run();
+    let history = Osjitter::new(["history"]).args([ran.directory().parent().unwrap()]).run().exits(0);
+    assert!(history.stderr.is_empty() || history.stdout.contains("gated-loop"), "{}", history.stdout);
+}
+
+#[test]
+fn a_program_costs_what_it_took_without_its_start_where_that_is_not_most_of_it() {
+    const WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let home = Home::new();
+    let busy = report(&home.run(&format!("{IN_A_ROUND} && {WORK}\n{KEEPS_THE_CONTRACT}"), &[]).exits(0));
+    let own = &busy["subjects"][0];
+    // Three rounds of 22 ticks beyond the one that a start has, of which 20 count.
+    let total: u64 = list(&own["rounds"]).iter().map(|r| r["cpu_ns"].as_u64().unwrap() * 20 / 22).sum();
+    let per_tick = own["summary"]["cpu_ns_per_tick"].as_f64().unwrap();
+    assert!((per_tick - total as f64 / 60.0).abs() < 1.0 && per_tick > 10_000.0, "{own}");
+    assert!(list(&busy["warnings"]).iter().all(|w| w["code"] != "command-start"));
+
+    let ran = home.run(&format!("{WORK}\n{KEEPS_THE_CONTRACT}"), &[]).exits(0);
+    let slow = report(&ran);
+    assert_eq!(slow["subjects"][0]["summary"]["cpu_ns_per_tick"], Value::Null);
+    assert!(slow["subjects"][1]["summary"]["cpu_ns_per_tick"].is_f64());
+    assert!(ran.stdout.contains("command-start: starting sh@1ms takes "), "{}", ran.stdout);
+}
+
+#[test]
+fn programs_of_one_name_are_told_apart_and_none_passes_for_a_control() {
+    let home = Home::new();
+    let one = home.script(KEEPS_THE_CONTRACT);
+    let spin = home.path("spin");
+    std::fs::copy("/bin/sh", &spin).unwrap();
+    let spin = format!("'{}' '{}'", spin.display(), home.path("program").display());
+    let ran = run(&one, &["--command", &format!("{one} x"), "--command", &spin, "--command", &one]).run().exits(0);
+    let report = report(&ran);
+    let ids: Vec<&str> = list(&report["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["sh@1ms", "sh@1ms#2", "spin-command@1ms", "nanosleep@1ms"]);
+    assert!(ran.stdout.contains("sh@1ms#2 is sh "), "{}", ran.stdout);
+    assert_eq!(report["subjects"][0]["summary"]["lateness_ns"]["p50"], 20_000);
+}
+
+#[test]
+fn a_program_that_goes_wrong_fails_and_the_rest_is_measured() {
+    let header = "osjitter.series/1 period_ns=1000000";
+    let series = |lines: &str| format!("printf '{header}\\n{lines}' >\"$OSJITTER_OUT\"");
+    for (script, says) in [
+        ("exit 7".to_owned(), "exit status: 7"),
+        ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
+        ("kill -SEGV $$".to_owned(), "signal: 11"),
+        ("true".to_owned(), "wrote nothing"),
+        ("echo garbage >\"$OSJITTER_OUT\"".to_owned(), "first line"),
+        (series("x\\n"), "line 2"),
+        (series("5\\n"), "1 ticks where"),
+        ("yes 5 | head -c 100M >\"$OSJITTER_OUT\"".to_owned(), "more than"),
+        ("ln -s /dev/zero \"$OSJITTER_OUT\"".to_owned(), "is a link"),
+        (KEEPS_THE_CONTRACT.replace("20000", "9223372036854775807"), "wrote a lateness of"),
+        (series(&"-9223372036854775808\\n".repeat(20)), "wrote a lateness of"),
+    ] {
+        let ran = Home::new().run(&script, &[]).exits(4);
+        let report = report(&ran);
+        let [own, control] = list(&report["subjects"]) else { panic!("{report}") };
+        let reason = own["status"]["reason"].as_str().unwrap_or_else(|| panic!("{script}: {own}"));
+        assert!(reason.contains(says) && reason.len() < 2_000, "{script}: {reason}");
+        assert_eq!((&own["summary"], &control["summary"]["ticks"]), (&Value::Null, &json!(60)), "{script}");
+        assert!(unwrapped(&ran.stdout).contains("sh@1ms:notmeasured:sh"), "{}", ran.stdout);
+    }
+    // In its second round only: what was measured before stays.
+    let home = Home::new();
+    let second = format!(
+        "{IN_A_ROUND} && {{ [ -e \"$HOME_OF_TEST/x\" ] && exit 3; : >\"$HOME_OF_TEST/x\"; }}\n{KEEPS_THE_CONTRACT}"
+    );
+    let found = report(&home.run(&second, &[]).exits(4));
+    assert_eq!(found["subjects"][0]["summary"]["ticks"], 20);
+    assert!(found["subjects"][0]["status"]["reason"].as_str().unwrap().contains("exit status: 3"));
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_and_the_rest_is_measured() {
+    let home = Home::new();
+    let ran = home.run(&format!("{IN_A_ROUND} && sleep 600\n{KEEPS_THE_CONTRACT}"), &[]).exits(4);
+    let report = report(&ran);
+    assert!(report["subjects"][0]["status"]["reason"].as_str().unwrap().contains("still running after"));
+    assert_eq!(report["subjects"][1]["summary"]["ticks"], 60);
+}
+
+#[test]
+fn another_period_is_refused_before_anything_is_measured() {
+    let program = gated_loop();
+    let command = format!("'{}' 2ms", program.display());
+    let ran = run(&command, &[]).run().exits(2);
+    for says in ["2000000 ns", "--period is 1000000 ns", "give --period 2ms", "OSJITTER_PERIOD_NS"] {
+        assert!(ran.stderr.contains(says), "{says}: {}", ran.stderr);
+    }
+    nothing_is_written(&ran);
+    // One that follows what it is asked is measured at several.
+    let home = Home::new();
+    let ran = home.run(KEEPS_THE_CONTRACT, &["--period", "2ms"]).exits(0);
+    assert_eq!(list(&report(&ran)["subjects"]).len(), 4);
+}
+
+#[test]
+fn what_cannot_be_started_or_understood_is_refused() {
+    let home = Home::new();
+    let started = home.path("started");
+    let touches = home.script(&format!("touch '{}'; {KEEPS_THE_CONTRACT}", started.display()));
+    let text = home.path("text");
+    std::fs::write(&text, "").unwrap();
+    for (command, says) in [
+        ("./nope", "cannot start ./nope: there is no such program"),
+        ("no-such-program-here -x", "cannot start no-such-program-here -x: there is no such program"),
+        ("", "empty command"),
+        ("'' x", "without a program"),
+        ("sh -c 'x", "open quote"),
+    ] {
+        let ran = run(&touches, &["--command", command]).run().exits(2);
+        assert!(ran.stderr.contains(says), "{command}: {}", ran.stderr);
+        nothing_is_written(&ran);
+        assert!(!started.exists(), "{command}: another program was started");
+    }
+    // It is there, and nobody may execute it.
+    let ran = run(text.to_str().unwrap(), &[]).run().exits(2);
+    assert!(ran.stderr.contains("error: cannot start "), "{}", ran.stderr);
+    nothing_is_written(&ran);
+    let ran = Osjitter::new(["run", "./my-loop"]).out("").run().exits(2);
+    assert!(ran.stderr.contains("[-- <PROGRAM>...]"), "{}", ran.stderr);
+    let plan = home.path("plan.toml");
+    std::fs::write(&plan, "[[scenario]]\nsubject = \"spin\"\n").unwrap();
+    let ran = Osjitter::new(["run", "--plan"]).args([&plan]).out("").args(["--", "sh", "x"]).run().exits(2);
+    assert!(ran.stderr.contains("sh x is not in it"), "{}", ran.stderr);
+}
+
+#[track_caller]
+fn nothing_is_written(ran: &Ran) {
+    assert_eq!((ran.directory().read_dir().unwrap().count(), ran.stdout.as_str()), (0, ""));
+}
+
+#[test]
+fn a_plan_file_has_commands() {
+    let home = Home::new();
+    home.script(KEEPS_THE_CONTRACT);
+    let file = home.path("program").display().to_string();
+    let text = format!(
+        "[defaults]\nsubject = \"spin\"\nperiod = \"1ms\"\nticks = 20\nround-ticks = 10\n[[scenario]]\ncommand = [\"sh\", {file:?}]\n\
+         [[scenario]]\n[[scenario]]\nsubject = \"nanosleep\"\ncommand = [\"sh\", {file:?}, \"x\"]\n"
+    );
+    std::fs::write(home.path("plan.toml"), text).unwrap();
+    let ran = Osjitter::new(["run", "--plan"]).args([home.path("plan.toml")]).out("").run().exits(0);
+    let report = report(&ran);
+    let ids: Vec<&str> = list(&report["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["sh@1ms", "spin@1ms", "sh@1ms#2", "nanosleep@1ms"]);
+}
+
+#[test]
+fn nothing_of_a_program_outlives_its_round() {
+    let home = Home::new();
+    // A child that stays, one that is forked twice, and on Linux one in a session of its own.
+    let away = if cfg!(target_os = "linux") { "setsid sleep 600 &" } else { "" };
+    let script = format!(
+        "for id in $(cat \"$HOME_OF_TEST/ids\" 2>/dev/null); do kill -0 \"$id\" 2>/dev/null && echo \"$id\" >>\"$HOME_OF_TEST/alive\"; done\n\
+         exec 2>&-\nsleep 600 & echo $! >>\"$HOME_OF_TEST/ids\"\n( ( sleep 600 & echo $! >>\"$HOME_OF_TEST/ids\" ) & )\n{away}\n{KEEPS_THE_CONTRACT}"
+    );
+    let ran = home.run(&script, &[]).exits(0);
+    assert_eq!(report(&ran)["subjects"][0]["summary"]["ticks"], 60);
+    assert!(!home.path("alive").exists(), "processes ran on into the next round");
+    let ids = std::fs::read_to_string(home.path("ids")).unwrap();
+    assert_eq!(ids.lines().count(), 12, "three rounds, and three runs before them");
+    assert!(ids.lines().all(|id| !is_alive(id)), "{ids}");
+    #[cfg(target_os = "linux")]
+    assert_eq!(processes_of(home.0.path()), 0);
+}
+
+fn is_alive(id: &str) -> bool {
+    std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
+}
+
+/// Processes that have this directory in their environment.
+#[cfg(target_os = "linux")]
+fn processes_of(home: &Path) -> usize {
+    let mark = format!("HOME_OF_TEST={}", home.display());
+    let environments =
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| std::fs::read(e.path().join("environ")).ok());
+    environments.filter(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())).count()
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
+    let home = Home::new();
+    let script = format!(
+        "{IN_A_ROUND} && [ -e \"$HOME_OF_TEST/first\" ] && {{ echo $$ >\"$HOME_OF_TEST/id\"; kill -INT $PPID; exec sleep 600; }}\n\
+         {IN_A_ROUND} && : >\"$HOME_OF_TEST/first\"\n{KEEPS_THE_CONTRACT}"
+    );
+    let ran = home.run(&script, &[]).exits(4);
+    let report = report(&ran);
+    let own = &report["subjects"][0];
+    assert_eq!(
+        (&report["partial"], &own["status"]["state"], &own["summary"]["ticks"]),
+        (&json!(true), &json!("partial"), &json!(20))
+    );
+    let id = std::fs::read_to_string(home.path("id")).unwrap();
+    assert!(!is_alive(id.trim()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_inherits_the_cpu_and_the_scheduling_class_and_no_slack_of_a_control() {
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        line.trim_start_matches(':').trim().to_owned()
+    };
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let cpu = field(&own, "Cpus_allowed_list").split(['-', ',']).next().unwrap().to_owned();
+    let slack = std::fs::read_to_string("/proc/self/timerslack_ns").unwrap();
+    let script = format!(
+        "{IN_A_ROUND} && {{ grep Cpus_allowed_list /proc/$$/status; cut -d' ' -f41 /proc/$$/stat; cat /proc/$$/timerslack_ns; }} \
+         >>\"$HOME_OF_TEST/seen\"\n{KEEPS_THE_CONTRACT}"
+    );
+    let home = Home::new();
+    let ran = home.run(&script, &["--cpu", &cpu]).exits(0);
+    let seen = std::fs::read_to_string(home.path("seen")).unwrap();
+    assert_eq!(seen, format!("Cpus_allowed_list:\t{cpu}\n0\n{slack}").repeat(3));
+    assert_eq!(report(&ran)["plan"]["cpu"], cpu.parse::<u64>().unwrap());
+    // Where this process may.
+    let home = Home::new();
+    let ran = home.run(&script, &["--sched", "rr:1"]);
+    if ran.code == 0 {
+        let seen = std::fs::read_to_string(home.path("seen")).unwrap();
+        assert!(seen.lines().skip(1).step_by(3).all(|policy| policy == "2"), "{seen}");
+    } else {
+        assert!(ran.code == 2 && ran.stderr.contains("cannot run as rr:1"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn why_is_asked_of_the_others_and_loads_run_beside_it() {
+    let home = Home::new();
+    let ran = home.run(KEEPS_THE_CONTRACT, &["--why", "--load", "none", "--load", "cpu:1"]).exits(0);
+    assert_eq!(ran.stderr.matches("--why is asked of osjitter's own subjects").count(), 1, "{}", ran.stderr);
+    let report = report(&ran);
+    let asked: Vec<(&str, bool)> =
+        list(&report["subjects"]).iter().map(|s| (s["id"].as_str().unwrap(), s["why"].is_object())).collect();
+    assert_eq!(
+        asked,
+        [("sh@1ms", false), ("sh@1ms+cpu:1", false), ("nanosleep@1ms", true), ("nanosleep@1ms+cpu:1", true)]
+    );
+    assert!(list(&report["subjects"]).iter().all(|s| s["summary"]["ticks"] == 60), "{report}");
+}
+
+#[test]
+fn the_series_and_the_environment_are_what_the_contract_says() {
+    let home = Home::new();
+    let script = format!(
+        "echo \"$OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/asked\"\n{KEEPS_THE_CONTRACT}"
+    );
+    let _ = home.run(&script, &[]).exits(0);
+    let asked = std::fs::read_to_string(home.path("asked")).unwrap();
+    assert_eq!(asked.lines().collect::<Vec<_>>(), [["1000000 1 0"; 3], ["1000000 20 3"; 3]].concat());
+}
