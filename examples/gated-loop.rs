@@ -1,10 +1,13 @@
-//! A loop that `osjitter gate` can run: it ticks, collects its own lateness, and writes it where it is told.
+//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, collects its own lateness, and writes it where it
+//! is told.
 //!
 //! ```text
+//! osjitter run --period 500us -- ./gated-loop
 //! osjitter gate --baseline-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
 //! ```
 //!
-//! The second argument makes each tick that much later, by a busy loop: a regression to try the gate on.
+//! The first argument is the period, by default the one that is asked for. The second makes each tick that much later, by
+//! a busy loop: a regression to try the gate on.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
 
 use std::error::Error;
@@ -19,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let period = humantime::parse_duration(&arguments.next().ok_or("which period?")?)?;
+    let period = match arguments.next() {
+        Some(text) => humantime::parse_duration(&text)?,
+        None => Duration::from_nanos(std::env::var(series::ENV_PERIOD)?.parse()?),
+    };
     let extra = arguments.next().map_or(Ok(Duration::ZERO), |text| humantime::parse_duration(&text))?;
 
     let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };

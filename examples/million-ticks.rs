@@ -85,6 +85,7 @@ fn report(subjects: Vec<Subject>) -> Report {
     let scenario = |s: &Subject| Scenario {
         id: s.id.clone(),
         subject: s.name.clone(),
+        command: None,
         period_ns: s.period_ns,
         ticks: s.summary.as_ref().map_or(0, |m| m.ticks),
         round_ticks: ROUND_TICKS,

@@ -111,20 +111,12 @@ impl Starts {
         *self.0.get(&scenario)?
     }
 
-    /// The cost of a round without that of the start. Where the start is most of it, the rest is not known.
+    /// The cost of a round without the CPU time of the start; where that is most of it, the rest is not known. Switches are
+    /// too few to tell a start's from those of a busy machine: they stay.
     pub fn taken_off(&self, scenario: usize, cost: Cost) -> Cost {
         let Some(start) = self.0.get(&scenario) else { return cost };
-        let Some(start) = start else {
-            return Cost { cpu_ns: None, switches_voluntary: None, switches_involuntary: None, ..cost };
-        };
-        let rest = |all: Option<u64>, start: Option<u64>| all?.checked_sub(start?).filter(|rest| Some(*rest) >= start);
-        let switches = |all: Option<u64>, start: Option<u64>| Some(all?.saturating_sub(start?));
-        Cost {
-            cpu_ns: rest(cost.cpu_ns, Some(start.cpu_ns)),
-            switches_voluntary: switches(cost.switches_voluntary, start.switches_voluntary),
-            switches_involuntary: switches(cost.switches_involuntary, start.switches_involuntary),
-            ..cost
-        }
+        let rest = |start: TreeUsage| cost.cpu_ns?.checked_sub(start.cpu_ns).filter(|rest| *rest >= start.cpu_ns);
+        Cost { cpu_ns: start.and_then(rest), ..cost }
     }
 }
 
@@ -154,13 +146,11 @@ mod tests {
 
     #[test]
     fn a_start_is_taken_off_and_where_it_is_most_of_a_round_the_rest_is_unknown() {
-        let start = TreeUsage { cpu_ns: 40, switches_voluntary: Some(3), ..TreeUsage::default() };
+        let start = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let starts = Starts(BTreeMap::from([(1, Some(start)), (2, None)]));
-        let cost = |cpu_ns| Cost { cpu_ns: Some(cpu_ns), switches_voluntary: Some(10), ..Cost::default() };
-        let off = |scenario, cpu_ns| starts.taken_off(scenario, cost(cpu_ns));
-        assert_eq!((off(1, 100).cpu_ns, off(1, 100).switches_voluntary), (Some(60), Some(7)));
-        assert_eq!((off(1, 79).cpu_ns, off(1, 39).cpu_ns), (None, None));
-        assert_eq!((off(0, 39).cpu_ns, off(0, 39).switches_voluntary), (Some(39), Some(10)), "not a program");
-        assert_eq!((off(1, 100).switches_involuntary, off(2, 100).cpu_ns), (None, None), "not known");
+        let off =
+            |scenario, cpu_ns| starts.taken_off(scenario, Cost { cpu_ns: Some(cpu_ns), ..Cost::default() }).cpu_ns;
+        assert_eq!([off(1, 100), off(1, 80), off(1, 79), off(1, 39)], [Some(60), Some(40), None, None]);
+        assert_eq!([off(0, 39), off(2, 100)], [Some(39), None], "not a program, and a start that is not known");
     }
 }
