@@ -12,6 +12,7 @@ use crate::history::HistoryArgs;
 use crate::list::ListArgs;
 use crate::load::Stress;
 use crate::merge::MergeArgs;
+use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::top::TopArgs;
@@ -40,6 +41,7 @@ Examples:
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        what a runtime that does not park saves
   osjitter top                                   the metered loops of running programs, live
+  osjitter monitor --log jitter --listen 9891    lateness for days: interval files and metrics
   osjitter list
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
@@ -74,6 +76,8 @@ pub enum Command {
     Stress { load: Stress },
     /// Watch the metered loops of running programs
     Top(TopArgs),
+    /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
+    Monitor(Box<MonitorArgs>),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

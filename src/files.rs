@@ -114,7 +114,7 @@ impl Directory {
             None => free_name(Path::new("results"), &stamp.replace([':', '-'], "")),
         };
         let proved = if directory.exists() {
-            nameless(&directory).map(drop)
+            try_writing(&directory)
         } else {
             let parent = parent(&directory);
             std::fs::create_dir_all(parent).and_then(|()| stage(parent)).map(drop)
@@ -176,8 +176,8 @@ fn stage(parent: &Path) -> io::Result<tempfile::TempDir> {
     builder.tempdir_in(parent).map_err(without_name)
 }
 
-/// Writes all, then renames all.
-fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
+/// Files into a directory that is there, the last one last: writes all, then renames all.
+pub fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
     let written = |(name, text): &(&str, &str)| {
         let file = directory.join(name);
         let there = std::fs::symlink_metadata(&file).ok().filter(std::fs::Metadata::is_file);
@@ -189,8 +189,13 @@ fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
 
 /// Refuses a file that could not be written in the end.
 pub fn prove_writable(file: &Path) -> Result<()> {
-    let probe = if file.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { nameless(parent(file)).map(drop) };
+    let probe = if file.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { try_writing(parent(file)) };
     probe.map_err(|e| usage!("cannot write {}: {e}; choose another place; nothing was run", file.display()))
+}
+
+/// Whether files can be made in a directory.
+pub fn try_writing(directory: &Path) -> io::Result<()> {
+    nameless(directory).map(drop)
 }
 
 /// A temporary file, empty.

@@ -22,6 +22,7 @@ mod gate; // is B later than A, than it was, than it may be? And what can be see
 mod history; // the runs that lie in a directory
 mod list; // the subjects, and why one is not available here
 mod merge; // several reports as one
+mod monitor; // probes and meters, for days: interval files, metrics, limits
 mod run; // one plan measured: live view, report, pictures
 mod stress; // the process behind run --load
 mod top; // the metered loops of this machine, live
@@ -31,6 +32,7 @@ mod interrupt; // Ctrl-C
 mod earlier; // runs in a directory, and how a new one differs from the last of its kind
 mod interop; // other people's formats, in and out
 mod measure; // rounds in random order, the loop, the report they become
+mod meters; // the meters of running programs
 
 mod files; // bounded reading, atomic writing
 mod render; // a run's report drawn; the registry of formats
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         cli::Command::Calibrate(args) => gate::calibrate::run(&args),
         cli::Command::Compare(args) => compare::run(&args),
         cli::Command::Merge(args) => merge::run(&args),
+        cli::Command::Monitor(args) => monitor::run(&args),
         cli::Command::History(args) => history::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),
         cli::Command::List(args) => list::run(&args),

@@ -70,10 +70,12 @@ fn labels(entry: &Entry<'_>) -> String {
     labels
 }
 
-fn escaped(value: &str) -> String {
+/// A label's value, without what would end it.
+pub fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn seconds(ns: f64) -> String {
+/// Nanoseconds in the base unit.
+pub fn seconds(ns: f64) -> String {
     format!("{}", ns / 1e9)
 }

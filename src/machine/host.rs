@@ -36,6 +36,12 @@ pub fn capture() -> Host {
     }
 }
 
+/// Name of the machine, where it says it.
+pub fn name() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
+    read("/proc/sys/kernel/hostname").or_else(|| variable("HOSTNAME")).or_else(|| variable("COMPUTERNAME"))
+}
+
 pub fn tool() -> Tool {
     Tool {
         name: env!("CARGO_PKG_NAME").to_owned(),

@@ -5,6 +5,7 @@ pub mod child;
 pub mod cost;
 pub mod duet;
 pub mod load;
+pub mod metered;
 pub mod metric;
 mod neighbours;
 pub mod order;

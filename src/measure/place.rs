@@ -32,9 +32,9 @@ pub fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     here(setup, |setup| poll_to_end(drive::<S, Unasked>(setup)), |setup| poll_to_end(drive::<S, Asked>(setup)))
 }
 
-fn poll_to_end(round: impl Future<Output = io::Result<RawRound>>) -> io::Result<RawRound> {
-    // A control blocks in its wait, so its future is ready at the first poll.
-    let mut future = pin!(round);
+/// A control blocks in its wait, so its future is ready at the first poll.
+pub(super) fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     loop {
         if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut context) {
@@ -63,9 +63,7 @@ where
             |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
         ),
         (Runtime::MultiThread(workers), watch) => {
-            threads_can_be_had(workers)?;
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(workers);
+            let builder = multi_thread(workers)?;
             let Some(watch) = watch.clone() else { return spawned_on_tokio::<S, Unasked>(setup, builder, load) };
             let leaving = watch.clone();
             let mut builder = hooked(builder);
@@ -73,6 +71,21 @@ where
             // Its threads have left when the runtime is gone.
             spawned_on_tokio::<S, Asked>(setup, builder, load)
         }
+    }
+}
+
+fn multi_thread(workers: usize) -> io::Result<Builder> {
+    threads_can_be_had(workers)?;
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers);
+    Ok(builder)
+}
+
+/// A runtime of that kind, to be.
+pub(super) fn builder(runtime: Runtime) -> io::Result<Builder> {
+    match runtime {
+        Runtime::CurrentThread => Ok(Builder::new_current_thread()),
+        Runtime::MultiThread(workers) => multi_thread(workers),
     }
 }
 

@@ -17,7 +17,7 @@ mod tokio_timers;
 use std::io;
 use std::time::{Duration, Instant};
 
-use ticker::{Schedule, Subject, Ticker};
+use ticker::{Schedule, Subject, Ticker, Waits};
 
 pub use entry::{Entry, Place};
 
@@ -128,6 +128,24 @@ pub fn availability(name: &str) -> Result<(), String> {
         }
     }
     with(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
+}
+
+/// Whether a subject takes a whole core at any period.
+pub fn spins(name: &str) -> bool {
+    struct Spins;
+    impl Visitor for Spins {
+        type Output = bool;
+        fn on_tokio<S: Subject>(self) -> bool {
+            S::WAITS == Waits::Spins
+        }
+        fn on_busypoll<S: Subject>(self) -> bool {
+            S::WAITS == Waits::Spins
+        }
+        fn on_thread<S: Subject>(self) -> bool {
+            S::WAITS == Waits::Spins
+        }
+    }
+    with(name, Spins).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::interrupt::stop_on_interrupt;
+use crate::meters::Watch;
 use crate::render::formats::{Format, parser};
 use crate::terminal::{columns, note};
 
@@ -16,12 +17,12 @@ pub mod figures;
 pub mod frame;
 pub mod json;
 mod screen;
-mod watch;
 
 use figures::{Loops, Sort, Window};
 use screen::{Key, Screen};
-use watch::Watch;
 
+/// More meters than this are not looked at.
+const MOST: usize = 4_096;
 /// How often the meters are read.
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long an interrupt may go unnoticed.
@@ -59,7 +60,7 @@ const NONE: &str = "no metered loop is running as this user. A program has one a
 library tickmeter; see lib/tickmeter/README.md, or start cargo run --package tickmeter --features tokio --example service";
 
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
-    let mut watch = Watch::new(args.all)?;
+    let mut watch = Watch::new(args.all, MOST)?;
     let mut loops = Loops::default();
     loops.take(watch.look());
     if args.once {

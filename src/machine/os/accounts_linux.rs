@@ -39,7 +39,12 @@ impl Accounts {
         Self { schedstat: None, throttled: Vec::new() }
     }
 
-    /// What they say now. Allocates nothing.
+    /// CPU time of the thread, and the time it waited for a CPU; to be asked from any thread.
+    pub fn times_ns(&self) -> Option<[u64; 2]> {
+        self.schedstat.as_ref().and_then(times)
+    }
+
+    /// What they say now, asked from the thread itself. Allocates nothing.
     pub fn read(&self) -> Reading {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
@@ -48,7 +53,7 @@ impl Accounts {
         let usage = unsafe { usage.assume_init() };
         let throttled = |file: &File| number_behind(file, b"nr_throttled ");
         Reading {
-            delay_ns: self.schedstat.as_ref().and_then(second_number),
+            delay_ns: self.times_ns().map(|[_, waited_ns]| waited_ns),
             cpu_ns: super::imp::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok(),
             minor_faults: u64::try_from(usage.ru_minflt).ok().filter(|_| counted),
             throttled: self.throttled.iter().map(throttled).try_fold(0, |sum, n| Some(sum + n?)),
@@ -56,12 +61,12 @@ impl Accounts {
     }
 }
 
-/// The second number of a line: in `schedstat`, the time spent waiting.
-fn second_number(file: &File) -> Option<u64> {
+/// The first two numbers of `schedstat`: the time on a CPU, and the time spent waiting for one.
+fn times(file: &File) -> Option<[u64; 2]> {
     let mut bytes = [0; 96];
     let n = file.read_at(&mut bytes, 0).ok()?;
-    let digits = bytes[..n].split(|&b| b == b' ').nth(1)?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let mut numbers = bytes[..n].split(|&b| b == b' ').map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    Some([numbers.next()??, numbers.next()??])
 }
 
 /// The number behind a name, at the start of a line.

@@ -20,6 +20,10 @@ impl Accounts {
         Self
     }
 
+    pub fn times_ns(&self) -> Option<[u64; 2]> {
+        None
+    }
+
     pub fn read(&self) -> Reading {
         Reading::default()
     }

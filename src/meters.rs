@@ -1,4 +1,4 @@
-//! Finds meters and reads them, again and again.
+//! The meters of running programs: finds them and reads them, again and again.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -9,21 +9,21 @@ use tickmeter::read::{self, File, ReadError};
 
 use crate::exit::{self, usage};
 
-/// More files than this are not looked at.
-const MOST: usize = 4_096;
-
 /// The meters' files, open.
 #[derive(Debug)]
 pub struct Watch {
     all: bool,
+    most: usize,
     open: BTreeMap<PathBuf, File>,
     faults: Vec<String>,
+    /// Files that were not looked at, last time.
+    left_out: usize,
 }
 
 impl Watch {
-    /// Of this user's meters, or of everybody's.
-    pub fn new(all: bool) -> exit::Result<Self> {
-        let watch = Self { all, open: BTreeMap::new(), faults: Vec::new() };
+    /// Of this user's meters, or of everybody's; at most so many.
+    pub fn new(all: bool, most: usize) -> exit::Result<Self> {
+        let watch = Self { all, most, open: BTreeMap::new(), faults: Vec::new(), left_out: 0 };
         let denied = |path: &PathBuf| read::list(path).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
         match watch.directories().into_iter().find(denied) {
             Some(path) if all => Err(usage!("--all needs root: {} may not be read", path.display())),
@@ -47,7 +47,8 @@ impl Watch {
                 Err(error) => self.faults.push(format!("{} cannot be read: {error}", directory.display())),
             }
         }
-        paths.truncate(MOST);
+        self.left_out = paths.len().saturating_sub(self.most);
+        paths.truncate(self.most);
         self.open.retain(|path, _| paths.contains(path));
         let mut found = Vec::new();
         for path in paths {
@@ -77,5 +78,10 @@ impl Watch {
     /// What could not be read at the last look, a sentence each.
     pub fn faults(&self) -> &[String] {
         &self.faults
+    }
+
+    /// How many files were more than are looked at.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 }
