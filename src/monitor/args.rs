@@ -57,7 +57,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = interval, default_value = "5m")]
     pub interval: Duration,
     /// Write each interval to files in this directory
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["listen", "limit"])]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub log: Option<PathBuf>,
     /// Keep the last N intervals of this host in the directory, and remove older ones
     #[arg(long, value_name = "N", value_parser = units::count, requires = "log")]

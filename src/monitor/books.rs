@@ -7,7 +7,7 @@ use tickmeter::{LateTick, Snapshot};
 
 use crate::monitor::bins::{self, Facts};
 
-/// More loops than this have no books of their own; they are counted.
+/// Meters beyond so many loops have no books; they are counted.
 pub const MOST_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
 const MOST_LATE: usize = 128;
@@ -139,7 +139,8 @@ impl<S: Ord> Books<S> {
     /// Books what is new in some of them.
     pub fn add(&mut self, looked: impl IntoIterator<Item = (S, Loop, Snapshot)>) {
         for (source, of, now) in looked {
-            if !self.accounts.contains_key(&of) && self.accounts.len() >= MOST_LOOPS {
+            let is_room = self.accounts.len() < MOST_LOOPS || matches!(of, Loop::Probe { .. });
+            if !is_room && !self.accounts.contains_key(&of) {
                 self.left_out += 1;
                 continue;
             }

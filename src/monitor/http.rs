@@ -14,6 +14,8 @@ use crate::monitor::exposition::{OPENMETRICS, PROMETHEUS};
 const LONGEST: Duration = Duration::from_secs(5);
 const MOST_CONNECTIONS: usize = 8;
 const LONGEST_HEAD: usize = 8 << 10;
+/// Of what comes after an answer, read all the same.
+const LONGEST_UNREAD: usize = 64 << 10;
 /// After an accept that failed, as without a descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -117,7 +119,17 @@ fn exchange(mut stream: TcpStream, page: &dyn Fn(bool) -> String) -> io::Result<
         let n = stream.write(rest)?;
         rest = &rest[n..];
     }
-    stream.shutdown(std::net::Shutdown::Write)
+    stream.shutdown(std::net::Shutdown::Write)?;
+    // What is sent and not read would be answered by a reset, which can overtake the answer.
+    let mut unread = LONGEST_UNREAD;
+    while unread > 0 {
+        stream.set_read_timeout(Some(left()?))?;
+        match stream.read(&mut part)? {
+            0 => break,
+            n => unread = unread.saturating_sub(n),
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]

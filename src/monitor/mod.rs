@@ -40,6 +40,11 @@ const NOTICE: Duration = Duration::from_millis(100);
 const LONGEST_LABELS: usize = 3_500;
 
 pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
+    if args.log.is_none() && args.listen.is_none() && args.limit.is_empty() {
+        return Err(usage!(
+            "nobody would learn what it sees: give --log DIR, --listen ADDR or --limit, such as --limit p99=2ms"
+        ));
+    }
     let scenarios = scenarios(args)?;
     let setup = setup(args, &scenarios)?;
     let watch = if args.no_meters {
@@ -62,7 +67,9 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         served.map_err(|e| Error::measure(format!("cannot answer scrapes: {e}")))?;
     }
     watched(args, &session, log.as_ref(), &stop);
-    let session = locked(&session);
+    let mut session = locked(&session);
+    // The listener holds it as long as the process is there.
+    session.end();
     let (closed, lost) = (session.intervals_closed(), session.intervals_lost);
     if lost > 0 {
         note(false, &format!("{lost} of {closed} intervals could not be written"));

@@ -353,6 +353,11 @@ impl Session {
         exposition::text(&moment, openmetrics)
     }
 
+    /// Ends the probes, and takes their meters away.
+    pub fn end(&mut self) {
+        self.probes.clear();
+    }
+
     pub fn intervals_closed(&self) -> u64 {
         self.intervals_closed
     }

@@ -20,6 +20,7 @@ mod import;
 mod live;
 mod load;
 mod merge;
+mod monitor;
 mod osjitter;
 mod readme;
 mod report;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -79,21 +79,20 @@ impl Osjitter {
 
     /// The same, so long after the line: time to measure something.
     #[cfg(unix)]
-    pub fn interrupt_after(mut self, line: &str, pause: Duration) -> Ran {
-        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut said = String::new();
-        while !said.lines().any(|l| l.contains(line)) {
-            assert_ne!(stderr.read_line(&mut said).expect("text"), 0, "no line with {line:?} in: {said}");
-        }
+    pub fn interrupt_after(self, line: &str, pause: Duration) -> Ran {
+        let mut running = self.start();
+        running.says(line);
         #[allow(clippy::disallowed_methods, reason = "it measures meanwhile")]
         std::thread::sleep(pause);
-        interrupt(&child);
-        let mut stdout = String::new();
-        child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
-        stderr.read_to_string(&mut said).expect("text");
-        let status = child.wait().expect("it ends");
-        Ran { code: status.code().expect("it was not killed"), stdout, stderr: said, out: self.out }
+        running.signal("INT");
+        running.ends()
+    }
+
+    /// Starts it, to be talked to.
+    pub fn start(mut self) -> Running {
+        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        Running { child, stderr, said: String::new(), out: self.out }
     }
 }
 
@@ -109,9 +108,46 @@ pub fn gated_loop() -> PathBuf {
     example
 }
 
-#[cfg(unix)]
-fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs").success());
+/// A command line that runs.
+pub struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    said: String,
+    out: TempDir,
+}
+
+impl Running {
+    /// Waits for a line of stderr that contains `part`, from the first on, and returns it.
+    pub fn says(&mut self, part: &str) -> String {
+        loop {
+            if let Some(line) = self.said.lines().find(|line| line.contains(part)) {
+                return line.to_owned();
+            }
+            let read = self.stderr.read_line(&mut self.said).expect("text");
+            assert_ne!(read, 0, "no line with {part:?} in: {}", self.said);
+        }
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        assert!(kill.expect("kill runs").success());
+    }
+
+    /// Ends it at once, whatever it is doing.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Waits for its end.
+    pub fn ends(mut self) -> Ran {
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+        self.stderr.read_to_string(&mut self.said).expect("text");
+        let status = self.child.wait().expect("it ends");
+        Ran { code: status.code().expect("it was not killed"), stdout, stderr: self.said, out: self.out }
+    }
 }
 
 impl Ran {

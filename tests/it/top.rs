@@ -12,6 +12,9 @@ use tickmeter::{ENV_DIRECTORY, Meter};
 use crate::osjitter::Osjitter;
 use crate::schema;
 
+/// How often it ticks; without end where that is not set.
+const TICKS: &str = "OSJITTER_TEST_TICKS";
+
 /// A metered program: run by the tests below, as a process of its own. It ticks until its parent has gone.
 #[test]
 #[ignore = "a process for the other tests"]
@@ -25,7 +28,13 @@ fn metered_program() {
     println!("\nready {}", std::process::id());
     let parent = std::os::unix::process::parent_id();
     let mut deadline = Instant::now();
+    let mut left: u64 = std::env::var(TICKS).map_or(u64::MAX, |ticks| ticks.parse().unwrap());
     while std::os::unix::process::parent_id() == parent {
+        if left == 0 {
+            std::thread::sleep(period);
+            continue;
+        }
+        left -= 1;
         deadline += period;
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
         meters[0].tick(deadline);
@@ -34,13 +43,19 @@ fn metered_program() {
 }
 
 /// Ended with the test.
-struct Metered(Child);
+pub struct Metered(Child);
 
 impl Metered {
-    fn start(directory: &Path) -> Self {
+    pub fn start(directory: &Path) -> Self {
+        Self::ticking(directory, u64::MAX)
+    }
+
+    /// One that ticks so often, and then stays.
+    pub fn ticking(directory: &Path, ticks: u64) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "top::metered_program", "--ignored", "--nocapture"])
             .env(ENV_DIRECTORY, directory)
+            .env(TICKS, ticks.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
