@@ -3,7 +3,7 @@
 //! Rounds would lose the ticks between them and keep a sample of each; a meter books every tick of one endless grid in
 //! memory of a fixed size, and is read from another thread as the meters of other programs are.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -162,25 +162,23 @@ impl Visitor for Endless {
 
 /// Allocates nothing while it ticks.
 #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-fn ticking<S: Subject>(endless: Endless) -> impl Future<Output = io::Result<()>> {
-    async move {
-        let Endless { period, phase, mut meter, stop, ready, .. } = endless;
-        let schedule = Schedule { start: Instant::now() + LEAD + phase, period };
-        let mut ticker = pin!(S::ticker(schedule)?);
-        // Whoever started it may have given up.
-        let _ = ready.send(());
-        let mut next = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let due = schedule.deadline(next);
-            ticker.as_mut().begin(next);
-            let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
-            let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
-            let first = tick + 1 - expirations;
-            meter.ticks(if first == next { due } else { schedule.deadline(first) }, expirations);
-            next = tick + 1;
-        }
-        Ok(())
+async fn ticking<S: Subject>(endless: Endless) -> io::Result<()> {
+    let Endless { period, phase, mut meter, stop, ready, .. } = endless;
+    let schedule = Schedule { start: Instant::now() + LEAD + phase, period };
+    let mut ticker = pin!(S::ticker(schedule)?);
+    // Whoever started it may have given up.
+    let _ = ready.send(());
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let due = schedule.deadline(next);
+        ticker.as_mut().begin(next);
+        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
+        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
+        let first = tick + 1 - expirations;
+        meter.ticks(if first == next { due } else { schedule.deadline(first) }, expirations);
+        next = tick + 1;
     }
+    Ok(())
 }
 
 #[cfg(test)]
