@@ -75,7 +75,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "[NAME:]LIMIT")]
     pub limit: Vec<Limit>,
     /// CPU time the monitor may take, in per cent of one core
-    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0.5%")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1%")]
     pub budget: f64,
     /// End after this time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]

@@ -28,7 +28,7 @@ use crate::monitor::session::{Session, Setup};
 use crate::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
 use crate::subject;
 use crate::terminal::note;
-use crate::text::time::share;
+use crate::text::time::{long, share};
 use crate::text::units;
 
 const SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
@@ -75,8 +75,12 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         note(false, &format!("{lost} of {closed} intervals could not be written"));
         return Ok(ExitStatus::NotMeasured);
     }
-    note(args.quiet, &format!("ended after {closed} intervals"));
+    note(args.quiet, &format!("ended after {}", counted(usize::try_from(closed).unwrap_or(usize::MAX), "interval")));
     Ok(ExitStatus::Done)
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A scrape that panicked has not touched the books.
@@ -203,10 +207,12 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
 }
 
 fn announce(args: &MonitorArgs, session: &Session, server: Option<&Server>) {
-    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let loops = format!("{} and {}", counted(session.probes(), "probe"), counted(session.meters(), "meter"));
     let budget = share((args.budget * 1e6).round() as u64, 1_000_000);
-    note(args.quiet, &format!("{loops}, intervals of {}, at most {budget} of a core", units::short(args.interval)));
+    note(
+        args.quiet,
+        &format!("{loops}, intervals of {}, at most {budget} of a core", long(args.interval.as_secs_f64())),
+    );
     if let Some(log) = &args.log {
         note(args.quiet, &format!("log: {}", log.display()));
     }
