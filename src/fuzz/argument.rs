@@ -9,8 +9,8 @@ use crate::fuzz::stage::Stages;
 use crate::gate::args;
 use crate::load::Load;
 use crate::machine::os::Sched;
-use crate::measure::child::Program;
 use crate::measure::metric::Wanted;
+use crate::program::Program;
 use crate::scenario::{self, Runtime, Subjects};
 use crate::text::units;
 

@@ -14,7 +14,7 @@ use crate::fuzz::stage::Stages;
 use crate::interop;
 use crate::render::formats::{Format, Made, make};
 use crate::render::table::TableArgs;
-use crate::report::runs::{FORMATS, RunOptions, Runs};
+use crate::report::runs::{BinsArgs, FORMATS, RunOptions, Runs};
 
 /// A value is within this of what it was in a log of three digits.
 const THREE_DIGITS: f64 = 1e-3;
@@ -23,8 +23,14 @@ const THREE_DIGITS: f64 = 1e-3;
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let report = stages.of("read", || interop::parse(&text(bytes)?))?;
     written(&report, stages);
-    let options =
-        RunOptions { samples: false, histogram: false, table: TableArgs::default(), quiet: false, subject: None };
+    let options = RunOptions {
+        samples: false,
+        histogram: false,
+        table: TableArgs::default(),
+        quiet: false,
+        subject: None,
+        bins: BinsArgs::default(),
+    };
     for (format, _) in FORMATS {
         formatted(&report, format, &RunOptions { histogram: format == Format::Table, ..options.clone() }, stages);
     }

@@ -59,11 +59,11 @@ impl MeteredLoop {
         };
         let (stop, threads) = (Arc::new(AtomicBool::new(false)), Threads::default());
         let (ready, made) = mpsc::channel();
-        let (name, period, runtime) = (scenario.subject.name, scenario.period, scenario.runtime);
+        let (name, period, runtime) = (scenario.subject.name(), scenario.period, scenario.runtime);
         let endless =
             Endless { period, phase, runtime, meter, stop: Arc::clone(&stop), threads: threads.clone(), ready };
         let run = move || {
-            let ticking = AssertUnwindSafe(|| subject::with(name, endless));
+            let ticking = AssertUnwindSafe(|| subject::with(&name, endless));
             match std::panic::catch_unwind(ticking) {
                 Ok(Some(ended)) => ended.map_err(|e| e.to_string()),
                 Ok(None) => Err(format!("{name} has no loop")),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use crate::monitor::bins::cell;
 use crate::monitor::http;
 use crate::monitor::limits::Limit;
 use crate::scenario::{Runtime, Subjects, SubjectsParser};
 use crate::text::units;
+use jitterstat::bins::cell;
 
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);

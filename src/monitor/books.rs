@@ -5,8 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use tickmeter::{LateTick, Snapshot};
 
-use crate::monitor::bins::{self, Facts};
+use jitterstat::bins::{Binning, Facts};
+use jitterstat::report::LONGEST_NS;
 
+/// How wide the bins of an interval are.
+pub const BINNING: Binning = Binning::Hdr2;
 /// Meters beyond so many loops have no books; they are counted.
 pub const MOST_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
@@ -83,7 +86,7 @@ pub struct Late {
 /// Of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Counts by the least values of [`bins::bin`].
+    /// Counts by the least values of [`BINNING`].
     pub bins: BTreeMap<i64, u64>,
     pub facts: Facts,
     /// The last late ticks, the oldest first.
@@ -196,7 +199,7 @@ impl Account {
             let upper = upper.min(since.lateness.max().map_or(upper, ns));
             for (value, count) in [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)] {
                 if count > 0 {
-                    *self.open.bins.entry(bins::bin(value).0).or_default() += count;
+                    *self.open.bins.entry(BINNING.bin(value.min(LONGEST_NS as i64))[0]).or_default() += count;
                 }
             }
             total.buckets[BUCKETS_NS.partition_point(|&end| end < upper)] += count;
@@ -265,7 +268,7 @@ impl Figures {
             seen += **count;
             seen >= rank
         });
-        let end = |(lower, _): (&i64, &u64)| bins::bin(*lower).1.min(self.facts.max_ns.unwrap_or(i64::MAX));
+        let end = |(lower, _): (&i64, &u64)| BINNING.bin(*lower)[1].min(self.facts.max_ns.unwrap_or(i64::MAX));
         reached.map(end).filter(|_| quantile::is_supported(n, q))
     }
 }
@@ -358,7 +361,7 @@ mod tests {
         tick(&mut meter, 0);
         books.take([(1, named("a"), meter.snapshot())]);
         let closed = books.close();
-        assert_eq!(closed[0].1.bins.iter().next(), Some((&bins::bin(-1).0, &1)));
+        assert_eq!(closed[0].1.bins.iter().next(), Some((&BINNING.bin(-1)[0], &1)));
         assert_eq!(closed[0].1.facts.early, 1);
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jitterstat::stats::quantile;
 
 use crate::files::model;
-use crate::monitor::bins::Key;
 use crate::monitor::books::{Figures, Loop};
 use crate::text::time::{share, time};
 use crate::text::units;
+use jitterstat::bins::Key;
 
 /// More limits than this would be more series than anybody reads.
 pub const MOST_LIMITS: usize = 8;
@@ -136,7 +136,7 @@ impl Limit {
             subject: key.subject.clone(),
             period_ns: key.period_ns,
             runtime: key.runtime.clone(),
-            labels: key.labels.clone(),
+            labels: key.labels.to_string(),
             what: self.text.clone(),
             limit,
             value,
@@ -207,7 +207,9 @@ model! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::bins::{Facts, bin};
+    use jitterstat::bins::Facts;
+
+    use crate::monitor::books::BINNING;
     use std::collections::BTreeMap;
 
     fn probe() -> Loop {
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_broken_only_by_more() {
-        let bins = BTreeMap::from([(bin(1_000).0, 990), (bin(3_000_000).0, 10)]);
+        let bins = BTreeMap::from([(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)]);
         let facts = Facts { ticks: 1_010, skipped: 10, missed: 11, max_ns: Some(3_001_000), ..Facts::default() };
         let figures = Figures { bins, facts, late: Vec::new() };
         assert_eq!(breach("p99=1ms", &figures), None, "the 990th of 1,000");

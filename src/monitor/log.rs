@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{self, usage};
 use crate::files;
-use crate::monitor::bins::{self, Interval};
+use jitterstat::bins::{self, Interval};
 
 /// What the files of an interval end in, in the order in which they appear.
 const ENDINGS: [&str; 3] = ["breaches.json", "intervals.csv", "bins.csv"];
@@ -113,7 +113,7 @@ mod tests {
     fn an_interval_is_a_pair_and_nothing_is_overwritten() {
         let home = tempfile::tempdir().unwrap();
         let log = Log::open(&home.path().join("log"), "a/b", None).unwrap();
-        log.write("2026-11-22T05:55:00.250000Z", &[Interval::default()], None).unwrap();
+        log.write("2026-11-22T05:55:00.250000Z", &[Interval::empty(bins::Key::default(), None)], None).unwrap();
         log.write("2026-11-22T05:55:00.750000Z", &[], Some("{}")).unwrap();
         let expected = [
             "a_b.20261122T055500Z-2.bins.csv",

@@ -1,7 +1,6 @@
 //! `osjitter monitor`: probes and meters for days, in intervals.
 
 pub mod args;
-mod bins;
 mod books;
 mod budget;
 mod exposition;
@@ -10,17 +9,17 @@ mod limits;
 mod log;
 mod session;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use jitterstat::bins::{Labels, cell};
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::interrupt::stop_on_interrupt;
 use crate::machine::host;
 use crate::meters::Watch;
 use crate::monitor::args::MonitorArgs;
-use crate::monitor::bins::cell;
 use crate::monitor::http::Server;
 use crate::monitor::limits::MOST_LIMITS;
 use crate::monitor::log::Log;
@@ -139,15 +138,15 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
         return Err(usage!("{} probes; a monitor has at most {}", scenarios.len(), books::MOST_LOOPS / 2));
     }
     for scenario in &scenarios {
-        let name = scenario.subject.name;
+        let name = scenario.subject.name();
         if name.ends_with("-delay") {
             return Err(usage!(
                 "{name} moves its grid with each miss, so that its lateness only grows over days; leave it out"
             ));
         }
-        subject::availability(name).map_err(|reason| usage!("{name} is not available here: {reason}"))?;
+        subject::availability(&name).map_err(|reason| usage!("{name} is not available here: {reason}"))?;
     }
-    let spinning = scenarios.iter().filter(|s| subject::spins(s.subject.name)).count();
+    let spinning = scenarios.iter().filter(|s| subject::spins(&s.subject.name())).count();
     if spinning as f64 > args.budget {
         let needed = spinning * 100 + 10;
         return Err(usage!(
@@ -158,13 +157,14 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
 }
 
 fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
-    let mut labels = BTreeMap::new();
+    let mut labels = Labels::default();
     for (key, value) in &args.label {
-        if labels.insert(key.clone(), value.clone()).is_some() {
+        if labels.get(key).is_some() {
             return Err(usage!("--label {key} is given twice"));
         }
+        labels.set(key, value).map_err(|why| usage!("--label: {why}"))?;
     }
-    if labels.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>() > LONGEST_LABELS {
+    if labels.to_string().len() > LONGEST_LABELS {
         return Err(usage!("the labels are longer than {LONGEST_LABELS} bytes"));
     }
     if args.limit.len() > MOST_LIMITS {
@@ -172,7 +172,7 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
     }
     for limit in &args.limit {
         let too_few = |s: &&Scenario| {
-            let of = books::Loop::Probe { subject: s.subject.name.to_owned(), period_ns: 0, runtime: String::new() };
+            let of = books::Loop::Probe { subject: s.subject.name(), period_ns: 0, runtime: String::new() };
             limit.is_of(&of) && args.interval.as_nanos() / s.period.as_nanos() < u128::from(limit.least_ticks())
         };
         if let Some(scenario) = scenarios.iter().find(too_few) {

@@ -12,8 +12,7 @@ use crate::machine::os;
 use crate::measure::metered::MeteredLoop;
 use crate::measure::order;
 use crate::meters::Watch;
-use crate::monitor::bins::{Interval, Key, cell};
-use crate::monitor::books::{Books, Figures, Loop};
+use crate::monitor::books::{BINNING, Books, Figures, Loop};
 use crate::monitor::budget::{Budget, LONGEST_PERIOD, stretched};
 use crate::monitor::exposition::{self, Moment};
 use crate::monitor::limits::{Breaches, Limit, SCHEMA};
@@ -21,6 +20,7 @@ use crate::scenario::Scenario;
 use crate::terminal::note;
 use crate::text::time::share;
 use crate::text::units;
+use jitterstat::bins::{Interval, Key, Labels, cell, stamp};
 
 /// More files of meters than this are not read.
 pub const MOST_FILES: usize = 256;
@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Setup {
     pub host: String,
     pub run_id: String,
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     pub limits: Vec<Limit>,
     pub budget: f64,
     /// Label names and values of `osjitter_info`.
@@ -211,7 +211,9 @@ impl Session {
         let throttled_ns = delta(now.throttled_ns, before.throttled_ns);
         let cpu_ns = delta(now.cpu_ns, before.cpu_ns);
         let costs = self.costs();
-        let start = humantime::format_rfc3339_micros(before.start).to_string();
+        let start_us = before.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
+        let start_us = u64::try_from(start_us).unwrap_or(u64::MAX);
+        let start = stamp(start_us);
         let (mut rows, mut broken) = (Vec::new(), Vec::new());
         for (of_loop, mut figures) in self.books.close() {
             let cost = costs.get(&of_loop).copied().flatten();
@@ -220,9 +222,9 @@ impl Session {
             facts.steal_ns = steal_ns;
             // Of this process's control group: it says nothing about other programs.
             facts.throttled_ns = throttled_ns.filter(|_| matches!(of_loop, Loop::Probe { .. }));
-            let key = self.key(&of_loop, &start, of);
-            self.judge(&of_loop, &key, &figures, &mut broken);
-            rows.push(Interval { key, bins: figures.bins, facts: figures.facts });
+            let key = self.key(&of_loop, start_us, of);
+            self.judge(&of_loop, &key, &start, &figures, &mut broken);
+            rows.push(Interval::of_values(key, BINNING, figures.bins, Some(figures.facts)));
         }
         self.intervals_closed += 1;
         let shown: Vec<Loop> = self.books.totals().map(|(of, _)| of.clone()).collect();
@@ -257,32 +259,31 @@ impl Session {
         costs
     }
 
-    fn key(&self, of: &Loop, start: &str, length: Duration) -> Key {
+    fn key(&self, of: &Loop, start_us: u64, length: Duration) -> Key {
         let mut labels = self.setup.labels.clone();
         let (subject, period_ns, runtime) = match of {
             Loop::Probe { subject, period_ns, runtime } => (subject, *period_ns, runtime.clone()),
             Loop::Meter { meter, period_ns, program } => {
-                labels.insert("program".to_owned(), program.clone());
+                labels.set("program", program).expect("an identifier");
                 (meter, *period_ns, String::new())
             }
         };
-        let labels: Vec<String> = labels.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
         Key {
             host: self.setup.host.clone(),
             subject: subject.clone(),
             period_ns,
             runtime,
-            labels: labels.join(";"),
-            start: start.to_owned(),
+            labels,
+            start_us: Some(start_us),
             duration_ns: nanoseconds(length),
             run_id: self.setup.run_id.clone(),
         }
     }
 
-    fn judge(&mut self, of: &Loop, key: &Key, figures: &Figures, broken: &mut Vec<super::limits::Breach>) {
+    fn judge(&mut self, of: &Loop, key: &Key, start: &str, figures: &Figures, broken: &mut Vec<super::limits::Breach>) {
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(of, key, figures) else { continue };
-            let (name, start, ticks) = (of.name(), &key.start, figures.facts.ticks);
+            let (name, ticks) = (of.name(), figures.facts.ticks);
             let length = crate::text::time::long(key.duration_ns as f64 / 1e9);
             let shown = &breach.shown;
             note(
@@ -322,7 +323,7 @@ impl Session {
         for (probe, end) in short.into_iter().zip(ends) {
             let mut scenario = probe.scenario;
             scenario.period = stretched(scenario.period).unwrap_or(LONGEST_PERIOD);
-            now.push(format!("{} every {}", scenario.subject.name, units::short(scenario.period)));
+            now.push(format!("{} every {}", scenario.subject.name(), units::short(scenario.period)));
             if let Some(reason) = end.or(self.probe(scenario).err()) {
                 self.probes_ended += 1;
                 note(false, &format!("{}: {reason}", now[now.len() - 1]));
@@ -365,7 +366,7 @@ impl Session {
 
 fn name_of(scenario: &Scenario) -> Loop {
     Loop::Probe {
-        subject: scenario.subject.name.to_owned(),
+        subject: scenario.subject.name(),
         period_ns: scenario.period_ns(),
         runtime: scenario.runtime.map_or(String::new(), |runtime| runtime.to_string()),
     }
