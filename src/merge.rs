@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use jitterstat::bins::{Fold, Key};
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
 use jitterstat::report::Report;
@@ -67,16 +66,15 @@ fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
     }
     let all = Fleet::read(&args.files)?;
     let (hosts, reports): (Vec<&str>, Vec<Report>) = all.hosts().into_iter().unzip();
-    let mut merged = Fold::default();
     // The name of the host stays where there is only one.
-    let group = |key: &mut Key| {
-        if hosts.len() > 1 {
-            key.host.clear()
+    let several = all.intervals.windows(2).any(|pair| pair[0].key.host != pair[1].key.host);
+    let merged = all.added(|key| {
+        if several {
+            key.host.clear();
         }
-    };
-    all.intervals.iter().for_each(|interval| merged.add(interval, group));
+    })?;
     name_outliers(&reports, |source| hosts[source].to_owned());
-    pair::deliver(&merged.finish(), args.out.as_deref())?;
+    pair::deliver(&merged, args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }
 

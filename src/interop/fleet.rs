@@ -8,16 +8,18 @@ use std::time::Duration;
 use jitterstat::bins::{
     BinsError, Cells, Fold, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins, read_intervals, stamp,
 };
-use jitterstat::report::{Report, Status, Subject, Warning};
+use jitterstat::report::{MOST_COUNT, Report, Status, Subject, Warning};
 
 use crate::exit::{Error, Result, usage};
 use crate::files;
-use crate::interop::imported::{Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
+use crate::interop::imported::{Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning};
 use crate::interop::pair::{ENDINGS, KINDS, part, place};
 use crate::text::units;
 
 /// Directories below a directory, at most.
 const DEEPEST: usize = 16;
+/// Hosts whose medians are ranked, at most.
+const MOST_RANKED: usize = 10_000;
 
 /// The files of a pair that are there: bins, and intervals.
 type Pairs = BTreeMap<PathBuf, [Option<PathBuf>; 2]>;
@@ -88,20 +90,41 @@ impl Fleet {
         sum.finished()
     }
 
-    /// All hosts together.
-    pub fn report(&self) -> Report {
-        let mut all = Fold::default();
-        self.intervals.iter().for_each(|interval| all.add(interval, shown));
-        report(all.finish(), self.warnings())
+    /// All that `group` makes alike, whatever its time.
+    ///
+    /// # Errors
+    /// More ticks than can be counted.
+    pub fn added(&self, group: impl Fn(&mut Key)) -> Result<Vec<Interval>> {
+        let mut fold = Fold::default();
+        self.intervals.iter().for_each(|interval| fold.add(interval, &group));
+        let all = fold.finish();
+        let ticks = |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks).max(i.count());
+        match all.iter().find(|interval| ticks(interval) > MOST_COUNT) {
+            Some(over) => Err(usage!("{}: more than {MOST_COUNT} ticks together", over.key)),
+            None => Ok(all),
+        }
     }
 
-    /// Each host alone, by name.
+    /// All hosts together.
+    ///
+    /// # Errors
+    /// More subjects than a report has, or more ticks than can be counted.
+    pub fn report(&self) -> Result<Report> {
+        let all = self.added(shown)?;
+        not_too_many("subjects", all.len())?;
+        Ok(report(&all, self.warnings()))
+    }
+
+    /// Each host alone, by name; none, where they are too many to be set side by side.
     pub fn hosts(&self) -> Vec<(&str, Report)> {
         let mut hosts: BTreeMap<&str, Fold> = BTreeMap::new();
         for interval in &self.intervals {
             hosts.entry(&interval.key.host).or_default().add(interval, shown);
         }
-        hosts.into_iter().map(|(host, intervals)| (host, report(intervals.finish(), Vec::new()))).collect()
+        if hosts.len() > MOST_RANKED {
+            return Vec::new();
+        }
+        hosts.into_iter().map(|(host, intervals)| (host, report(&intervals.finish(), Vec::new()))).collect()
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -246,7 +269,7 @@ impl Sum {
 }
 
 /// One subject for each interval.
-fn report(intervals: Vec<Interval>, warnings: Vec<Warning>) -> Report {
+fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
     let start = intervals.iter().map(|interval| interval.key.start_us).min().flatten();
     let end = |key: &Key| Some(key.start_us?.saturating_add(key.duration_ns / 1_000));
     let last = intervals.iter().filter_map(|interval| end(&interval.key)).max();

@@ -43,7 +43,7 @@ use crate::interop::rt_tests::Frame;
 /// be; the reason names line and column or the path within the file.
 pub fn read(file: &Path) -> Result<Report> {
     if fleet::is_one(file) {
-        return Ok(fleet::Fleet::read(&[file])?.report());
+        return fleet::Fleet::read(&[file])?.report();
     }
     let file = files::resolved(file);
     parse(&files::read_text(&file)?).map_err(|e| e.context(file.display()))
@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> Result<Report> {
 /// Another tool's file; `None` where it is ours.
 fn foreign(text: &str) -> Result<Option<Report>> {
     if jitterstat::bins::kind(text).is_some() {
-        return fleet::Fleet::parse(text).map(|fleet| Some(fleet.report()));
+        return fleet::Fleet::parse(text)?.report().map(Some);
     }
     // Before logs: both begin with comments.
     if rtla::is_one(text) {

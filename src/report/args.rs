@@ -21,11 +21,12 @@ Examples:
   osjitter report results/mine --format csv --samples --out ticks.csv
   osjitter report results/timeout/timeout.json --format markdown
   osjitter report results/mine --format parquet --samples --out ticks.parquet
+  osjitter report results/mine --format bins --host web-17 --label rack=r7 --out logs/web-17.bins.csv
   cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
 calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, what hwlatdetect and rtla hist print, or an HdrHistogram interval log (.hlog). \
-A directory stands for the report in it. What another tool's file does not state is listed below the table. Files other \
+A directory stands for the report in it, or for all *.bins.csv below it, which are added up. What another tool's file does not state is listed below the table. Files other \
 than reports offer some of the formats.")]
 pub struct ReportArgs {
     /// Files of osjitter, or results of other tools

@@ -76,7 +76,7 @@ fn of_fleet(args: &ReportArgs) -> Result<Made> {
     if args.reference {
         return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
     }
-    let runs = Runs::new(vec![Fleet::read(&args.files)?.report()], args.format, &args.runs)?;
+    let runs = Runs::new(vec![Fleet::read(&args.files)?.report()?], args.format, &args.runs)?;
     make("a file of bins", &runs::FORMATS, args.format, &runs)
 }
 

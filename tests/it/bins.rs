@@ -177,3 +177,22 @@ fn flags_of_bins_are_held_to_them() {
     let row = fine.lines().nth(1).unwrap();
     assert!(row.starts_with("a_b_c,os-interval,") && row.contains(",rack=_x,") && row.contains(",1,hdr3,"), "{row}");
 }
+
+#[test]
+fn more_than_a_table_can_show_is_refused_and_still_merged() {
+    let home = tempfile::tempdir().unwrap();
+    let bins = |name: &str, rows: &mut dyn Iterator<Item = String>| {
+        let heading = "host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count";
+        let text = rows.fold(format!("{heading}\n"), |text, row| text + &row + ",1,hdr2,1,1,9000000000000000\n");
+        let path = home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let subjects = bins("subjects.bins.csv", &mut (0..9_000).map(|n| format!("a,s{n},0,,,,,x")));
+    let ran = shown(&[&subjects], &[]).exits(2);
+    assert!(ran.stderr.contains("9000 of them; at most 8192"), "{}", ran.stderr);
+    let merged = Osjitter::new([Path::new("merge"), &subjects]).run().exits(0).stdout;
+    assert_eq!(merged.lines().count(), 9_001);
+    let hosts = bins("hosts.bins.csv", &mut (0..11_000).map(|n| format!("h{n},s,0,,,,,x")));
+    refused(&[&hosts], &["more than 9007199254740992 ticks together"]);
+}

@@ -128,16 +128,16 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
 #[must_use]
 pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
     let median = |s: &Subject| s.summary.as_ref().and_then(|m| m.lateness_ns.p50);
+    let mut of_all: HashMap<&str, Vec<i64>> = HashMap::new();
+    for subject in reports.iter().flat_map(|r| &r.subjects) {
+        of_all.entry(&subject.id).or_default().extend(median(subject));
+    }
+    of_all.values_mut().for_each(|medians| medians.sort_unstable());
     let mut all = Vec::new();
     for (source, report) in reports.iter().enumerate() {
         for subject in &report.subjects {
             let Some(p50_ns) = median(subject) else { continue };
-            let mut others: Vec<i64> = reports
-                .iter()
-                .flat_map(|r| r.subjects.iter().filter(|s| s.id == subject.id))
-                .filter_map(median)
-                .collect();
-            others.sort_unstable();
+            let others = &of_all[subject.id.as_str()];
             let middle = others[others.len() / 2].midpoint(others[(others.len() - 1) / 2]);
             let ratio = p50_ns.max(1) as f64 / middle.max(1) as f64;
             all.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });

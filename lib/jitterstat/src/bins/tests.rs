@@ -230,7 +230,10 @@ fn what_a_row_cannot_be_is_named_with_its_line() {
 fn bins_and_the_row_beside_them_must_agree() {
     let one = interval(key("a", 0), Binning::Hdr2, &[5, 6]);
     let other = interval(key("a", 0), Binning::Hdr2, &[5]);
-    let read = join(read_bins(&bins_csv(&[one.clone()])).unwrap(), read_intervals(&intervals_csv(&[other])).unwrap());
+    let read = join(
+        read_bins(&bins_csv(std::slice::from_ref(&one))).unwrap(),
+        read_intervals(&intervals_csv(&[other])).unwrap(),
+    );
     let error = read.unwrap_err().to_string();
     assert!(error.contains("control-loop of a") && error.contains("2 values, and 1 ticks"), "{error}");
     let twice = intervals_csv(&[one.clone(), one.clone()]);

@@ -257,10 +257,9 @@ fn read(
         let line = more.then(|| record.position().map(csv::Position::line)).flatten();
         let fails = |flaw| BinsError { line, flaw };
         // The version before all else: a later one may have other columns.
-        if let Some(version) = version_at.and_then(|at| record.get(at)).filter(|_| more) {
-            if version != VERSION.to_string() && record.len() == columns {
-                return Err(fails(BinsFlaw::Version(version.chars().take(SHOWN).collect())));
-            }
+        let version = version_at.and_then(|at| record.get(at)).filter(|_| more && record.len() == columns);
+        if let Some(version) = version.filter(|version| *version != VERSION.to_string()) {
+            return Err(fails(BinsFlaw::Version(version.chars().take(SHOWN).collect())));
         }
         if !is_ours {
             let expected = kind.heading().chars().take(SHOWN).collect();
