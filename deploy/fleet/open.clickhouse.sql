@@ -1,6 +1,11 @@
--- ClickHouse, clickhouse-local and chDB. $BINS is file('logs/**/*.bins.csv*', CSVWithNames), or s3(…), url(…), a table with
--- the same columns; $INTERVALS the same of *.intervals.*; $LABEL the label to group by, such as rack; $LIMIT_NS a lateness,
--- such as 1000000. Read text as text: SET input_format_csv_use_best_effort_in_schema_inference = 0.
+-- ClickHouse, clickhouse-local and chDB. $BINS and $INTERVALS are table functions, or tables of the same columns, whose text
+-- stays text: a start that is guessed to be a time is written otherwise.
+--   file('logs/**/*.bins.csv*', CSVWithNames, 'host Nullable(String), subject Nullable(String), period_ns Nullable(String),
+--     runtime Nullable(String), labels Nullable(String), start Nullable(String), duration_ns Nullable(String),
+--     run_id Nullable(String), schema_version Nullable(String), binning Nullable(String), lower_ns Nullable(String),
+--     upper_ns Nullable(String), count Nullable(String)')
+-- or s3(…), url(…) with the same; of *.intervals.csv* the last four are ticks, skipped, missed, early, max_ns and their kin.
+-- $LABEL is the label to group by, such as rack; $LIMIT_NS a lateness, such as 1000000.
 CREATE OR REPLACE VIEW bins AS
 SELECT coalesce(toString(host), '') AS host, toString(subject) AS subject, CAST(period_ns AS BIGINT) AS period_ns,
        coalesce(toString(runtime), '') AS runtime, substr(coalesce(toString(start), ''), 1, 13) AS hour,

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Holds osjitter.bins/1 and deploy/ against the engines and programs that they are for: DuckDB and DataFusion ask 200 synthetic
 # hosts, promtool, Grafana's models, Kubernetes' schemas and systemd read what deploys it. On Debian as root; installs what it
-# needs. Arguments: the osjitter to use; `clickhouse`, to ask chDB too, which is 600 MB on disk.
+# needs, unless FLEET_PYTHON names a Python that has it. Arguments: the osjitter to use; `clickhouse`, to ask chDB too, which is
+# 600 MB on disk.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 osjitter=$(realpath "${1:-target/debug/osjitter}")

@@ -55,12 +55,9 @@ impl Fleet {
                 if pairs.len() == before {
                     return Err(usage!("{}: neither report.json nor *.bins.csv is in it", path.display()));
                 }
-            } else if let Some((pair, ..)) = part(path) {
-                // The other one is beside it.
-                let files = KINDS.map(|kind| beside(&pair, kind));
-                if !files.iter().flatten().any(|file| file == path) {
-                    files::read_text(path)?;
-                }
+            } else if let Some((pair, given, _)) = part(path) {
+                let of = |kind| if kind == given { Some(path.to_path_buf()) } else { beside(&pair, kind) };
+                let files = KINDS.map(of);
                 pairs.insert(pair, files);
             }
         }
