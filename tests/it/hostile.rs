@@ -172,9 +172,10 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
 #[test]
 fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bins() {
     let home = tempfile::tempdir().unwrap();
-    let many = 1_u64 << 53;
+    // A value each microsecond of the longest run there is.
+    let many = 1_000_000_000_000_000_u64;
     let text = format!(
-        "{{\"file_version\": 1, \"cmdline:\": \"cyclictest -h 9\", \"thread\": {{\"0\": {{\"histogram\": {{\"5\": {many}}}, \
+        "{{\"file_version\": 1, \"cmdline:\": \"cyclictest -i 1 -h 9\", \"thread\": {{\"0\": {{\"histogram\": {{\"5\": {many}}}, \
          \"cycles\": {many}, \"min\": 5, \"max\": 5, \"avg\": 5.0}}}}}}"
     );
     let file = written(home.path(), "many.json", text);
