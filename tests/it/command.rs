@@ -134,8 +134,18 @@ fn opened_again(ran: &Ran) {
     let compared =
         Osjitter::new(["compare"]).args([side("nanosleep@1ms"), side("gated-loop@1ms")]).run().exits(0).stdout;
     assert!(compared.contains("gated-loop"), "{compared}");
+    // The same name is not the same program.
+    let mut other = report(ran);
+    other["plan"]["scenarios"][0]["command"] = json!(["./other/gated-loop"]);
+    for subject in other["subjects"].as_array_mut().unwrap() {
+        subject["rounds"].as_array_mut().unwrap().iter_mut().for_each(|round| round["phase_ns"] = json!(1));
+    }
+    std::fs::write(ran.path("other.json"), other.to_string()).unwrap();
+    let merged = Osjitter::new(["merge"]).args([&file, &ran.path("other.json")]).run().exits(2);
+    assert!(merged.stderr.contains("gated-loop@1ms has another command"), "{}", merged.stderr);
     let limit = ["gate", "--max", "p50=10s", "--subject", "gated-loop", "--report"];
-    let _ = Osjitter::new(limit).args([&file]).out("gate").run();
+    let gated = Osjitter::new(limit).args([&file]).out("gate").run();
+    assert!(gated.code != 2 && gated.stdout.contains("gated-loop"), "{} {}", gated.stderr, gated.stdout);
     let history = Osjitter::new(["history"]).args([ran.directory().parent().unwrap()]).run().exits(0);
     assert!(history.stderr.is_empty() || history.stdout.contains("gated-loop"), "{}", history.stdout);
 }

@@ -164,8 +164,10 @@ fn difference(a: &Report, b: &Report) -> Option<String> {
     }
     p.scenarios.iter().find_map(|s| {
         let t = q.scenarios.iter().find(|t| t.id == s.id)?;
-        let key = |s: &crate::report::Scenario| (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances);
-        (key(s) != key(t)).then(|| format!("{} has another period, round, warm-up or number of instances", s.id))
+        let key =
+            |s: &crate::report::Scenario| (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances, s.command.clone());
+        (key(s) != key(t))
+            .then(|| format!("{} has another command, period, round, warm-up or number of instances", s.id))
     })
 }
 
