@@ -18,22 +18,25 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  osjitter monitor --log jitter --label rack=r7          a pair of CSV files for each five minutes
-  osjitter monitor --listen 9891                         http://127.0.0.1:9891/metrics for Prometheus
+  osjitter monitor --log jitter --label rack=r7          two CSV files per five minutes
+  osjitter monitor --listen 9891                         http://127.0.0.1:9891/metrics
   osjitter monitor --limit p99=2ms --limit control-loop:max=20ms
-  osjitter monitor --no-probes --log jitter              only the metered loops of other programs
+  osjitter monitor --no-probes --log jitter              only the loops of other programs
 
-Probes tick for as long as the monitor runs, each on a thread of its own; what others have metered with the library tickmeter
-is watched beside them. Intervals end at whole multiples of --interval, UTC. Files are DIR/DAY/HOST.TIME.bins.csv, one row a
-histogram bin, and .intervals.csv, one row a subject or meter; they are there whole or not at all.
+Probes tick for as long as the monitor runs, each on a thread of its own; beside them it watches
+the loops that other programs meter with the library tickmeter. Intervals end at whole multiples of
+--interval, UTC. Their files, DIR/DAY/HOST.TIME.bins.csv with one row per histogram bin and
+.intervals.csv with one per subject or meter, are written whole or not at all.
 
-A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in per cent of the ticks), for all loops or, behind
-a name and a colon, for those of that name. What breaks it is printed, counted, and written with the last late ticks.
+A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in per cent of the
+ticks). It holds for all loops or, after a name and a colon, for those of that name. A broken one is
+printed, counted, and written with the last late ticks.
 
 Where the monitor takes more than --budget, the periods of its probes are doubled.
 
-Ctrl-C and SIGTERM end it with the open interval written. Exit codes: 0 done; 2 bad usage; 4 intervals were lost, or a probe
-could not start.")]
+Ctrl-C and SIGTERM end it with the open interval written.
+
+Exit codes: 0 done; 2 bad usage; 4 intervals were lost, or a probe could not start.")]
 pub struct MonitorArgs {
     /// Probe: a name, a glob or all; repeat for several [default: os-interval and nanosleep]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
