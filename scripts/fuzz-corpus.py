@@ -117,6 +117,10 @@ def make(home):
     put("runs", "rounds.json", rounds)
     for format, target in (("hlog", "hlog"), ("cyclictest-json", "cyclictest")):
         put(target, "ours", osjitter("report", home / "run/report.json", "--format", format))
+    osjitter("report", home / "run/report.json", "--format", "bins", "--host", "a", "--label", "rack=r7", "--out",
+             home / "rows.bins.csv")
+    for cells in ("bins", "intervals"):
+        put("bins", f"{cells}.csv", (home / f"rows.{cells}.csv").read_bytes())
     put("plan", "matrix.toml", 'schema = "osjitter.plan/1"\n[run]\nseed = 5\nsched = "fifo:10"\ncpu = 0\nmlock = true\n'
         'timer-slack = "50us"\nwhy-threshold = "300us"\n[defaults]\nticks = 70\nperiod = "2ms"\n[[scenario]]\n'
         'subject = ["spin", "tokio-*"]\nperiod = ["250us", "1ms"]\nload = ["none", "cpu:2", "tasks:10x50us"]\n'

@@ -1,5 +1,6 @@
 //! What was made, read by something else than what made it.
 
+use jitterstat::bins::{Interval, bins_csv, intervals_csv, join, read_bins, read_intervals};
 use jitterstat::report::Report;
 
 use crate::render::formats::{Format, Made};
@@ -7,6 +8,7 @@ use crate::render::formats::{Format, Made};
 /// Looks at a result as its readers would.
 pub fn check(format: Format, made: &Made) {
     match (format, made) {
+        (Format::Bins, Made::Bins(intervals)) => bins(intervals),
         (Format::Svg, Made::Pictures(pictures)) => pictures.iter().for_each(|picture| xml(&picture.svg)),
         (_, Made::Text(text)) => match format {
             Format::Json | Format::Bmf | Format::Gab | Format::CyclictestJson => drop(json(text)),
@@ -17,10 +19,25 @@ pub fn check(format: Format, made: &Made) {
             Format::Openmetrics => openmetrics(text),
             Format::Hgrm => drop(hgrm(text)),
             Format::Html => page(text),
-            Format::Hlog | Format::Svg | Format::Parquet => {}
+            Format::Bins | Format::Hlog | Format::Svg | Format::Parquet => {}
         },
         _ => {}
     }
+}
+
+/// Their two files together are what they were made of.
+pub fn bins(intervals: &[Interval]) {
+    let counts = read_intervals(&intervals_csv(intervals)).expect("what we write we refuse");
+    let bins = read_bins(&bins_csv(intervals)).expect("what we write we refuse");
+    let again = join(bins, counts).expect("what we write we refuse");
+    // Names may be others: not every character may stand in a cell.
+    let numbers = |intervals: &[Interval]| {
+        let shown = intervals.iter().filter(|i| i.facts.is_some() || i.count() > 0);
+        let mut all: Vec<String> = shown.map(|i| format!("{:?} {:?}", i.bins, i.facts)).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(numbers(&again), numbers(intervals), "they are others when they are read again");
 }
 
 pub fn json(text: &str) -> serde_json::Value {

@@ -6,6 +6,7 @@
 
 mod again;
 mod argument;
+mod bins;
 mod files;
 mod gate;
 mod histogram;
@@ -28,10 +29,11 @@ use crate::exit;
 type Body = fn(&[u8], &Stages) -> exit::Result<()>;
 
 /// Every target, by the name of its corpus.
-const TARGETS: [(&str, Body); 22] = [
+const TARGETS: [(&str, Body); 23] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
+    ("bins", bins::body),
     ("calibration", files::calibration),
     ("checkup", files::checkup),
     ("comparison", files::comparison),

@@ -34,7 +34,7 @@ pub struct RunOptions {
 }
 
 /// What a report does not have and bins do.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "With --format bins")]
 pub struct BinsArgs {
     /// Name of the machine that was measured, which no report has
