@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jitterstat::bins::{
-    BinsError, Cells, Fold, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins, read_intervals, stamp,
+    BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins, read_intervals, stamp,
 };
 use jitterstat::report::{MOST_COUNT, Report, Status, Subject, Warning};
 
@@ -176,7 +176,7 @@ impl Fleet {
 /// What a table shows apart: hosts and other labels are added up.
 fn shown(key: &mut Key) {
     key.host.clear();
-    key.labels = key.labels.only(&[LOAD, INSTANCES]);
+    key.labels = key.labels.only(&[LOAD, INSTANCES, ID]);
 }
 
 type Read = fn(&str) -> std::result::Result<Vec<Interval>, BinsError>;
@@ -295,6 +295,7 @@ fn of(interval: &Interval) -> Subject {
         id += &format!("/{}", key.runtime);
     }
     id.extend(load.map(|load| format!("+{load}")));
+    id.extend(key.labels.get(ID).map(|id| format!("#{id}")));
     let mut subject = subject(id, &key.subject, Some(key.period_ns));
     subject.runtime = Some(key.runtime.clone()).filter(|runtime| !runtime.is_empty());
     subject.load = load.map(str::to_owned);

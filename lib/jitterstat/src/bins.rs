@@ -21,7 +21,7 @@ mod key;
 mod model;
 mod text;
 
-pub use convert::{INSTANCES, LOAD, NoHistogram, of_report};
+pub use convert::{ID, INSTANCES, LOAD, NoHistogram, of_report};
 pub use error::{BinsError, BinsFlaw};
 pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};

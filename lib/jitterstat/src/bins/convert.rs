@@ -1,18 +1,21 @@
 //! From a report to intervals, and from an interval to what a report shows.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::histogram::{self, Histogram};
 use crate::report::{Distribution, Report, Round, Subject, Summary};
 use crate::stats::quantile;
 
-use super::key::{Key, Labels, micros};
+use super::key::{Key, Labels, cell, micros};
 use super::model::{Binning, Facts, Interval, NEGATIVE};
 
 /// The labels of what a subject of a report has beside its name, period and runtime.
 pub const LOAD: &str = "load";
 /// See [`LOAD`].
 pub const INSTANCES: &str = "instances";
+/// The label of subjects that nothing else tells apart, as the threads of an imported file.
+pub const ID: &str = "id";
 
 /// A measured subject has no histogram that can be read: why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +51,14 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
             label(INSTANCES, &subject.instances.to_string());
         }
         let key = Key {
-            host: host.to_owned(),
-            subject: subject.name.clone(),
+            host: cell(host).into_owned(),
+            subject: cell(&subject.name).into_owned(),
             period_ns: subject.period_ns,
-            runtime: subject.runtime.clone().unwrap_or_default(),
+            runtime: subject.runtime.as_deref().map(cell).unwrap_or_default().into_owned(),
             labels,
             start_us: micros(&report.started_utc),
             duration_ns: report.duration_ns,
-            run_id: format!("{}-{:x}", report.started_utc, report.plan.seed),
+            run_id: cell(&format!("{}-{:x}", report.started_utc, report.plan.seed)).into_owned(),
         };
         // What was early stands at 0 in the histogram.
         let early = summary.early.min(histogram.count_at(0));
@@ -70,7 +73,29 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
             Some(facts(subject, summary)),
         ))
     };
-    measured.map(interval).collect()
+    let mut intervals = measured.clone().map(interval).collect::<Result<Vec<_>, _>>()?;
+    tell_apart(&mut intervals, measured.map(|(subject, _)| subject.id.as_str()));
+    Ok(intervals)
+}
+
+/// Labels intervals of one key with the ids of their subjects.
+fn tell_apart<'a>(intervals: &mut [Interval], ids: impl Iterator<Item = &'a str>) {
+    let mut times: BTreeMap<Key, u32> = BTreeMap::new();
+    intervals.iter().for_each(|interval| *times.entry(interval.key.clone()).or_default() += 1);
+    let mut taken = BTreeSet::new();
+    for (interval, id) in intervals.iter_mut().zip(ids) {
+        if times[&interval.key] == 1 {
+            continue;
+        }
+        // Ids that are too long for a cell may be the same there.
+        let names = std::iter::once(id.to_owned()).chain((2..).map(|n| format!("#{n} {id}")));
+        let mut keys = names.map(|name| {
+            let mut key = interval.key.clone();
+            key.labels.set(ID, &name).expect("an identifier");
+            key
+        });
+        interval.key = keys.find(|key| taken.insert(key.clone())).expect("the counter does not run out");
+    }
 }
 
 fn facts(subject: &Subject, summary: &Summary) -> Facts {
