@@ -51,23 +51,12 @@ fn of_text(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError>
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    let mut schema = format!("message {name} {{\n");
-    let mut properties = WriterProperties::builder();
-    for column in &columns {
-        let is_text = TEXT.contains(column);
-        let kind = if is_text { "REQUIRED BYTE_ARRAY {} (UTF8);" } else { "OPTIONAL INT64 {};" };
-        schema += &kind.replace("{}", column);
-        if matches!(*column, "lower_ns" | "upper_ns") {
-            // They rise evenly; everything else is the same for many rows, which a dictionary is for.
-            let path = ColumnPath::from(*column);
-            properties = properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-        }
-    }
-    schema.push('}');
-    let mut file =
-        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))?;
+    let fields = columns.iter().map(|column| {
+        // Ends rise evenly; everything else is the same for many rows, which a dictionary is for.
+        let rises = matches!(*column, "lower_ns" | "upper_ns");
+        (*column, if TEXT.contains(column) { TEXT_FIELD } else { WHOLE_FIELD }, rises)
+    });
+    let mut file = begun(name, fields)?;
     let mut group = file.next_row_group()?;
     for (i, column) in columns.iter().enumerate() {
         let Some(mut place) = group.next_column()? else { break };
@@ -114,32 +103,42 @@ fn failed(error: ParquetError) -> Error {
     Error::measure(format!("cannot encode the table: {error}"))
 }
 
-/// The file, its rows in groups.
-fn write<R, Rows: Iterator<Item = R> + Clone>(
+const TEXT_FIELD: &str = "REQUIRED BYTE_ARRAY {} (UTF8);";
+const WHOLE_FIELD: &str = "OPTIONAL INT64 {};";
+
+/// A file without rows, its columns by name and field; differences are stored of those that rise evenly.
+fn begun<'a>(
     name: &str,
-    columns: &[Column<R>],
-    groups: impl Iterator<Item = Rows>,
-) -> std::result::Result<Vec<u8>, ParquetError> {
+    fields: impl Iterator<Item = (&'a str, &'static str, bool)>,
+) -> std::result::Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
     let mut schema = format!("message {name} {{\n");
     let mut properties = WriterProperties::builder();
-    for (name, get) in columns {
-        let path = ColumnPath::from(*name);
-        let field = match get {
-            Get::Text(_) => "REQUIRED BYTE_ARRAY {} (UTF8);",
-            Get::Count(_) | Get::Whole(_) => "OPTIONAL INT64 {};",
-            Get::Real(_) => "OPTIONAL DOUBLE {};",
-        };
-        schema += &field.replace("{}", name);
-        if let Get::Count(_) | Get::Whole(_) = get {
-            // Neighbours are alike: ticks and deadlines rise evenly, the others hardly change.
+    for (column, field, rises) in fields {
+        schema += &field.replace("{}", column);
+        if rises {
+            let path = ColumnPath::from(column);
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
     }
     schema.push('}');
-    let mut file =
-        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))?;
+    SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))
+}
+
+/// The file, its rows in groups.
+fn write<R, Rows: Iterator<Item = R> + Clone>(
+    name: &str,
+    columns: &[Column<R>],
+    groups: impl Iterator<Item = Rows>,
+) -> std::result::Result<Vec<u8>, ParquetError> {
+    let fields = columns.iter().map(|(name, get)| match get {
+        Get::Text(_) => (*name, TEXT_FIELD, false),
+        // Neighbours are alike: ticks and deadlines rise evenly, the others hardly change.
+        Get::Count(_) | Get::Whole(_) => (*name, WHOLE_FIELD, true),
+        Get::Real(_) => (*name, "OPTIONAL DOUBLE {};", false),
+    });
+    let mut file = begun(name, fields)?;
     for rows in groups {
         let mut group = file.next_row_group()?;
         for (_, get) in columns {
