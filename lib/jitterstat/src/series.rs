@@ -142,7 +142,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Those of the file.
     pub fn value(&mut self, name: &str, value: f64) -> io::Result<()> {
-        writeln!(self.inner, "{name} {value}")
+        // With an exponent where it is far from one: a line has an end.
+        writeln!(self.inner, "{name} {value:?}")
     }
 
     /// Writes the lateness of the next tick: wake-up minus deadline, negative if early.
@@ -244,7 +245,7 @@ pub enum SeriesError {
     Header(String),
     /// Line number, from 1, and text of a line that is not a whole number of nanoseconds.
     Line(u64, String),
-    /// Line number, from 1, text, and what is wrong with it: a line of a metric.
+    /// Line number, from 1, text, and what is wrong with it: a line of a metric, or one that is too long.
     Metric(u64, String, &'static str),
     /// The file cannot be read.
     Io(io::Error),
@@ -384,6 +385,9 @@ impl<R: Read> Lines<R> {
         self.line.clear();
         self.line.push_str(String::from_utf8_lossy(&self.bytes).trim_end());
         self.number += 1;
+        if self.bytes.len() as u64 == LONGEST_LINE && !self.bytes.ends_with(b"\n") {
+            return Err(SeriesError::Metric(self.number, self.text(), "a line has at most 255 bytes"));
+        }
         Ok(!self.bytes.is_empty())
     }
 
@@ -438,6 +442,21 @@ mod tests {
         assert!(metrics("osjitter.series/1 5\n".as_bytes()).is_err());
         let many: String = (0..65).map(|i| format!("metric m{i} ns lower\n")).collect();
         assert!(metrics(format!("{SCHEMA}\n{many}").as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_two() {
+        let long = format!("{SCHEMA} period_ns=5\n{}7\n", "0".repeat(LONGEST_LINE as usize));
+        assert!(Reader::read(long.as_bytes()).unwrap_err().to_string().contains("at most 255 bytes"));
+        let mut file = Vec::new();
+        let mut out = Writer::without_ticks(&mut file).unwrap();
+        out.declare("x", "ns", Better::Lower).unwrap();
+        for value in [f64::MAX, f64::MIN_POSITIVE] {
+            out.value("x", value).unwrap();
+        }
+        out.finish().unwrap();
+        let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
+        assert_eq!([0.0, 1.0].map(|q| x.samples.quantile(q)), [f64::MIN_POSITIVE, f64::MAX].map(Some));
     }
 
     #[test]
