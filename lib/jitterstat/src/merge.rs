@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::file::File as _;
 use crate::fitness::Fitness;
 use crate::histogram;
 use crate::report::{Report, Round, Status, Subject, Summary, Warning};
@@ -49,6 +50,8 @@ pub enum MergeError {
         /// Which reports, from 1.
         reports: [usize; 2],
     },
+    /// Together they are more than a report can hold: what, and where.
+    TooMuch(String),
 }
 
 impl fmt::Display for MergeError {
@@ -63,6 +66,7 @@ impl fmt::Display for MergeError {
             Self::SameRun { reports: [one, other] } => {
                 write!(f, "reports {one} and {other} are of the same run: give each run once")
             }
+            Self::TooMuch(what) => write!(f, "merged, they are more than a report can hold: {what}"),
         }
     }
 }
@@ -72,7 +76,8 @@ impl std::error::Error for MergeError {}
 /// Joins reports in the given order. Host and clock are the first one's; a warning names what differs.
 ///
 /// # Errors
-/// Fewer than two reports, a report without samples, a run that is there twice or, without `force`, plans that differ.
+/// Fewer than two reports, a report without samples, a run that is there twice, more than one report can hold or, without
+/// `force`, plans that differ.
 pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     let [first, rest @ ..] = reports else { return Err(MergeError::Nothing) };
     if rest.is_empty() {
@@ -121,6 +126,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         let what = "Reports of machines in different states were merged; the facts are those of the first.".to_owned();
         merged.warnings.push(warning(HOSTS_DIFFER, what, "Look at the ranking before trusting a sum."));
     }
+    merged.check().map_err(|e| MergeError::TooMuch(e.to_string()))?;
     Ok(merged)
 }
 
@@ -173,7 +179,7 @@ fn difference(a: &Report, b: &Report) -> Option<String> {
 
 /// Adds the rounds of one report behind those that are there: numbered on, and later in time.
 fn append(merged: &mut Report, report: &Report) {
-    let next = merged.subjects.iter().flat_map(|s| &s.rounds).map(|r| r.index + 1).max().unwrap_or(0);
+    let next = merged.subjects.iter().flat_map(|s| &s.rounds).map(|r| r.index.saturating_add(1)).max().unwrap_or(0);
     let later = merged.duration_ns;
     for subject in &report.subjects {
         let rounds = subject.rounds.iter().map(|r| Round {
