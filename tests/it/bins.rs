@@ -196,3 +196,20 @@ fn more_than_a_table_can_show_is_refused_and_still_merged() {
     let hosts = bins("hosts.bins.csv", &mut (0..11_000).map(|n| format!("h{n},s,0,,,,,x")));
     refused(&[&hosts], &["more than 9007199254740992 ticks together"]);
 }
+
+#[test]
+fn subjects_that_nothing_but_their_id_tells_apart_stay_apart() {
+    let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rtla-timerlat.txt");
+    let of = |report: &Value| -> Vec<(u64, i64)> {
+        let summaries = report["subjects"].as_array().unwrap().iter().map(|subject| &subject["summary"]);
+        let counts = summaries.filter(|s| !s.is_null());
+        let mut all: Vec<_> =
+            counts.map(|s| (s["delivered"].as_u64().unwrap(), s["lateness_ns"]["max"].as_i64().unwrap())).collect();
+        all.sort_unstable();
+        all
+    };
+    let written = Osjitter::new([Path::new("report"), &threads]).args(["--format", "bins"]).out("t.bins.csv").run();
+    let read = as_json(&[&written.exits(0).path("t.bins.csv")]);
+    assert_eq!(of(&read), of(&as_json(&[&threads])));
+    assert!(read["subjects"].as_array().unwrap().len() > 2, "{read}");
+}
