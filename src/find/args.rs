@@ -20,10 +20,10 @@ Examples:
   osjitter find --goal p99=1ms --load cpu:2      the same beside a load
   osjitter find --period 500us                   what each ticker can promise at this period
 
-A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in per cent of the ticks) or cpu (in per cent of
-one core). All goals have to hold. Each period is measured in rounds and held against the goals by its confidence
-intervals; what they leave open is looked at again with four times the ticks, as long as the time lasts. At most 10 looks
-a ticker, so that a ticker's result is right with 95 % confidence. Results, JSON and a picture go to the directory given
+A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in per cent of the ticks) or cpu (in per cent of \
+one core). All goals have to hold. Each period is measured in rounds and held against the goals by its confidence \
+intervals; what they leave open is looked at again with four times the ticks, as long as the time lasts. At most 10 looks \
+a ticker, so that a ticker's result is right with 95 % confidence. Results, JSON and a picture go to the directory given \
 by --out.
 
 Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot be; 4 not measured or interrupted.")]
