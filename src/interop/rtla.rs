@@ -152,7 +152,7 @@ fn duration(words: &[&str]) -> Option<u64> {
     // Nobody measured for longer than a century.
     let days: u64 = days.parse().ok().filter(|&days| days < 36_525)?;
     let small = [hours, minutes, seconds].iter().all(|&part| part < 60);
-    small.then_some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    small.then(|| ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
 #[cfg(test)]
