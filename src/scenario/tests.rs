@@ -1,0 +1,109 @@
+use super::*;
+use proptest::prelude::*;
+
+fn of(subject: &str) -> ScenarioArgs {
+    ScenarioArgs { subjects: subject.parse::<Subjects>().unwrap().0, ..ScenarioArgs::default() }
+}
+
+#[test]
+fn rounds_follow_the_ticks() {
+    for (ticks, period_us, round, warmup) in
+        [(10_000, 500, 250, 20), (100, 500, 10, 20), (5, 1_000, 1, 10), (10_000, 100_000, 10, 3)]
+    {
+        let length = Some(Length::Ticks(ticks));
+        let s = ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }.only().unwrap();
+        assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} at {period_us} us");
+        let sum: u64 = (0..s.rounds()).map(|i| s.ticks_of_round(i)).sum();
+        assert_eq!(sum, ticks);
+    }
+}
+
+#[test]
+fn a_number_of_rounds_makes_full_ones() {
+    let of = |rounds, round_ticks, period_ms| {
+        let (length, periods) = (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
+        let s = ScenarioArgs { length, round_ticks, periods, ..of("spin") }.only().unwrap();
+        (s.round_ticks, s.rounds(), s.ticks)
+    };
+    assert_eq!(of(24, None, 1), (250, 24, 6_000));
+    assert_eq!(of(24, Some(10), 1), (10, 24, 240));
+    assert_eq!(of(3, None, 100), (10, 3, 30), "no longer than a second");
+}
+
+#[test]
+fn the_same_thing_is_measured_once_and_twins_are_numbered() {
+    let [one, other] = [5, 6].map(|n| ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.only().unwrap());
+    let ids: Vec<String> = unique(vec![one.clone(), other.clone(), one, other]).into_iter().map(|s| s.id).collect();
+    assert_eq!(ids, ["spin@500us", "spin@500us#2"]);
+    let many = ScenarioArgs { runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)], ..of("spin") };
+    assert_eq!(many.scenarios().unwrap().len(), 1, "a bare thread has no runtime");
+}
+
+#[test]
+fn a_load_is_a_property_of_the_scenario_and_tasks_need_a_runtime() {
+    let loads = ["none", "cpu:2", "tasks:3x50us"].map(|text| text.parse().unwrap()).to_vec();
+    let ids = |subjects: &str| {
+        let args = ScenarioArgs { loads: loads.clone(), ..of(subjects) };
+        args.scenarios().map(|all| all.into_iter().map(|s| s.id).collect::<Vec<_>>())
+    };
+    let tokio = "tokio-interval@500us/current-thread";
+    let expected = [tokio.to_owned(), format!("{tokio}+cpu:2"), format!("{tokio}+tasks:3x50us")];
+    assert_eq!(ids("tokio-interval").unwrap(), expected);
+    assert!(ids("spin").unwrap_err().to_string().contains("none of these subjects has one"));
+    let all = ids("*n*").unwrap();
+    assert_eq!(all.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(), ["spin@500us", "spin@500us+cpu:2"]);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let year = Duration::from_secs(3600);
+    let refused = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
+    let ticks = |n| Some(Length::Ticks(n));
+    assert!(refused(ScenarioArgs { length: ticks(0), ..of("spin") }).starts_with("0 ticks is nothing"));
+    assert!(refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") }).starts_with("a round of 0 ticks"));
+    assert!(refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") }).contains("outside 1us to 1h"));
+    let time = Some(Length::Time(Duration::from_micros(499)));
+    assert!(refused(ScenarioArgs { length: time, ..of("spin") }).contains("499us holds no tick of --period 500us"));
+    let long = ScenarioArgs { length: ticks(10_000), round_ticks: Some(9_000), periods: vec![year], ..of("spin") };
+    assert!(refused(long).contains("longer than a year"));
+}
+
+#[test]
+fn unknown_subjects_get_the_nearest_names() {
+    let error = "tokio-intervall".parse::<Subjects>().unwrap_err();
+    assert!(error.contains("did you mean tokio-interval?"), "{error}");
+    let far = "wibble".parse::<Subjects>().unwrap_err();
+    assert_eq!(far, "no subject \"wibble\"; `osjitter list` shows all");
+    assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
+    assert_eq!("all".parse::<Subjects>().unwrap().0.len(), subject::ALL.len());
+    assert_eq!(one_subject("spi?").unwrap().name, "spin");
+    assert!(one_subject("tokio-*").unwrap_err().contains("several subjects"));
+}
+
+#[test]
+fn many_stars_take_no_time() {
+    let (pattern, name) = (format!("{}z", "*a".repeat(40)), "a".repeat(4_000));
+    assert!(!glob(&pattern, &name) && glob(&pattern[..80], &name));
+}
+
+proptest! {
+    #[test]
+    fn a_glob_matches_as_its_definition_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+        fn by_definition(pattern: &[u8], name: &[u8]) -> bool {
+            match (pattern, name) {
+                ([], _) => name.is_empty(),
+                ([b'*', rest @ ..], _) => (0..=name.len()).any(|n| by_definition(rest, &name[n..])),
+                ([p, pattern @ ..], [c, name @ ..]) => (*p == b'?' || p == c) && by_definition(pattern, name),
+                _ => false,
+            }
+        }
+        prop_assert_eq!(glob(&pattern, &name), by_definition(pattern.as_bytes(), name.as_bytes()));
+    }
+
+    #[test]
+    fn a_runtime_reads_back(workers in 1..=MAX_WORKERS) {
+        for runtime in [Runtime::CurrentThread, Runtime::MultiThread(workers)] {
+            prop_assert_eq!(runtime.to_string().parse(), Ok(runtime));
+        }
+    }
+}
