@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use jitterstat::bins::{Labels, cell};
 
 use crate::monitor::http;
 use crate::monitor::limits::Limit;
 use crate::scenario::{Runtime, Subjects, SubjectsParser};
 use crate::text::units;
-use jitterstat::bins::cell;
 
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
@@ -104,11 +104,7 @@ fn share(text: &str) -> Result<f64, String> {
 fn label(text: &str) -> Result<(String, String), String> {
     let no_label = || format!("{text:?} is no label; write for example rack=r7");
     let (key, value) = text.split_once('=').ok_or_else(no_label)?;
-    let first = |c: char| c.is_ascii_alphabetic() || c == '_';
-    let other = |c: char| first(c) || c.is_ascii_digit() || ".-".contains(c);
-    if !key.starts_with(first) || !key.chars().all(other) {
-        return Err(format!("{key:?} is no name of a label; use letters, digits, _ . and -"));
-    }
+    Labels::default().set(key, value)?;
     if value.is_empty() || cell(value) != value {
         return Err(format!(
             "{value:?} is no value of a label; use at most 256 bytes without , ; \" and control characters"

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use tickmeter::{LateTick, Snapshot};
-
-use jitterstat::bins::{Binning, Facts};
+use jitterstat::bins::{Binning, Facts, Interval, Key};
 use jitterstat::report::LONGEST_NS;
+use jitterstat::stats::quantile;
+use tickmeter::{LateTick, Snapshot};
 
 /// How wide the bins of an interval are.
 pub const BINNING: Binning = Binning::Hdr2;
@@ -254,22 +254,12 @@ fn ns(length: Duration) -> u64 {
 }
 
 impl Figures {
-    /// Ticks that came.
-    pub fn came(&self) -> u64 {
-        self.facts.ticks - self.facts.skipped
-    }
-
     /// The nearest-rank percentile, to the end of its bin; `None` where too few ticks support it.
     pub fn quantile_ns(&self, q: f64) -> Option<i64> {
-        use jitterstat::stats::quantile;
-        let n = usize::try_from(self.came()).unwrap_or(usize::MAX);
-        let (rank, mut seen) = (quantile::rank(n, q) as u64, 0);
-        let reached = self.bins.iter().find(|(_, count)| {
-            seen += **count;
-            seen >= rank
-        });
-        let end = |(lower, _): (&i64, &u64)| BINNING.bin(*lower)[1].min(self.facts.max_ns.unwrap_or(i64::MAX));
-        reached.map(end).filter(|_| quantile::is_supported(n, q))
+        let came = usize::try_from(self.facts.came()).unwrap_or(usize::MAX);
+        let interval = Interval::of_values(Key::default(), BINNING, self.bins.clone(), None);
+        let end = interval.percentile(q).filter(|_| quantile::is_supported(came, q))?;
+        Some(end.min(self.facts.max_ns.unwrap_or(i64::MAX)))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use jitterstat::bins::Key;
 use jitterstat::stats::quantile;
 
 use crate::files::model;
 use crate::monitor::books::{Figures, Loop};
 use crate::text::time::{share, time};
 use crate::text::units;
-use jitterstat::bins::Key;
 
 /// More limits than this would be more series than anybody reads.
 pub const MOST_LIMITS: usize = 8;
@@ -87,12 +87,7 @@ impl Limit {
     /// The fewest ticks that can be held against it.
     pub fn least_ticks(&self) -> u64 {
         match self.what {
-            What::Quantile(q, _) => (1..=20)
-                .map(|bits| 1_u64 << bits)
-                .find(|&n| quantile::is_supported(n as usize, q))
-                .map_or(u64::MAX, |enough| {
-                    (enough / 2..=enough).find(|&n| quantile::is_supported(n as usize, q)).unwrap_or(enough)
-                }),
+            What::Quantile(q, _) => (quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64,
             _ => 1,
         }
     }
@@ -223,7 +218,14 @@ mod tests {
     #[test]
     fn a_limit_is_broken_only_by_more() {
         let bins = BTreeMap::from([(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)]);
-        let facts = Facts { ticks: 1_010, skipped: 10, missed: 11, max_ns: Some(3_001_000), ..Facts::default() };
+        let facts = Facts {
+            ticks: 1_010,
+            delivered: 1_000,
+            skipped: 10,
+            missed: 11,
+            max_ns: Some(3_001_000),
+            ..Facts::default()
+        };
         let figures = Figures { bins, facts, late: Vec::new() };
         assert_eq!(breach("p99=1ms", &figures), None, "the 990th of 1,000");
         assert_eq!(breach("p99.9=1ms", &figures), None, "one tick beyond it is too few");
@@ -240,6 +242,10 @@ mod tests {
     fn the_ticks_that_a_percentile_needs() {
         let least = |text: &str| text.parse::<Limit>().unwrap().least_ticks();
         assert_eq!(["p50=1us", "p99=1us", "p99.9=1us", "max=1us"].map(least), [10, 500, 5_000, 1]);
+        for (name, q) in QUANTILES {
+            let n = usize::try_from(least(&format!("{name}=1us"))).unwrap();
+            assert!(quantile::is_supported(n, q) && !quantile::is_supported(n - 1, q), "{name}: {n}");
+        }
     }
 
     #[test]
