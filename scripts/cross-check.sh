@@ -2,9 +2,9 @@
 # Proves that the libraries are what they claim on platforms that this machine is not:
 #   run     Windows under Wine (both timers), aarch64 and 32-bit Linux under qemu; there, too, a plan draws its order
 #   check   every other target, with the real types of its system
-# Needs root for Debian packages, or a machine that has them. Targets that rustup has installed are used as they are; for
-# the others the standard library is built from Debian's sources, for several at a time: its crates wait for one another,
-# so that one target alone leaves the other cores idle.
+# Needs root for Debian packages, or a machine that has them. The standard library of a target comes from rustup; where there
+# is none it is built from rustup's sources, or Debian's, for several targets at a time: its crates wait for one another, so
+# that one target alone leaves the other cores idle.
 #
 #   scripts/cross-check.sh            everything
 #   scripts/cross-check.sh TARGET...  only these
@@ -41,18 +41,36 @@ need() {
   apt-get update -q && apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
+# Those of the targets given that rustup has, or can get.
+installed() {
+  [ -n "$*" ] && command -v rustup >/dev/null || return 0
+  local had
+  had=$(rustup target list --installed)
+  for target in "$@"; do
+    if [[ $'\n'$had$'\n' == *$'\n'$target$'\n'* ]] || timeout 120 rustup target add "$target" >/dev/null 2>&1; then
+      echo "$target"
+    fi
+  done
+}
+
+# --target for each.
+flags() { printf -- '--target %s ' "$@"; }
+
 # cargo for several targets: build_for "TARGET..." PARTS-OF-STD SUBCOMMAND ARGUMENT...
 build_for() {
-  local targets=$1 parts=$2 missing flags
+  local parts=$2 ready others
+  ready=$(installed $1)
+  others=$(comm -23 <(printf '%s\n' $1 | sort) <(printf '%s\n' $ready | sort))
   shift 2
-  flags=$(printf -- '--target %s ' $targets)
-  missing=$(comm -23 <(printf '%s\n' $targets | sort) <(rustup target list --installed 2>/dev/null | sort))
-  if [ -z "$missing" ]; then
-    cargo "$@" $flags --locked
+  [ -z "$ready" ] || cargo "$@" $(flags $ready) --locked
+  if [ -z "$others" ]; then
+    return
+  elif command -v rustup >/dev/null && timeout 120 rustup component add rust-src >/dev/null 2>&1; then
+    RUSTC_BOOTSTRAP=1 cargo "$@" -Zbuild-std="$parts" $(flags $others) --locked
   else
     need rustc-web cargo-web rust-web-src
     RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc RUSTC_BOOTSTRAP=1 \
-      /usr/bin/cargo "$@" -Zbuild-std="$parts" $flags --locked
+      /usr/bin/cargo "$@" -Zbuild-std="$parts" $(flags $others) --locked
   fi
 }
 
