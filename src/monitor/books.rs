@@ -17,29 +17,6 @@ const MOST_LATE: usize = 128;
 /// A loop that has ended is shown for so many looks: a scrape every minute sees its last ticks.
 const SHOWN_LOOKS: u64 = 30;
 
-/// Upper ends of the classic buckets, in nanoseconds.
-pub const BUCKETS_NS: [u64; 19] = [
-    1_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-    5_000_000_000,
-    10_000_000_000,
-];
-
 /// What a loop is called; loops of the same name are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loop {
@@ -61,10 +38,8 @@ impl Loop {
 /// Since the monitor began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Ticks of each bucket, the last without an end.
-    pub buckets: [u64; BUCKETS_NS.len() + 1],
-    /// Of the lateness, each value taken in the middle of its bin.
-    pub sum_ns: u128,
+    /// Counts by the least values of [`BINNING`].
+    pub bins: BTreeMap<i64, u64>,
     pub ticks: u64,
     pub coalesced: u64,
     pub skipped: u64,
@@ -199,11 +174,11 @@ impl Account {
             let upper = upper.min(since.lateness.max().map_or(upper, ns));
             for (value, count) in [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)] {
                 if count > 0 {
-                    *self.open.bins.entry(BINNING.bin(value.min(LONGEST_NS as i64))[0]).or_default() += count;
+                    let lower = BINNING.bin(value.min(LONGEST_NS as i64))[0];
+                    *self.open.bins.entry(lower).or_default() += count;
+                    *total.bins.entry(lower).or_default() += count;
                 }
             }
-            total.buckets[BUCKETS_NS.partition_point(|&end| end < upper)] += count;
-            total.sum_ns += (u128::from(lower.min(upper)) + u128::from(upper)) / 2 * u128::from(count);
         }
         let asked = since.ticks + since.skipped;
         for (sum, more) in [
@@ -303,7 +278,7 @@ mod tests {
         assert_eq!((facts.ticks, second[0].1.late.len()), (1, 0));
         assert!(facts.max_ns.unwrap() < closed[0].1.facts.max_ns.unwrap(), "of this interval alone");
         let total = books.totals().next().unwrap().1;
-        assert_eq!((total.ticks, total.buckets.iter().sum::<u64>()), (18, 18));
+        assert_eq!((total.ticks, total.bins.values().sum::<u64>()), (18, 18));
         // Without a tick there is a row all the same.
         books.take([(1, named("a"), meter.snapshot())]);
         assert_eq!(books.close()[0].1, Figures::default());

@@ -1,12 +1,19 @@
-//! What is scraped: OpenMetrics 1.0, or the older Prometheus text where it is not asked for. Base units. Pure.
+//! What is scraped, of a moment: its families, in whichever form is asked for. Base units. Pure.
 
-use std::fmt::Write as _;
+mod family;
+mod form;
+mod histogram;
+mod protobuf;
+mod text;
 
-use crate::interop::openmetrics::{escaped, seconds};
-use crate::monitor::books::{BUCKETS_NS, Loop, Total};
+use std::borrow::Cow;
 
-pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub use form::Form;
+
+use crate::interop::openmetrics::seconds;
+use crate::monitor::books::{Loop, Total};
+use crate::monitor::exposition::family::{Family, Kind, Labels, Sample, Value};
+use crate::monitor::exposition::histogram::Histogram;
 
 /// A moment of the monitor.
 #[derive(Debug)]
@@ -37,131 +44,110 @@ const COUNTERS: [Counter; 5] = [
     ("osjitter_early_ticks", "Ticks delivered before their deadline.", |t| t.early),
 ];
 
-/// The text, family by family.
-struct Text {
-    text: String,
-    openmetrics: bool,
-}
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // The older text names a counter with its ending, and knows neither infos nor units.
-        let (shown, kind) = match kind {
-            _ if self.openmetrics => (name.to_owned(), kind),
-            "counter" => (format!("{name}_total"), kind),
-            "info" => (format!("{name}_info"), "gauge"),
-            _ => (name.to_owned(), kind),
-        };
-        let _ = writeln!(self.text, "# TYPE {shown} {kind}");
-        if self.openmetrics && name.ends_with("_seconds") {
-            let _ = writeln!(self.text, "# UNIT {shown} seconds");
-        }
-        let _ = writeln!(self.text, "# HELP {shown} {help}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        let _ = writeln!(self.text, "{name}{labels} {value}");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, kind, help);
-        let ending = if kind == "counter" { "_total" } else { "" };
-        self.sample(&format!("{name}{ending}"), "", value);
+/// In a form.
+pub fn page(moment: &Moment<'_>, form: Form) -> Vec<u8> {
+    let families = families(moment);
+    match form {
+        Form::Text => text::text(&families, false).into_bytes(),
+        Form::OpenMetrics => text::text(&families, true).into_bytes(),
+        Form::Protobuf => protobuf::bytes(&families),
     }
 }
 
-pub fn text(moment: &Moment<'_>, openmetrics: bool) -> String {
-    let mut out = Text { text: String::new(), openmetrics };
-    let info: Vec<String> = moment.info.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-    out.family("osjitter", "info", "What measures, and on what.");
-    out.sample("osjitter_info", &info.join(","), 1);
-
-    let loops: Vec<(String, &Total)> = moment.loops.iter().map(|(of, total)| (labels(of), *total)).collect();
-    out.family("osjitter_lateness_seconds", "histogram", "Wake time minus deadline; buckets to within 0.8 %.");
-    for (labels, total) in &loops {
-        histogram(&mut out, labels, total);
-    }
-    out.family("osjitter_lateness_max_seconds", "gauge", "Largest lateness of the last closed interval.");
-    for (labels, total) in &loops {
-        if let Some(ns) = total.closed_max_ns {
-            out.sample("osjitter_lateness_max_seconds", labels, seconds(ns as f64));
-        }
-    }
-    for (name, help, get) in COUNTERS {
-        out.family(name, "counter", help);
-        for (labels, total) in &loops {
-            out.sample(&format!("{name}_total"), labels, get(total));
-        }
-    }
-    out.family("osjitter_limit_breaches", "counter", "Closed intervals that broke a limit.");
-    for (of, limit, times) in &moment.breaches {
-        let labels = format!("{},limit=\"{}\"", labels(of), escaped(limit));
-        out.sample("osjitter_limit_breaches_total", &labels, times);
-    }
-    if let Some(ns) = moment.cpu_ns {
-        out.single("osjitter_cpu_seconds", "counter", "CPU time of the monitor itself.", seconds(ns as f64));
-    }
-    out.single("osjitter_budget_ratio", "gauge", "CPU time that the monitor may use, of one core.", moment.budget);
-    for (name, kind, help, value) in [
+fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
+    let of_loops = |value: &dyn Fn(&'a Total) -> Option<Value<'a>>| {
+        let loops = moment.loops.iter();
+        loops.filter_map(|(of, total)| Some(Sample { labels: labels(of), value: value(total)? })).collect()
+    };
+    let info = moment.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
+    let mut all = vec![
+        Family {
+            name: "osjitter",
+            kind: Kind::Info,
+            help: "What measures, and on what.",
+            samples: vec![Sample { labels: info, value: Value::Number(1.0) }],
+        },
+        Family {
+            name: "osjitter_lateness_seconds",
+            kind: Kind::Histogram,
+            help: "Wake time minus deadline; buckets to within 0.8 %.",
+            samples: of_loops(&|total| Some(Value::Histogram(Histogram(&total.bins)))),
+        },
+        Family {
+            name: "osjitter_lateness_max_seconds",
+            kind: Kind::Gauge,
+            help: "Largest lateness of the last closed interval.",
+            samples: of_loops(&|total| Some(Value::Number(total.closed_max_ns? as f64 / 1e9))),
+        },
+    ];
+    all.extend(COUNTERS.map(|(name, help, get)| {
+        let samples = of_loops(&|total| Some(Value::Number(get(total) as f64)));
+        Family { name, kind: Kind::Counter, help, samples }
+    }));
+    let breaches = moment.breaches.iter().map(|(of, limit, times)| {
+        let mut labels = labels(of);
+        labels.push(("limit", Cow::from(*limit)));
+        Sample { labels, value: Value::Number(*times as f64) }
+    });
+    all.push(Family {
+        name: "osjitter_limit_breaches",
+        kind: Kind::Counter,
+        help: "Closed intervals that broke a limit.",
+        samples: breaches.collect(),
+    });
+    let cpu_seconds = moment.cpu_ns.map(|ns| ns as f64 / 1e9);
+    let singles = [
+        ("osjitter_cpu_seconds", Kind::Counter, "CPU time of the monitor itself.", cpu_seconds),
+        ("osjitter_budget_ratio", Kind::Gauge, "CPU time that the monitor may use, of one core.", Some(moment.budget)),
         (
             "osjitter_probe_stretches",
-            "counter",
+            Kind::Counter,
             "Times the probes' periods were doubled to keep the budget.",
-            moment.stretches,
+            Some(moment.stretches as f64),
         ),
-        ("osjitter_probes_ended", "counter", "Probes that ended by an error.", moment.probes_ended),
-        ("osjitter_intervals_closed", "counter", "Intervals that have ended.", moment.intervals_closed),
-        ("osjitter_intervals_lost", "counter", "Intervals that could not be written.", moment.intervals_lost),
-        ("osjitter_meters", "gauge", "Metered loops of other programs.", moment.meters as u64),
+        ("osjitter_probes_ended", Kind::Counter, "Probes that ended by an error.", Some(moment.probes_ended as f64)),
+        (
+            "osjitter_intervals_closed",
+            Kind::Counter,
+            "Intervals that have ended.",
+            Some(moment.intervals_closed as f64),
+        ),
+        (
+            "osjitter_intervals_lost",
+            Kind::Counter,
+            "Intervals that could not be written.",
+            Some(moment.intervals_lost as f64),
+        ),
+        ("osjitter_meters", Kind::Gauge, "Metered loops of other programs.", Some(moment.meters as f64)),
         (
             "osjitter_meters_left_out",
-            "gauge",
+            Kind::Gauge,
             "Metered loops beyond those there is room for.",
-            moment.meters_left_out as u64,
+            Some(moment.meters_left_out as f64),
         ),
-    ] {
-        out.single(name, kind, help, value);
-    }
-    if openmetrics {
-        out.text += "# EOF\n";
-    }
-    out.text
+    ];
+    all.extend(singles.into_iter().filter_map(|(name, kind, help, value)| {
+        let samples = vec![Sample { labels: Labels::new(), value: Value::Number(value?) }];
+        Some(Family { name, kind, help, samples })
+    }));
+    all
 }
 
-fn histogram(out: &mut Text, labels: &str, total: &Total) {
-    let mut below = 0;
-    let ends = BUCKETS_NS.iter().map(|&ns| bound(ns)).chain(["+Inf".to_owned()]);
-    for (end, count) in ends.zip(total.buckets) {
-        below += count;
-        out.sample("osjitter_lateness_seconds_bucket", &format!("{labels},le=\"{end}\""), below);
-    }
-    out.sample("osjitter_lateness_seconds_sum", labels, seconds(total.sum_ns as f64));
-    out.sample("osjitter_lateness_seconds_count", labels, below);
-}
-
-/// A bucket's end: a float, as OpenMetrics has it.
-fn bound(ns: u64) -> String {
-    let text = seconds(ns as f64);
-    if text.contains(['.', 'e']) { text } else { text + ".0" }
-}
-
-fn labels(of: &Loop) -> String {
-    let pairs = match of {
-        Loop::Probe { subject, period_ns, runtime } => {
-            [("subject", subject.clone()), ("period", seconds(*period_ns as f64)), ("runtime", runtime.clone())]
-        }
-        Loop::Meter { meter, period_ns, program } => {
-            [("meter", meter.clone()), ("period", seconds(*period_ns as f64)), ("program", program.clone())]
-        }
+fn labels(of: &Loop) -> Labels<'_> {
+    let (name, of_name, period_ns, last, of_last) = match of {
+        Loop::Probe { subject, period_ns, runtime } => ("subject", subject, period_ns, "runtime", runtime),
+        Loop::Meter { meter, period_ns, program } => ("meter", meter, period_ns, "program", program),
     };
-    let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
-    pairs.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+    let period = seconds(*period_ns as f64);
+    let mut labels = vec![(name, Cow::from(of_name)), ("period", period.into()), (last, Cow::from(of_last))];
+    labels.retain(|(_, value)| !value.is_empty());
+    labels
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::books::BINNING;
 
     #[test]
     fn the_text_of_a_moment() {
@@ -172,8 +158,8 @@ mod tests {
         };
         let meter =
             Loop::Meter { meter: "a \"loop\"".to_owned(), period_ns: 1_000_000_000, program: "b\\c".to_owned() };
-        let mut total = Total { ticks: 7, missed: 1, skipped: 1, sum_ns: 120_000_000, ..Total::default() };
-        (total.buckets[1], total.buckets[19]) = (5, 1);
+        let bins = [(5_000, 5), (20_000_000_000, 1)].map(|(value, count)| (BINNING.bin(value)[0], count)).into();
+        let total = Total { ticks: 7, missed: 1, skipped: 1, bins, ..Total::default() };
         let closed = Total { closed_max_ns: Some(14_000), ..total.clone() };
         let moment = Moment {
             loops: vec![(&probe, &closed), (&meter, &total)],
@@ -188,8 +174,9 @@ mod tests {
             meters: 1,
             meters_left_out: 0,
         };
-        insta::assert_snapshot!(text(&moment, true));
-        let older = text(&moment, false);
+        let text = |form| String::from_utf8(page(&moment, form)).unwrap();
+        insta::assert_snapshot!(text(Form::OpenMetrics));
+        let older = text(Form::Text);
         assert!(older.contains("# TYPE osjitter_ticks_total counter") && older.contains("# TYPE osjitter_info gauge"));
         assert!(!older.contains("# EOF") && !older.contains("# UNIT"));
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::exit::{self, usage};
-use crate::monitor::exposition::{OPENMETRICS, PROMETHEUS};
+use crate::monitor::exposition::Form;
 
 /// For a whole exchange.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Answers until the process ends, on threads of its own.
-    pub fn serve(self, page: impl Fn(bool) -> String + Send + Sync + 'static) -> io::Result<()> {
+    pub fn serve(self, page: impl Fn(Form) -> Vec<u8> + Send + Sync + 'static) -> io::Result<()> {
         let (page, open) = (Arc::new(page), Arc::new(AtomicUsize::new(0)));
         let accept = move || {
             for stream in self.listener.incoming() {
@@ -93,7 +93,7 @@ impl Drop for Slot {
     }
 }
 
-fn exchange(mut stream: TcpStream, page: &dyn Fn(bool) -> String) -> io::Result<()> {
+fn exchange(mut stream: TcpStream, page: &dyn Fn(Form) -> Vec<u8>) -> io::Result<()> {
     let began = tach::Instant::now();
     // A time of zero would be none at all.
     let left =
@@ -136,12 +136,12 @@ fn exchange(mut stream: TcpStream, page: &dyn Fn(bool) -> String) -> io::Result<
 struct Answer {
     status: &'static str,
     kind: &'static str,
-    body: String,
+    body: Vec<u8>,
 }
 
 impl Answer {
     fn short(status: &'static str, body: &str) -> Self {
-        Self { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
+        Self { status, kind: "text/plain; charset=utf-8", body: body.into() }
     }
 
     fn to_bytes(&self, without_body: bool) -> Vec<u8> {
@@ -151,12 +151,12 @@ impl Answer {
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
             body.len()
         );
-        if without_body { head.into_bytes() } else { (head + body).into_bytes() }
+        if without_body { head.into_bytes() } else { [head.as_bytes(), body].concat() }
     }
 }
 
 /// What a head is answered with.
-fn answered(head: &[u8], page: &dyn Fn(bool) -> String) -> Answer {
+fn answered(head: &[u8], page: &dyn Fn(Form) -> Vec<u8>) -> Answer {
     let malformed = || Answer::short("400 Bad Request", "This is not HTTP/1.1.\n");
     let Ok(head) = std::str::from_utf8(head) else { return malformed() };
     let mut lines = head.split("\r\n");
@@ -170,11 +170,10 @@ fn answered(head: &[u8], page: &dyn Fn(bool) -> String) -> Answer {
     }
     match target.split('?').next() {
         Some("/metrics") => {
-            let accept =
-                lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("accept"));
-            let openmetrics = accept.is_some_and(|(_, kinds)| kinds.contains("application/openmetrics-text"));
-            let kind = if openmetrics { OPENMETRICS } else { PROMETHEUS };
-            Answer { status: "200 OK", kind, body: page(openmetrics) }
+            let headers = lines.filter_map(|line| line.split_once(':'));
+            let accepted = headers.filter(|(name, _)| name.eq_ignore_ascii_case("accept")).map(|(_, kinds)| kinds);
+            let form = Form::asked(&accepted.collect::<Vec<_>>().join(","));
+            Answer { status: "200 OK", kind: form.content_type(), body: page(form) }
         }
         Some("/") => Answer::short("200 OK", "osjitter monitor: the metrics are at /metrics\n"),
         _ => Answer::short("404 Not Found", "The metrics are at /metrics.\n"),
@@ -198,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_answered() {
-        let page = |openmetrics: bool| format!("page {openmetrics}\n");
+        let page = |form: Form| format!("{form:?}\n").into_bytes();
         let status = |head: &str| answered(head.as_bytes(), &page).status.split(' ').next().unwrap();
         for (head, expected) in [
             ("GET /metrics HTTP/1.1", "200"),
@@ -212,14 +211,16 @@ mod tests {
         ] {
             assert_eq!(status(head), expected, "{head}");
         }
-        let asked = answered(b"GET /metrics HTTP/1.1\r\naccept: text/plain,application/openmetrics-text;q=0.5", &page);
-        assert_eq!((asked.kind, asked.body.as_str()), (OPENMETRICS, "page true\n"));
+        // Several lines of a header are one list.
+        let head = b"GET /metrics HTTP/1.1\r\naccept: text/plain;q=0.1\r\nAccept: application/openmetrics-text;q=0.5";
+        let asked = answered(head, &page);
+        assert_eq!((asked.kind, &asked.body[..]), (Form::OpenMetrics.content_type(), &b"OpenMetrics\n"[..]));
     }
 
     proptest! {
         #[test]
         fn no_head_is_too_strange(head in prop::collection::vec(any::<u8>(), 0..200)) {
-            answered(&head, &|_| String::new());
+            answered(&head, &|_| Vec::new());
         }
     }
 }

@@ -62,7 +62,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     let session = Arc::new(Mutex::new(session));
     if let Some(server) = server {
         let scraped = Arc::clone(&session);
-        let served = server.serve(move |openmetrics| locked(&scraped).page(openmetrics));
+        let served = server.serve(move |form| locked(&scraped).page(form));
         served.map_err(|e| Error::measure(format!("cannot answer scrapes: {e}")))?;
     }
     watched(args, &session, log.as_ref(), &stop);

@@ -14,7 +14,7 @@ use crate::measure::order;
 use crate::meters::Watch;
 use crate::monitor::books::{BINNING, Books, Figures, Loop};
 use crate::monitor::budget::{Budget, LONGEST_PERIOD, stretched};
-use crate::monitor::exposition::{self, Moment};
+use crate::monitor::exposition::{self, Form, Moment};
 use crate::monitor::limits::{Breaches, Limit, SCHEMA};
 use crate::scenario::Scenario;
 use crate::terminal::note;
@@ -333,7 +333,7 @@ impl Session {
     }
 
     /// What a scrape sees.
-    pub fn page(&mut self, openmetrics: bool) -> String {
+    pub fn page(&mut self, form: Form) -> Vec<u8> {
         if self.looked.elapsed() >= FRESH {
             self.look();
         }
@@ -351,7 +351,7 @@ impl Session {
             meters: self.books.meters(),
             meters_left_out: self.left_out(),
         };
-        exposition::text(&moment, openmetrics)
+        exposition::page(&moment, form)
     }
 
     /// Ends the probes, and takes their meters away.

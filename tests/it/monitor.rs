@@ -164,12 +164,16 @@ fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
     let silent = TcpStream::connect(&address).unwrap();
     for (request, status) in [
         ("GET /metrics HTTP/1.1\r\n\r\n", "200"),
+        ("GET /metrics HTTP/1.1\r\nAccept: application/unheard-of; a=\"b, */*;q\r\n\r\n", "200"),
         ("GET /other HTTP/1.1\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("hello\r\n\r\n", "400"),
     ] {
         assert!(asked(&address, request).starts_with(&format!("HTTP/1.1 {status} ")), "{request}");
     }
+    let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+    let asked_for = format!("HEAD /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5, {protobuf}\r\n\r\n");
+    assert!(asked(&address, &asked_for).contains(&format!("Content-Type: {protobuf}\r\n")));
     let long = format!("GET /metrics HTTP/1.1\r\nA: {}", "a".repeat(20_000));
     let mut stream = TcpStream::connect(&address).unwrap();
     let _ = stream.write_all(long.as_bytes());
