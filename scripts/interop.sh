@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reads what we write with programs that are not ours: a browser, the Python HdrHistogram, Prometheus's parser, DuckDB,
+# Reads what we write with programs that are not ours: a browser, the Python HdrHistogram, Prometheus itself, DuckDB,
 # and cyclictest's own output to compare with. Runs on a fresh Debian machine as root; installs what it needs.
 # Argument: a directory for the screenshots.
 set -euo pipefail
@@ -53,4 +53,5 @@ python3 scripts/interop/big_report.py "$work/report.json" 10 100_000 >"$work/big
 "$osjitter" report "$work/big.json" --format html --out "$work/big.html"
 "$python" scripts/interop/browser.py "$work" "$(command -v chromium)" "$shots"
 bash scripts/interop/fleet.sh "$osjitter"
+bash scripts/interop/prometheus.sh "$osjitter"
 echo "screenshots in $shots"

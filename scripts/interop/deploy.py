@@ -38,6 +38,11 @@ run("promtool", "check", "rules", spoilt(rules, "histogram_quantile(", "histogra
 run("promtool", "test", "rules", DEPLOY / "prometheus/osjitter.rules.test.yml")
 print("promtool: the rules are valid, and fire where they should")
 
+scrape = DEPLOY / "prometheus/scrape.yml"
+run("promtool", "check", "config", scrape)
+run("promtool", "check", "config", spoilt(scrape, "static_configs", "static_config"), fails=True)
+print("promtool: the scrape configuration is valid")
+
 run(sys.executable, DEPLOY / "grafana/dashboard.py", "--check")
 plugins.register_default_plugins()
 
