@@ -42,7 +42,7 @@ Examples:
 
 A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
 and OSJITTER_OUT set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
-line.
+line. A program with a meter of tickmeter does so by itself, and is ended when its ticks are over.
 
 With --metric, a round is a whole run of any program, by its wall time, the CPU time and the largest memory of all its \
 processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \

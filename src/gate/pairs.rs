@@ -178,7 +178,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let mut random = SplitMix64::new(test.design.seed);
         let period = Duration::from_nanos(test.design.period_ns);
         let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
-        let asked = Asked { period, ticks, warmup, limit: test.max_round_time };
+        let asked = Asked { period, ticks, warmup, series: true, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {

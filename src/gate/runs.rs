@@ -233,7 +233,7 @@ impl Runs {
     }
 
     fn run(&self, side: usize, limit: Duration, gate: &Gate) -> Result<Shown, NotMeasured> {
-        let asked = Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], limit };
+        let asked = Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], series: false, limit };
         if let Some(prepare) = &self.prepare {
             child::run(prepare, Asked { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked }, &gate.stop)?;
         }

@@ -37,6 +37,8 @@ pub struct Asked {
     pub period: Duration,
     pub ticks: u64,
     pub warmup: u64,
+    /// Whether it is to write these ticks.
+    pub series: bool,
     /// When it is ended by force.
     pub limit: Duration,
 }
@@ -125,6 +127,8 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
         .env(series::ENV_TICKS, asked.ticks.to_string())
         .env(series::ENV_WARMUP, asked.warmup.to_string())
         .env(series::ENV_OUT, scratch.path().join("series"))
+        .env_remove(series::ENV_SERIES)
+        .envs(asked.series.then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

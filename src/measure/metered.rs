@@ -173,9 +173,10 @@ async fn ticking<S: Subject>(endless: Endless) -> io::Result<()> {
         let due = schedule.deadline(next);
         ticker.as_mut().begin(next);
         let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
+        let woke = tach::Instant::from_count(tach::ordered_count());
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let first = tick + 1 - expirations;
-        meter.ticks(if first == next { due } else { schedule.deadline(first) }, expirations);
+        meter.ticks_at(if first == next { due } else { schedule.deadline(first) }, expirations, woke);
         next = tick + 1;
     }
     Ok(())

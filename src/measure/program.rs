@@ -51,7 +51,7 @@ fn asked(grid: Grid) -> Asked {
     let period = Duration::from_nanos(grid.period_ns);
     let ticks = u32::try_from(grid.first_tick + grid.ticks).unwrap_or(u32::MAX);
     let limit = child::limit(period.saturating_mul(ticks));
-    Asked { period, ticks: grid.ticks, warmup: grid.first_tick, limit }
+    Asked { period, ticks: grid.ticks, warmup: grid.first_tick, series: true, limit }
 }
 
 /// Every tick of a series was delivered.

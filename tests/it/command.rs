@@ -394,9 +394,9 @@ fn why_is_asked_of_the_others_and_loads_run_beside_it() {
 fn the_series_and_the_environment_are_what_the_contract_says() {
     let home = Home::new();
     let script = format!(
-        "echo \"$OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/asked\"\n{KEEPS_THE_CONTRACT}"
+        "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/asked\"\n{KEEPS_THE_CONTRACT}"
     );
     let _ = home.run(&script, &[]).exits(0);
     let asked = std::fs::read_to_string(home.path("asked")).unwrap();
-    assert_eq!(asked.lines().collect::<Vec<_>>(), [["1000000 1 0"; 3], ["1000000 20 3"; 3]].concat());
+    assert_eq!(asked.lines().collect::<Vec<_>>(), [["ticks 1000000 1 0"; 3], ["ticks 1000000 20 3"; 3]].concat());
 }

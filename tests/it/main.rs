@@ -26,6 +26,7 @@ mod readme;
 mod report;
 mod run;
 mod schema;
+mod service;
 mod snapshots;
 mod table;
 mod top;

@@ -96,13 +96,23 @@ impl Osjitter {
     }
 }
 
-/// The example beside the binary; cargo builds examples with the tests unless one target alone is asked for.
+/// The loop that keeps the contract of `run` and `gate` by code of its own.
 pub fn gated_loop() -> PathBuf {
+    example("gated-loop", &[])
+}
+
+/// The endless service of tickmeter's front page.
+pub fn service() -> PathBuf {
+    example("service", &["--package", "tickmeter", "--features", "tokio"])
+}
+
+/// An example beside the binary; cargo builds the program's own with the tests unless one target alone is asked for.
+fn example(name: &str, of: &[&str]) -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
-    let example = binary.with_file_name("examples").join("gated-loop").with_extension(std::env::consts::EXE_EXTENSION);
+    let example = binary.with_file_name("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
     if !example.exists() {
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-        let built = Command::new(env!("CARGO")).args(["build", "--example", "gated-loop"]).args(profile).status();
+        let built = Command::new(env!("CARGO")).args(["build", "--example", name]).args(of).args(profile).status();
         assert!(built.unwrap().success());
     }
     example

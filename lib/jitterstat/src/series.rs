@@ -2,7 +2,8 @@
 //!
 //! osjitter sets four environment variables: [`ENV_TICKS`], how many ticks to record; [`ENV_WARMUP`], how many ticks to
 //! run before them and not to record; [`ENV_OUT`], the file to write; [`ENV_PERIOD`], the period that is asked for, which a
-//! program with a period of its own need not read.
+//! program with a period of its own need not read. Where a tick a line is wanted, [`ENV_SERIES`] is `ticks`: a program whose
+//! loop has a meter of `tickmeter` needs no code for what follows, as the meter writes the file by itself.
 //!
 //! # A program that ticks
 //!
@@ -87,6 +88,10 @@ pub const ENV_TICKS: &str = "OSJITTER_TICKS";
 pub const ENV_WARMUP: &str = "OSJITTER_WARMUP";
 /// Period that is asked for, in nanoseconds: `--period`.
 pub const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
+/// [`SERIES_OF_TICKS`] where a lateness a line is wanted, rather than the program's own numbers.
+pub const ENV_SERIES: &str = "OSJITTER_SERIES";
+/// Value of [`ENV_SERIES`].
+pub const SERIES_OF_TICKS: &str = "ticks";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
 /// More metrics than this are a mistake.

@@ -1,4 +1,5 @@
-//! A service of ten lines: start it, then `osjitter top` in another terminal.
+//! A service of ten lines: start it, then `osjitter top` in another terminal. It is gated as it is:
+//! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service-after --period 10ms`.
 #![allow(clippy::print_stdout, reason = "an example")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), tickmeter::RegisterError> {

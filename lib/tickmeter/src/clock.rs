@@ -30,10 +30,9 @@ impl Clock {
         Self { origin: anchor.std(), start, count: start.count(), ns: 0, slope, holds: 0 }
     }
 
-    /// The one reading.
+    /// Of a reading of the counter, no older than the clock.
     #[inline]
-    pub(crate) fn now_ns(&mut self) -> i64 {
-        let count = tach::count();
+    pub(crate) fn ns_at(&mut self, count: u64) -> i64 {
         let since = count.wrapping_sub(self.count);
         if since > self.holds {
             self.ask(count);
@@ -78,7 +77,7 @@ mod tests {
         let mut last = 0;
         for _ in 0..300_000 {
             let before = clock.origin.elapsed();
-            let now = clock.now_ns();
+            let now = clock.ns_at(tach::count());
             let after = clock.origin.elapsed();
             let bound = tach::error_bound_ns() as i64 + 100;
             assert!(before.as_nanos() as i64 - bound <= now && now <= after.as_nanos() as i64 + bound, "{clock:?}");

@@ -39,6 +39,14 @@
 //!   [`Snapshot::since`]. `Exporter`, with the feature `metrics`, passes the figures on to the facade of that name.
 //! - Another process of the same user, and root: [`read`], which `osjitter top` is made of.
 //!
+//! # Measured and gated
+//!
+//! Where osjitter runs the program, as `osjitter run -- ./service` and `osjitter gate --baseline-cmd ./service-before
+//! --candidate-cmd ./service` do, the meter writes the lateness of each tick for it, warm-up dropped, and ends the process with
+//! exit code 0 at the tick after the last that was asked for: a service that would tick for ever needs no code of its own for
+//! that. It is the first meter to be registered, or the one that `OSJITTER_METER` names. A program that writes the file itself
+//! (`OSJITTER_OUT`) is left alone. Without osjitter's variables all of it is one branch a tick.
+//!
 //! # Where it is
 //!
 //! In a file of 71 kB, mode 0600, in a directory of the user's own: `TICKMETER_DIR`, else `$XDG_RUNTIME_DIR/tickmeter`,
@@ -66,6 +74,7 @@ mod page;
 mod place;
 pub mod read;
 mod reader;
+mod series;
 mod snapshot;
 mod sync;
 mod wrap;

@@ -14,6 +14,7 @@ use crate::place::Place;
 #[cfg(any(not(unix), loom))]
 use crate::place::Why;
 use crate::reader::Reader;
+use crate::series::Series;
 use crate::snapshot::Snapshot;
 
 /// The names in use in this process.
@@ -67,6 +68,8 @@ pub struct Meter {
     /// The work since the last tick, if it is done, and when the loop last began to wait.
     work_ns: Option<u64>,
     idle_ns: Option<i64>,
+    /// Where this program is being measured.
+    series: Option<Box<Series>>,
 }
 
 /// Why a meter cannot be registered.
@@ -113,6 +116,7 @@ impl Meter {
         let period_ns = u64::try_from(period.as_nanos()).ok().filter(|&ns| ns > 0);
         let period_ns = period_ns.ok_or(RegisterError::Period(period))?;
         let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let series = Series::claim(name);
         let name = claim(name);
         let clock = Clock::new();
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -141,6 +145,7 @@ impl Meter {
             was_by_work: false,
             work_ns: None,
             idle_ns: None,
+            series,
         })
     }
 
@@ -175,10 +180,27 @@ impl Meter {
     /// `osinterval`'s `PeriodicInterval` reports them. Nothing is booked for a count of zero.
     #[inline]
     pub fn ticks(&mut self, first: Instant, count: u64) {
+        self.ticks_at(first, count, tach::Instant::from_count(tach::count()));
+    }
+
+    /// As [`Meter::ticks`], of a loop that has read the clock already: it woke at `woke`.
+    ///
+    /// ```
+    /// # use std::time::{Duration, Instant};
+    /// # let mut meter = tickmeter::Meter::register("stamped", Duration::from_millis(1))?;
+    /// # let deadline = Instant::now();
+    /// let woke = tach::Instant::now();
+    /// // ... what the loop does before it knows which tick this is ...
+    /// meter.ticks_at(deadline, 1, woke);
+    /// # assert_eq!(meter.snapshot().ticks, 1);
+    /// # Ok::<(), tickmeter::RegisterError>(())
+    /// ```
+    #[inline]
+    pub fn ticks_at(&mut self, first: Instant, count: u64, woke: tach::Instant) {
         if count == 0 {
             return;
         }
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.clock.ns_at(woke.count());
         // Two comparisons, where the difference of two instants costs as much as all the rest.
         let (due_ns, skipped) = match self.next {
             Some((next, due_ns)) if next == first => (due_ns, 0),
@@ -209,6 +231,10 @@ impl Meter {
         };
         self.was_by_work = by_work;
         self.idle_ns = None;
+        if let Some(series) = &mut self.series {
+            let seems_early = lateness_ns < 0 && !entry.early;
+            series.push(if seems_early { 0 } else { lateness_ns }, count, self.period_ns);
+        }
     }
 
     /// The work since the last tick is done, and the loop waits for the next: call it before the wait. It is what tells
@@ -216,7 +242,7 @@ impl Meter {
     /// tick ends its work; each says that the loop was still busy until now.
     #[inline]
     pub fn work_done(&mut self) {
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.clock.ns_at(tach::count());
         if self.next.is_some() && self.idle_ns.is_none() {
             self.work_ns = Some(u64::try_from(now_ns - self.woke_ns).unwrap_or(0));
         }

@@ -142,6 +142,13 @@ fn wall_time_cpu_time_and_memory_are_of_all_that_a_program_starts() {
 }
 
 #[test]
+fn a_run_is_not_ended_by_a_meter_within() {
+    let sides = Sides::new("exit ${OSJITTER_SERIES:+7}", "exit ${OSJITTER_SERIES:+7}");
+    let gate = sides.gate(&["--metric", "wall", "--tolerance", "wall=9000%"]).exits(0);
+    assert_eq!(runs(&gate).pairs, 24, "{}", gate.ran.stdout);
+}
+
+#[test]
 fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
     let sides = Sides::new("echo a >>\"$HOME_OF_TEST/order\"", "echo b >>\"$HOME_OF_TEST/order\"");
     std::fs::write(sides.path("prepare"), "sleep 0.1; echo p >>\"$HOME_OF_TEST/order\"").unwrap();
