@@ -14,7 +14,8 @@ use crate::load::Stress;
 use crate::merge::MergeArgs;
 use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;
-use crate::run::args::RunArgs;
+use crate::run::args::{OF_A_PLAN, RunArgs};
+use crate::settings::{SettingsArgs, Stated};
 use crate::top::TopArgs;
 
 /// Measures how late periodic async tasks really are, and at what price.
@@ -23,7 +24,12 @@ use crate::top::TopArgs;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    #[command(flatten)]
+    pub settings: SettingsArgs,
 }
+
+/// A plan is more than the settings of a project: it says itself what is measured.
+pub const STATED: [Stated; 1] = [Stated { command: "run", by: "plan", settings: &OF_A_PLAN }];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +49,8 @@ Examples:
   osjitter top                                   the metered loops of running programs, live
   osjitter monitor --log jitter --listen 9891    lateness for days: interval files and metrics
   osjitter list
+
+A project's own defaults stand in osjitter.toml; `osjitter run --print-config` shows them.
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
 

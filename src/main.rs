@@ -24,6 +24,7 @@ mod list; // the subjects, and why one is not available here
 mod merge; // several reports as one
 mod monitor; // probes and meters, for days: interval files, metrics, limits
 mod run; // one plan measured: live view, report, pictures
+mod settings; // osjitter.toml: defaults of a project
 mod stress; // the process behind run --load
 mod top; // the metered loops of this machine, live
 
@@ -52,32 +53,41 @@ mod exit; // exit codes, and the one error type
 
 use std::process::{ExitCode, Termination};
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
+
+use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let result = match cli.command {
-        cli::Command::Run(args) => run::run(&args),
-        cli::Command::Find(args) => find::run(&args),
-        cli::Command::Report(args) => report::run(&args),
-        cli::Command::Gate(args) => gate::run(&args),
-        cli::Command::Calibrate(args) => gate::calibrate::run(&args),
-        cli::Command::Compare(args) => compare::run(&args),
-        cli::Command::Merge(args) => merge::run(&args),
-        cli::Command::Monitor(args) => monitor::run(&args),
-        cli::Command::History(args) => history::run(&args),
-        cli::Command::Doctor(args) => doctor::run(&args),
-        cli::Command::List(args) => list::run(&args),
-        cli::Command::Bench(bench) => bench::run(&bench),
-        cli::Command::Stress { load } => stress::run(load),
-        cli::Command::Top(args) => top::run(&args),
-        cli::Command::Completions { shell } => completions::run(shell, cli::Cli::command()),
-    };
-    match result {
+    match answer() {
         Ok(status) => status.report(),
         Err(error) => {
             terminal::failure(&error);
             ExitCode::from(error.code())
         }
+    }
+}
+
+fn answer() -> exit::Result<exit::ExitStatus> {
+    let line = settings::read(&Cli::command(), std::env::args_os().collect(), &cli::STATED)?;
+    let cli = match line {
+        settings::Line::Answered(status) => return Ok(status),
+        settings::Line::Run(matches) => Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),
+    };
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Find(args) => find::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Gate(args) => gate::run(&args),
+        Command::Calibrate(args) => gate::calibrate::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
+        Command::History(args) => history::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Bench(bench) => bench::run(&bench),
+        Command::Stress { load } => stress::run(load),
+        Command::Top(args) => top::run(&args),
+        Command::Completions { shell } => completions::run(shell, Cli::command()),
     }
 }

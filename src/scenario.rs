@@ -18,6 +18,7 @@ use crate::machine::{os, tuning};
 use crate::program::Program;
 use crate::subject::measured::Measured;
 use crate::subject::{self, Entry, scripted};
+use crate::text::near::did_you_mean;
 use crate::text::units;
 
 /// Recorded ticks of a round unless stated otherwise: short, because the round is the unit of every interval.
@@ -350,9 +351,6 @@ impl Plan {
     }
 }
 
-/// No name of a subject has as many bytes.
-const LONGEST_NAME: usize = 64;
-
 /// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands for every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects(pub Vec<&'static Entry>);
@@ -366,13 +364,7 @@ impl FromStr for Subjects {
         }
         let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
         if found.is_empty() {
-            // What is longer by more than a name resembles none, and looking for that takes the product of both lengths.
-            let typed = pattern.len() < LONGEST_NAME;
-            let near = |name: &&str| {
-                typed && strsim::damerau_levenshtein(name, pattern) <= (pattern.chars().count() / 4).clamp(1, 3)
-            };
-            let near: Vec<&str> = subject::ALL.iter().map(|e| e.name).filter(near).collect();
-            let near = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(" or ")) };
+            let near = did_you_mean(pattern, subject::ALL.iter().map(|e| e.name));
             return Err(format!("no subject {pattern:?}; {near}`osjitter list` shows all"));
         }
         Ok(Self(found))

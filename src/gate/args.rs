@@ -110,7 +110,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "PATH=VALUE", value_parser = limit, help_heading = "Limits")]
     pub max: Vec<Limit>,
     /// Check the limits against this report instead of measuring
-    #[arg(long, value_name = "FILE", help_heading = "Limits")]
+    #[arg(long, value_name = "FILE", requires = "max", help_heading = "Limits")]
     pub report: Option<PathBuf>,
     /// Judge a session of the subject, beside a control, by the sessions stored in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
@@ -122,7 +122,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = units::count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50, or p99=30%; repeat for both
     #[arg(long, value_name = "PERCENT", value_parser = seen, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]

@@ -40,11 +40,7 @@ enum LimitedSubject {
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     if args.max.is_empty() {
-        return match (&args.report, args.ticks) {
-            (Some(_), _) => Err(Error::usage("limits are checked against --report; give --max")),
-            (_, Some(_)) => Err(Error::usage("--ticks goes with --max")),
-            _ => Ok(None),
-        };
+        return Ok(None);
     }
     let subject = match &args.report {
         Some(file) => reported(file, args)?,
@@ -58,9 +54,6 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
 fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read(file)?;
-    if args.ticks.is_some() {
-        return Err(Error::usage("--ticks is for what is measured; a report has the ticks it has"));
-    }
     let is = |s: &Subject| args.subject.as_deref().is_none_or(|wanted| wanted == s.id || wanted == s.name);
     let found: Vec<usize> = (0..report.subjects.len()).filter(|&i| is(&report.subjects[i])).collect();
     let [one] = found[..] else {

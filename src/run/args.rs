@@ -21,6 +21,26 @@ use crate::text::units;
 /// what the machine could give.
 const BESIDE_COMMANDS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
+/// The flags that a plan has keys for.
+pub const OF_A_PLAN: [&str; 16] = [
+    "period",
+    "ticks",
+    "duration",
+    "round-ticks",
+    "warmup",
+    "subject",
+    "command",
+    "runtime",
+    "load",
+    "instances",
+    "cpu",
+    "sched",
+    "mlock",
+    "timer-slack",
+    "seed",
+    "no-samples",
+];
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -2,6 +2,7 @@
 
 pub mod align;
 pub mod markdown;
+pub mod near;
 pub mod position;
 pub mod printable;
 pub mod time;

@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod schema;
 mod service;
+mod settings;
 mod snapshots;
 mod table;
 mod top;

@@ -26,7 +26,12 @@ impl Osjitter {
     /// `osjitter COMMAND ...`, without what the environment might change about its output.
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-        command.args(args).env_remove("COLUMNS").env_remove("NO_COLOR").stdin(Stdio::null());
+        command
+            .args(args)
+            .env_remove("COLUMNS")
+            .env_remove("OSJITTER_CONFIG")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null());
         Self { command, out: tempfile::tempdir().expect("a temporary directory") }
     }
 
