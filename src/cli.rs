@@ -15,6 +15,7 @@ use crate::merge::MergeArgs;
 use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;
 use crate::run::args::{OF_A_PLAN, RunArgs};
+use crate::run::new_plan::NewPlanArgs;
 use crate::settings::{SettingsArgs, Stated};
 use crate::top::TopArgs;
 
@@ -37,6 +38,7 @@ Examples:
   osjitter run --subject 'tokio-*' --duration 10s
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
+  osjitter new-plan plan.toml                    a plan that explains itself
   osjitter find --goal p99=100us                 what period this machine can hold
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
@@ -58,6 +60,8 @@ Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive un
 pub enum Command {
     /// Measure how late tickers are and what they cost
     Run(Box<RunArgs>),
+    /// Write a commented plan, to be changed and run
+    NewPlan(NewPlanArgs),
     /// Find the shortest period that holds goals here, or the best goals of a period
     Find(Box<FindArgs>),
     /// Show a report.json, or another file of osjitter, again in any format

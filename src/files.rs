@@ -229,6 +229,22 @@ pub fn deliver_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
     pictures.iter().try_for_each(|picture| deliver(&picture.svg, Some(&directory.join(&picture.name))))
 }
 
+/// Writes a file that is not there yet, whole or not at all.
+pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
+    let there = || usage!("{} is there already; choose another name, or remove it", file.display());
+    // Also a link that leads nowhere.
+    if std::fs::symlink_metadata(file).is_ok() {
+        return Err(there());
+    }
+    let failed = |e: io::Error| usage!("cannot write {}: {e}", file.display());
+    temporary(parent(file), text, None).map_err(failed)?.persist_noclobber(file).map(drop).map_err(|e| {
+        match e.error.kind() {
+            io::ErrorKind::AlreadyExists => there(),
+            _ => failed(e.error),
+        }
+    })
+}
+
 /// Writes a file whole or not at all: into a temporary one beside it, then renamed.
 ///
 /// A link is followed, and the file behind it replaced; a file that is there keeps its permissions. What is no regular

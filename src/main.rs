@@ -75,6 +75,7 @@ fn answer() -> exit::Result<exit::ExitStatus> {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::NewPlan(args) => run::new_plan::run(&args),
         Command::Find(args) => find::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Gate(args) => gate::run(&args),

@@ -3,6 +3,7 @@
 pub mod args;
 mod live_terminal;
 mod live_view;
+pub mod new_plan;
 pub mod plan_file;
 
 use std::io::Write;

@@ -351,6 +351,27 @@ mod tests {
     }
 
     #[test]
+    fn a_new_plan_explains_every_key_and_each_may_be_used() {
+        use crate::run::new_plan::PLAN;
+        let plain = parse("new", PLAN).unwrap();
+        assert_eq!(PlanArgs::default().plan(&plain).unwrap().scenarios.len(), 4);
+        // Ticks and a duration exclude each other; everything else can be used at once.
+        let all = PLAN.replace("#: duration", "# duration").replace("#: ", "");
+        let plan = parse("new", &all).unwrap();
+        let [first, second, third] = &plan.scenarios[..] else { panic!("{} scenarios", plan.scenarios.len()) };
+        assert_eq!((first.loads.len(), second.periods.len(), third.commands.len()), (2, 2, 1));
+        assert!(plan.seed.is_some() && plan.tuning.cpu.is_some() && plan.why.is_some(), "{plan:?}");
+        let unknown = parse("new", "[run]\nx = 1\n").unwrap_err().to_string()
+            + &parse("new", "[defaults]\nx = 1\n").unwrap_err().to_string();
+        let keys: Vec<&str> = unknown.split('`').skip(1).step_by(2).filter(|key| *key != "x").collect();
+        assert!(keys.len() > 15, "{unknown}");
+        for key in keys {
+            let has = |line: &str| line.trim_start_matches("#: ").starts_with(&format!("{key} = "));
+            assert!(PLAN.lines().any(has), "no {key} in a new plan");
+        }
+    }
+
+    #[test]
     fn a_list_makes_a_matrix_and_the_command_line_overrides_defaults_only() {
         let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
                     period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";

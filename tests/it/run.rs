@@ -506,3 +506,23 @@ fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
         assert!(found, "{subject}: no stall of five hit the round");
     }
 }
+
+#[test]
+fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let new = || Osjitter::new(["new-plan", "plan.toml"]).directory(home.path()).run();
+    let first = new().exits(0);
+    assert_eq!(
+        (first.stdout.as_str(), first.stderr.as_str()),
+        ("", "written: plan.toml; osjitter run --plan plan.toml\n")
+    );
+    let again = new().exits(2);
+    assert_eq!(again.stderr, "error: plan.toml is there already; choose another name, or remove it\n");
+    let printed = Osjitter::new(["new-plan"]).run().exits(0).stdout;
+    assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), printed);
+    let ran = run(&["--ticks", "20", "--plan", "plan.toml"]).directory(home.path()).out("").run().exits(0);
+    let names: Vec<String> = report(&ran).subjects.iter().map(|s| s.name.clone()).collect();
+    assert_eq!(names, ["os-interval", "tokio-interval", "nanosleep", "spin"]);
+    let nowhere = Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(2);
+    assert_eq!(nowhere.stderr, "error: cannot write none/plan.toml: No such file or directory (os error 2)\n");
+}
