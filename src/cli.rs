@@ -90,6 +90,12 @@ pub enum Command {
     Top(TopArgs),
     /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
     Monitor(Box<MonitorArgs>),
+    /// Write the manual page of each command into a directory, or print that of osjitter: what a package installs
+    #[command(hide = true)]
+    Man {
+        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        directory: Option<std::path::PathBuf>,
+    },
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

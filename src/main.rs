@@ -21,6 +21,7 @@ mod find; // what period can be held, and what promised
 mod gate; // is B later than A, than it was, than it may be? And what can be seen here
 mod history; // the runs that lie in a directory
 mod list; // the subjects, and why one is not available here
+mod man; // pages for packages
 mod merge; // several reports as one
 mod monitor; // probes and meters, for days: interval files, metrics, limits
 mod run; // one plan measured: live view, report, pictures
@@ -89,6 +90,7 @@ fn answer() -> exit::Result<exit::ExitStatus> {
         Command::Bench(bench) => bench::run(&bench),
         Command::Stress { load } => stress::run(load),
         Command::Top(args) => top::run(&args),
+        Command::Man { directory } => man::run(directory.as_deref(), Cli::command()),
         Command::Completions { shell } => completions::run(shell, Cli::command()),
     }
 }

@@ -305,7 +305,7 @@ impl Search {
                 starts: Starts::default(),
             };
             let mut watch = Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
-            let report = record::measure(&plan, conditions, loads, stop, &mut watch);
+            let report = record::measure(&plan, conditions, loads, stop, &mut watch, None);
             watch.progress.finish();
             slowness = slowness.max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3)).min(4.0);
             tally.add_report(&report);

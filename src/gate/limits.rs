@@ -218,7 +218,7 @@ fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
     let conditions = Conditions { host, changes: record::changes(plan)?, started_utc, starts: Starts::default() };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
-    let report = record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress);
+    let report = record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress, None);
     progress.0.finish();
     Ok(report)
 }

@@ -41,22 +41,35 @@ pub struct Conditions {
     pub starts: Starts,
 }
 
-/// Runs a plan beside its loads into a report, which has them when they have ended. The observer sees the rounds go by.
+/// What a round of a subject came to.
+pub enum Measured<'a> {
+    /// As the report has it, an entry for each instance.
+    Rounds(Vec<Round>),
+    Failed(&'a str),
+}
+
+/// Learns of each round, with the id of its subject.
+pub type Listener<'a> = dyn FnMut(&str, Measured<'_>) + 'a;
+
+/// Runs a plan beside its loads into a report, which has them when they have ended. The observer sees the rounds go by, and
+/// the listener what the report will have of them.
 pub fn measure(
     plan: &Plan,
     conditions: Conditions,
     loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
+    listener: Option<&mut Listener<'_>>,
 ) -> Report {
-    let mut report = ReportBuilder::new(plan, conditions);
+    let mut report = ReportBuilder::new(plan, conditions, listener);
     order::run(plan, loads, stop, observer, |place, result| report.add(place, result));
     report.finish(stop.load(Ordering::Relaxed))
 }
 
 /// Collects the rounds of a run.
-struct ReportBuilder<'a> {
+struct ReportBuilder<'a, 'b> {
     plan: &'a Plan,
+    listener: Option<&'a mut Listener<'b>>,
     conditions: Conditions,
     started: Instant,
     first: Anchor,
@@ -65,12 +78,12 @@ struct ReportBuilder<'a> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of the run")]
-impl<'a> ReportBuilder<'a> {
-    fn new(plan: &'a Plan, conditions: Conditions) -> Self {
+impl<'a, 'b> ReportBuilder<'a, 'b> {
+    fn new(plan: &'a Plan, conditions: Conditions, listener: Option<&'a mut Listener<'b>>) -> Self {
         let n = plan.scenarios.len();
         let rounds = plan.scenarios.iter().map(|scenario| Rounds::new(plan, scenario)).collect();
         let (started, first) = (Instant::now(), Anchor::take());
-        Self { plan, conditions, started, first, rounds, failures: vec![None; n] }
+        Self { plan, listener, conditions, started, first, rounds, failures: vec![None; n] }
     }
 
     /// Adds a round of a scenario, or the reason why there is none.
@@ -81,9 +94,20 @@ impl<'a> ReportBuilder<'a> {
             }
             Ok(round) => {
                 let cost = self.conditions.starts.taken_off(place, round.cost);
-                self.rounds[place].add(MeasuredRound { cost, ..round });
+                let round = MeasuredRound { cost, ..round };
+                if let Some(listener) = &mut self.listener {
+                    let scenario = &self.plan.scenarios[place];
+                    let entries = entries(&round, scenario.runtime.is_some(), self.plan.samples, self.started);
+                    listener(&scenario.id, Measured::Rounds(entries));
+                }
+                self.rounds[place].add(round);
             }
-            Err(reason) => self.failures[place] = Some(reason),
+            Err(reason) => {
+                if let Some(listener) = &mut self.listener {
+                    listener(&self.plan.scenarios[place].id, Measured::Failed(&reason));
+                }
+                self.failures[place] = Some(reason);
+            }
         }
     }
 

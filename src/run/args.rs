@@ -129,8 +129,8 @@ pub struct RunArgs {
     /// Leave the individual samples out of the report
     #[arg(long)]
     pub no_samples: bool,
-    /// What to print to stdout
-    #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
+    /// What to print to stdout; jsonl is a line a round as it is measured, and the report without them as the last
+    #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

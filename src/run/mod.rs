@@ -5,6 +5,7 @@ mod live_terminal;
 mod live_view;
 pub mod new_plan;
 pub mod plan_file;
+mod stream;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use crate::machine::host;
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
 use crate::measure::program::Starts;
-use crate::measure::record::{self, Conditions};
+use crate::measure::record::{self, Conditions, Listener, Measured};
 use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
+use crate::run::stream::Stream;
 use crate::scenario::{Plan, Scenario};
 use crate::text::printable::printable;
 use crate::text::time::long;
@@ -36,7 +38,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let plan = plan(args)?;
     if args.print_plan {
         let text = plan_file::to_toml(&plan);
-        std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
+        print(&text)?;
         return Ok(ExitStatus::Done);
     }
     plan.fits_memory()?;
@@ -56,35 +58,44 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
 
     let mut watched = Watched { view: view(&plan, args), plan: &plan };
-    let mut report =
-        record::measure(&plan, Conditions { host, changes, started_utc, starts }, &mut loads, &stop, &mut watched);
+    let conditions = Conditions { host, changes, started_utc, starts };
+    let mut stream = (args.format == Format::Jsonl).then(|| Stream::new(&stop));
+    let mut listener = stream.as_mut().map(|stream| |id: &str, measured: Measured<'_>| stream.add(id, measured));
+    let listener = listener.as_mut().map(|listener| listener as &mut Listener<'_>);
+    let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut watched, listener);
     report.loads = loads.end();
     watched.view.finish();
 
     let json = report.to_json();
     let saved = save(&out, &report, &json, args.svg);
-    let columns = terminal::columns();
-    let text = match args.format {
-        Format::Table => {
-            let words = !args.quiet;
-            let table = render::table::of_several(std::slice::from_ref(&report), &args.table, columns, words);
-            let last = words.then(|| earlier::against_the_last(&report, &out.path(REPORT))).flatten();
-            let last = last.map_or(String::new(), |line| wrap(&line, columns.min(WIDEST_PARAGRAPH)));
-            let bars = args.histogram.then(|| format!("\n{}", render::bars::text(&report, columns)));
-            table + &printable(&last) + &bars.unwrap_or_default()
-        }
-        _ => json,
+    let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
+    let unfit = report.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
+    let written = match (stream, args.format) {
+        (Some(stream), _) => stream.finish(report),
+        (None, Format::Table) => print(&table(&report, args, &out)),
+        (None, _) => print(&json),
     };
-    let written = std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
         terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
     }
     // What was measured is shown even where it cannot be kept.
     saved.and(written)?;
-    let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
-    let unfit = report.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
     Ok(if complete && !(args.strict && unfit) { ExitStatus::Done } else { ExitStatus::NotMeasured })
+}
+
+fn print(text: &str) -> exit::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)
+}
+
+/// The table, and what stands below it.
+fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
+    let (words, columns) = (!args.quiet, terminal::columns());
+    let table = render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
+    let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
+    let last = last.map_or(String::new(), |line| wrap(&line, columns.min(WIDEST_PARAGRAPH)));
+    let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
+    table + &printable(&last) + &bars.unwrap_or_default()
 }
 
 const REPORT: &str = "report.json";

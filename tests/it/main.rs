@@ -19,6 +19,7 @@ mod house;
 mod import;
 mod live;
 mod load;
+mod man;
 mod merge;
 mod monitor;
 mod osjitter;

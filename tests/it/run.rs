@@ -526,3 +526,46 @@ fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
     let nowhere = Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(2);
     assert_eq!(nowhere.stderr, "error: cannot write none/plan.toml: No such file or directory (os error 2)\n");
 }
+
+#[test]
+fn a_stream_has_a_line_for_each_round_and_the_report_at_its_end() {
+    let args = ["scripted", "--subject", "scripted-c", "--no-samples", "--format", "jsonl"];
+    let ran = run(&SCRIPTED).args(args).script(&script()).out("").run().exits(4);
+    let lines: Vec<Value> = ran.stdout.lines().map(|line| schema::valid(line, "rounds.1")).collect();
+    let (summary, rounds) = lines.split_last().unwrap();
+    let kind = |of: &str| rounds.iter().filter(|line| line["line"] == of).count();
+    // The second subject fails in its second round.
+    assert_eq!((kind("round"), kind("failed"), rounds.len()), (21, 1, 22), "{}", ran.stdout);
+    let failed = rounds.iter().find(|line| line["line"] == "failed").unwrap();
+    assert_eq!(failed["reason"], "no timer left");
+    assert_eq!(summary["line"], "summary");
+    // Together they are the report, in the order in which the rounds ran.
+    let mut report: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
+    for subject in report["subjects"].as_array_mut().unwrap() {
+        let streamed: Vec<&Value> = rounds
+            .iter()
+            .filter(|l| l["subject"] == subject["id"] && l["line"] == "round")
+            .map(|l| &l["round"])
+            .collect();
+        assert_eq!(subject["rounds"].as_array().unwrap().iter().collect::<Vec<_>>(), streamed);
+        subject["rounds"] = json!([]);
+    }
+    assert_eq!(summary["report"], report);
+}
+
+/// Whoever has read enough of a stream ends the run.
+#[cfg(unix)]
+#[test]
+fn a_stream_that_nobody_reads_ends_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let line = format!(
+        "'{}' run --subject nanosleep --period 1ms --ticks 1M --no-samples --format jsonl --out '{}' | head -n 2",
+        env!("CARGO_BIN_EXE_osjitter"),
+        home.path().join("out").display()
+    );
+    let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().map(|line| schema::valid(line, "rounds.1")).count(), 2);
+    let written = std::fs::read_to_string(home.path().join("out/report.json")).unwrap();
+    assert!(Report::from_json(&written).unwrap().partial);
+}

@@ -100,7 +100,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc, starts: Starts::default() };
-    let report = record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying);
+    let report = record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying, None);
     trying.progress.finish();
     if let Some(failure) = trying.failure {
         return Err(Error::measure(failure));

@@ -1,0 +1,35 @@
+//! `osjitter man`: the manual pages that a package installs.
+
+use std::path::Path;
+
+use clap::Command;
+
+use crate::exit::{Error, ExitStatus, Result};
+use crate::files;
+
+/// Writes the page of each command into a directory, or prints the first one.
+pub fn run(directory: Option<&Path>, mut command: Command) -> Result<ExitStatus> {
+    command.build();
+    let mut pages = Vec::new();
+    collect(&command, &mut pages)?;
+    match directory {
+        None => files::deliver(&pages[0].1, None)?,
+        Some(directory) => {
+            let pages: Vec<(&str, &str)> = pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            let written = std::fs::create_dir_all(directory).and_then(|()| files::replace(directory, &pages));
+            written.map_err(|e| Error::place(directory, &e))?;
+        }
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn collect(command: &Command, pages: &mut Vec<(String, String)>) -> Result<()> {
+    let version = concat!("osjitter ", env!("CARGO_PKG_VERSION"));
+    let man = clap_mangen::Man::new(command.clone()).source(version).manual("osjitter");
+    let mut page = Vec::new();
+    man.render(&mut page).map_err(Error::writing)?;
+    pages.push((man.get_filename(), String::from_utf8(page).expect("text")));
+    // Help is in every page already.
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    shown.into_iter().try_for_each(|command| collect(command, pages))
+}
