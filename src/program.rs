@@ -48,8 +48,15 @@ impl Program {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join(word));
         // Elsewhere a name has endings that are not written.
-        let is_there = !cfg!(unix) || word.is_file() || (word.components().count() == 1 && places.any(|p| p.is_file()));
-        if is_there { Ok(()) } else { Err(self.not_started("there is no such program")) }
+        if !cfg!(unix) {
+            return Ok(());
+        }
+        let is_name = word.components().count() == 1;
+        match is_name && places.any(|p| is_program(&p)) || is_program(word) {
+            true => Ok(()),
+            false if word.is_file() && !is_name => Err(self.not_started("that file is not executable")),
+            false => Err(self.not_started("there is no such program")),
+        }
     }
 
     pub fn not_started(&self, why: impl fmt::Display) -> String {
@@ -72,6 +79,15 @@ impl Program {
         let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         file.chars().take(LONGEST_NAME).map(plain).collect()
     }
+}
+
+/// A file that somebody may execute.
+fn is_program(file: &Path) -> bool {
+    #[cfg(unix)]
+    let may_run = |meta: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = |_: &std::fs::Metadata| true;
+    std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && may_run(&meta))
 }
 
 impl FromStr for Program {

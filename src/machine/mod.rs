@@ -4,4 +4,5 @@ pub mod cgroup;
 pub mod host;
 pub mod os;
 pub mod setting;
+pub mod trace_marker;
 pub mod tuning;

@@ -154,6 +154,24 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// Runs a command of the user's to its end, with what it started. It is not measured; what it says goes to standard error.
+pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) -> Result<(), String> {
+    let failed = |what: String| format!("{}: {what}", program.text());
+    let scratch = tempfile::tempdir().map_err(|e| failed(format!("no temporary directory for it: {e}")))?;
+    let mut command = Command::new(&program.words()[0]);
+    command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let started = now();
+    let (tree, _) = os::Tree::start(&mut command).map_err(|e| program.not_started(e))?;
+    let run = Arc::new(Run { tree, scratch });
+    under_way(&run);
+    // Who is tired of waiting interrupts twice.
+    let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
+    let ended = run.tree.end(LINGER).map_err(|e| failed(e.to_string()))?;
+    exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
+    if ended.status.success() { Ok(()) } else { Err(failed(format!("ended with {}", ended.status))) }
+}
+
 /// Reports when the program itself has exited.
 fn exit_of(tree: &os::Tree) -> mpsc::Receiver<std::io::Result<Instant>> {
     let (sender, exited) = mpsc::channel();

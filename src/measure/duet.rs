@@ -35,7 +35,19 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicB
             let offset = if side == first { Duration::ZERO } else { period / 2 };
             let (scenario, start) = (&scenarios[side], Some(start + offset));
             let (ticks, phase) = (scenario.round_ticks, phase + offset);
-            RoundRequest { scenario, index, slot, ticks, phase, start, run_on: RUN_ON_TICKS, stop, why: None }.measure()
+            RoundRequest {
+                scenario,
+                index,
+                slot,
+                ticks,
+                phase,
+                start,
+                run_on: RUN_ON_TICKS,
+                stop,
+                why: None,
+                late: None,
+            }
+            .measure()
         };
         let results = std::thread::scope(|scope| {
             let other = scope.spawn(|| one(1));
@@ -53,8 +65,19 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
     let mut least: Option<f64> = None;
     for index in 0..ROUNDS_ALONE {
         let (ticks, phase) = (scenario.round_ticks, Duration::ZERO);
-        let round = RoundRequest { scenario, index, slot: 0, ticks, phase, start: None, run_on: 0, stop, why: None }
-            .measure()?;
+        let round = RoundRequest {
+            scenario,
+            index,
+            slot: 0,
+            ticks,
+            phase,
+            start: None,
+            run_on: 0,
+            stop,
+            why: None,
+            late: None,
+        }
+        .measure()?;
         let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
         let Some(cpu_ns) = round.cost.cpu_ns else { return Ok(None) };
         let share = cpu_ns as f64 / (ran.max(1) as f64 * scenario.period.as_nanos() as f64);

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod child;
 pub mod cost;
 pub mod duet;
+pub mod late;
 pub mod load;
 pub mod metered;
 pub mod metric;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
+use crate::measure::late::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::round::{MeasuredRound, RoundRequest};
 use crate::measure::why::Session;
@@ -23,6 +24,10 @@ pub trait Observer {
     /// Whether the observer knows enough: asked before each round.
     fn knows_enough(&self) -> bool {
         false
+    }
+    /// What notices late ticks while they come, in every round: asked once.
+    fn late(&self) -> Option<Arc<LateWatch>> {
+        None
     }
 }
 
@@ -87,6 +92,8 @@ pub fn run(
 ) {
     let mut failed = vec![false; plan.scenarios.len()];
     let session = plan.why.is_some().then(Session::open);
+    let late = observer.late();
+    let late = late.as_ref();
     let all = turns(plan.seed, &plan.scenarios);
     let all: &mut dyn Iterator<Item = Turn> =
         if plan.why.is_some() { &mut asked_too(plan.seed, all) } else { &mut { all } };
@@ -101,7 +108,7 @@ pub fn run(
         observer.before(scenario, index);
         let ticks = scenario.ticks_of_round(index);
         let why = session.as_ref().filter(|_| asked);
-        let round = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop, why };
+        let round = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop, why, late };
         let result = loads.during(&scenario.load, || round.measure());
         if result.is_err() && scenario.subject.program().is_some() && stop.load(Ordering::Relaxed) {
             // A program that is interrupted has written nothing.

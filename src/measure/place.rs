@@ -11,17 +11,20 @@ use tokio::runtime::Builder;
 use crate::load::Tasks;
 use crate::measure::neighbours;
 use crate::measure::ticking::{RawRound, RoundSetup, drive, drive_many, unparked};
-use crate::measure::why::{self, Asked, Asking, Unasked};
+use crate::measure::why::{self, Asked, Asking, Unasked, Watched};
 use crate::scenario::Runtime;
 use crate::subject::ticker::{Subject, Ticker};
 
-/// Runs a round on this thread, watched where it is asked: `plain` or `asked`.
+/// Runs a round on this thread: `plain`, `watched` for late ticks, or `asked` why they are late.
 fn here(
     setup: RoundSetup,
     plain: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+    watched: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
     asked: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
 ) -> io::Result<RawRound> {
-    let Some(watch) = setup.watch.clone() else { return plain(setup) };
+    let Some(watch) = setup.watch.clone() else {
+        return if setup.late.is_some() { watched(setup) } else { plain(setup) };
+    };
     watch.enter();
     let result = asked(setup);
     watch.leave();
@@ -29,7 +32,12 @@ fn here(
 }
 
 pub fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(setup, |setup| poll_to_end(drive::<S, Unasked>(setup)), |setup| poll_to_end(drive::<S, Asked>(setup)))
+    here(
+        setup,
+        |setup| poll_to_end(drive::<S, Unasked>(setup)),
+        |setup| poll_to_end(drive::<S, Watched>(setup)),
+        |setup| poll_to_end(drive::<S, Asked>(setup)),
+    )
 }
 
 /// A control blocks in its wait, so its future is ready at the first poll.
@@ -44,7 +52,7 @@ pub(super) fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Asked>)
+    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Watched>, spawned_on_busypoll::<S, Asked>)
 }
 
 fn spawned_on_busypoll<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
@@ -60,11 +68,17 @@ where
         (Runtime::CurrentThread, _) => here(
             setup,
             |setup| spawned_on_tokio::<S, Unasked>(setup, Builder::new_current_thread(), load),
+            |setup| spawned_on_tokio::<S, Watched>(setup, Builder::new_current_thread(), load),
             |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
         ),
         (Runtime::MultiThread(workers), watch) => {
             let builder = multi_thread(workers)?;
-            let Some(watch) = watch.clone() else { return spawned_on_tokio::<S, Unasked>(setup, builder, load) };
+            let Some(watch) = watch.clone() else {
+                return match setup.late {
+                    None => spawned_on_tokio::<S, Unasked>(setup, builder, load),
+                    Some(_) => spawned_on_tokio::<S, Watched>(setup, builder, load),
+                };
+            };
             let leaving = watch.clone();
             let mut builder = hooked(builder);
             builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
@@ -200,6 +214,7 @@ mod tests {
                 held: Held::default(),
                 stop: Arc::default(),
                 watch: None,
+                late: None,
             };
             let mut pushed = 0;
             let counted = allocation_counter::measure(|| {

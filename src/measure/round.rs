@@ -14,6 +14,7 @@ use tach::{Anchor, Conversion};
 
 use crate::machine::os;
 use crate::measure::cost::Cost;
+use crate::measure::late::{LateWatch, RoundWatch};
 use crate::measure::neighbours::Held;
 use crate::measure::place::{on_busypoll, on_thread, on_tokio};
 use crate::measure::program;
@@ -84,6 +85,8 @@ pub struct RoundRequest<'a> {
     pub stop: &'a Arc<AtomicBool>,
     /// Where it is asked why its ticks are late.
     pub why: Option<&'a Session>,
+    /// Where late ticks are noticed while they come.
+    pub late: Option<&'a Arc<LateWatch>>,
 }
 
 impl RoundRequest<'_> {
@@ -142,6 +145,11 @@ impl RoundRequest<'_> {
             stop: Arc::clone(self.stop),
             held: Held::default(),
             watch: self.why.map(|session| session.begin(capacity)),
+            late: self.late.map(|watch| RoundWatch {
+                watch: Arc::clone(watch),
+                of: Arc::from(self.scenario.id.as_str()),
+                recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
+            }),
         };
         let watch = setup.watch.clone();
         let raw = caught(|| place(setup))?.map_err(|error| reason(&error))?;
@@ -315,6 +323,7 @@ mod tests {
                 run_on: 0,
                 stop: &stop,
                 why: None,
+                late: None,
             };
             let before = os::usage().cpu_ns;
             let cost = round.measure().unwrap().cost;
@@ -377,7 +386,18 @@ mod tests {
         let request = |ticks| {
             let phase = Duration::ZERO;
             let (start, why) = (None, None);
-            RoundRequest { scenario: &scenario, index: 0, slot: 0, ticks, phase, start, run_on: 0, stop: &stop, why }
+            RoundRequest {
+                scenario: &scenario,
+                index: 0,
+                slot: 0,
+                ticks,
+                phase,
+                start,
+                run_on: 0,
+                stop: &stop,
+                why,
+                late: None,
+            }
         };
         for ended in [request(5).on_thread::<GivesUp>(), request(5).on_tokio::<GivesUp>()] {
             let reason = ended.unwrap_err();

@@ -15,6 +15,7 @@ use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
 use crate::measure::cost::{Before, Cost};
+use crate::measure::late::RoundWatch;
 use crate::measure::neighbours::Held;
 use crate::measure::why::{self, Asking, Parks, Watch};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
@@ -37,6 +38,8 @@ pub struct RoundSetup {
     pub held: Held,
     /// Where it is asked why.
     pub watch: Option<Watch>,
+    /// Where late ticks are noticed while they come.
+    pub late: Option<RoundWatch>,
 }
 
 /// What a round leaves behind, before anything is converted.
@@ -116,7 +119,7 @@ impl RunningRound {
     fn new<S: Subject, A: Asking>(
         setup: RoundSetup,
     ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _ } = setup;
+        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _, late } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let (held_before_ns, before) = (held.ns(), Before::read());
         let start_anchor = Anchor::take();
@@ -130,7 +133,8 @@ impl RunningRound {
         let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
         let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
             let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
-            let asking = A::of_loop(last_tick + 1, parks);
+            let late = late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor));
+            let asking = A::of_loop(last_tick + 1, parks, late);
             ticking(ticker, recording, settings, Arc::clone(&stop), asking)
         });
         let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS };
@@ -170,7 +174,7 @@ async fn ticking<T: Ticker, A: Asking>(
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        asking.woken(wake_count);
+        asking.woken(tick, expirations, wake_count);
         recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
         if tick >= settings.last_tick || recording.stopped {
             recording.threads = asking.threads();

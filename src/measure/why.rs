@@ -20,6 +20,7 @@ use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Switch, Thread, Tic
 use tach::Conversion;
 
 use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
+use crate::measure::late::LoopWatch;
 use crate::subject::ticker::Waits;
 
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
@@ -187,12 +188,12 @@ pub trait Asking: Send + 'static {
 
     fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> Self::Task<F>;
 
-    /// For a loop of so many ticks.
-    fn of_loop(ticks: u64, parks: Parks) -> Self;
+    /// For a loop of so many ticks, and what watches for late ones.
+    fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self;
     /// It waits from here on.
     fn waits(&mut self);
-    /// It was woken at this count.
-    fn woken(&mut self, count: u64);
+    /// It was woken at this count, for so many ticks the last of which is `tick`.
+    fn woken(&mut self, tick: u64, expirations: u64, count: u64);
     /// The thread that each wake-up was on.
     fn threads(self) -> Vec<usize>;
 }
@@ -210,7 +211,7 @@ impl Asking for Unasked {
     }
 
     #[inline]
-    fn of_loop(_: u64, _: Parks) -> Self {
+    fn of_loop(_: u64, _: Parks, _: Option<LoopWatch>) -> Self {
         Self
     }
 
@@ -218,7 +219,38 @@ impl Asking for Unasked {
     fn waits(&mut self) {}
 
     #[inline]
-    fn woken(&mut self, _: u64) {}
+    fn woken(&mut self, _: u64, _: u64, _: u64) {}
+
+    fn threads(self) -> Vec<usize> {
+        Vec::new()
+    }
+}
+
+/// Watches for late ticks, and does nothing else.
+#[derive(Debug)]
+pub struct Watched(Option<LoopWatch>);
+
+impl Asking for Watched {
+    const ASKS: bool = false;
+    type Task<F: Future<Output: Send> + Send + 'static> = F;
+
+    fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> F {
+        future
+    }
+
+    fn of_loop(_: u64, _: Parks, late: Option<LoopWatch>) -> Self {
+        Self(late)
+    }
+
+    #[inline]
+    fn waits(&mut self) {}
+
+    #[inline]
+    fn woken(&mut self, tick: u64, expirations: u64, count: u64) {
+        if let Some(late) = &mut self.0 {
+            late.look(tick, expirations, count);
+        }
+    }
 
     fn threads(self) -> Vec<usize> {
         Vec::new()
@@ -251,6 +283,7 @@ impl Parks {
 pub struct Asked {
     parks: Parks,
     threads: Vec<usize>,
+    late: Option<LoopWatch>,
 }
 
 impl Asking for Asked {
@@ -263,8 +296,8 @@ impl Asking for Asked {
         Box::pin(future)
     }
 
-    fn of_loop(ticks: u64, parks: Parks) -> Self {
-        Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)) }
+    fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self {
+        Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)), late }
     }
 
     fn waits(&mut self) {
@@ -276,12 +309,15 @@ impl Asking for Asked {
         }
     }
 
-    fn woken(&mut self, count: u64) {
+    fn woken(&mut self, tick: u64, expirations: u64, count: u64) {
         if self.parks == Parks::InTheWait {
             unpark(count);
         }
         let thread = LOG.with_borrow(|log| log.as_ref().map_or(usize::MAX, |log| log.thread));
         self.threads.push(thread);
+        if let Some(late) = &mut self.late {
+            late.look(tick, expirations, count);
+        }
     }
 
     fn threads(self) -> Vec<usize> {
@@ -304,6 +340,10 @@ pub struct Answer {
     pub round: AskedRound,
     /// The lowest tier that could not be had, and why.
     pub missing: Option<Missing>,
+    /// The threads that ran its ticks; times are counted from the start of its first instance's grid.
+    pub threads: Vec<Thread>,
+    /// Who was given which CPU; empty where that was not recorded.
+    pub occupants: HashMap<u32, Vec<Occupant>>,
 }
 
 /// A round that was asked, after its end.
@@ -401,14 +441,15 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
     }
     let round =
         AskedRound { index: round.index, ticks: asked, tier, known: facts.known(), evidence, ..AskedRound::default() };
-    Answer { round, missing }
+    Answer { round, missing, threads, occupants: occupants.unwrap_or_default() }
 }
 
 impl Answer {
     /// Of a round that cannot be asked.
     pub fn none(index: u64, reason: &str) -> Self {
         let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
-        Self { round: AskedRound { index, ..AskedRound::default() }, missing: Some(missing) }
+        let round = AskedRound { index, ..AskedRound::default() };
+        Self { round, missing: Some(missing), threads: Vec::new(), occupants: HashMap::new() }
     }
 }
 

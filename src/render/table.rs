@@ -14,6 +14,9 @@ use crate::text::printable::printable;
 use crate::text::time::{cost, interval, share, time};
 use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
+/// The code of the warning that a run was ended at a late tick.
+pub const BREAK: &str = "break";
+
 /// What a person chooses of the table.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TableArgs {
@@ -160,7 +163,8 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     notes.extend(origin::commands(report));
     notes.extend(report.loads.iter().filter_map(origin::load));
     if report.partial {
-        notes.push("interrupted: this is what was measured until then".to_owned());
+        let how = if report.warnings.iter().any(|w| w.code == BREAK) { "ended at a late tick" } else { "interrupted" };
+        notes.push(format!("{how}: this is what was measured until then"));
     }
     let notes: String = notes.iter().map(|note| wrap(note, columns)).collect();
     wrap(&title, columns) + &fit(&fullest, columns) + &notes

@@ -12,6 +12,7 @@ use crate::machine::tuning;
 use crate::program::Program;
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;
+use crate::run::late::LateArgs;
 use crate::run::plan_file::PlanArgs;
 use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
 use crate::subject;
@@ -123,6 +124,8 @@ pub struct RunArgs {
     /// Ask it of all ticks at least this late instead
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "why")]
     pub why_threshold: Option<Duration>,
+    #[command(flatten)]
+    pub late: LateArgs,
     /// Directory for the report [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,

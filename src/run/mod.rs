@@ -1,6 +1,8 @@
 //! `osjitter run`.
 
 pub mod args;
+mod flight;
+mod late;
 mod live_terminal;
 mod live_view;
 pub mod new_plan;
@@ -18,6 +20,7 @@ use jitterstat::report::{Report, Status};
 use crate::exit::{self, Error, ExitStatus};
 use crate::files::Directory;
 use crate::machine::host;
+use crate::measure::late::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::order::Observer;
 use crate::measure::program::Starts;
@@ -25,6 +28,7 @@ use crate::measure::record::{self, Conditions, Listener, Measured};
 use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
+use crate::run::late::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::stream::Stream;
@@ -45,6 +49,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
+    let late = LateTicks::of(&args.late, &stop)?;
     interrupt::stop_on_interrupt(&stop)?;
     let starts = Starts::measure(&plan, &stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
@@ -57,7 +62,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         terminal::note(args.quiet, "--why is asked of osjitter's own subjects; a command is not looked into");
     }
 
-    let mut watched = Watched { view: view(&plan, args), plan: &plan };
+    let mut watched = Watched { view: view(&plan, args), plan: &plan, late };
     let conditions = Conditions { host, changes, started_utc, starts };
     let mut stream = (args.format == Format::Jsonl).then(|| Stream::new(&stop));
     let mut listener = stream.as_mut().map(|stream| |id: &str, measured: Measured<'_>| stream.add(id, measured));
@@ -65,9 +70,16 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut watched, listener);
     report.loads = loads.end();
     watched.view.finish();
+    let late = watched.late.map(|late| late.finish(&mut report));
 
     let json = report.to_json();
-    let saved = save(&out, &report, &json, args.svg);
+    let flight = late.as_ref().and_then(|late| late.flight.as_ref());
+    let flight = flight.map(|flight| serde_json::to_string(flight).expect("plain data") + "\n");
+    if late.is_some() && flight.is_none() {
+        // One that is there is of another run.
+        let _ = std::fs::remove_file(out.path(FLIGHT));
+    }
+    let saved = save(&out, &report, &json, flight.as_deref(), args.svg);
     let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
     let unfit = report.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
     let written = match (stream, args.format) {
@@ -78,10 +90,18 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
         terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
+        if flight.is_some() {
+            terminal::note(args.quiet, &format!("flight record: {}", out.path(FLIGHT).display()));
+        }
     }
+    let broken = late.as_ref().is_some_and(|late| late.ended);
+    let failed = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
     // What was measured is shown even where it cannot be kept.
     saved.and(written)?;
-    Ok(if complete && !(args.strict && unfit) { ExitStatus::Done } else { ExitStatus::NotMeasured })
+    if broken {
+        return Ok(ExitStatus::Regressed);
+    }
+    Ok(if complete && !failed && !(args.strict && unfit) { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }
 
 fn print(text: &str) -> exit::Result<()> {
@@ -100,13 +120,15 @@ fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
 
 const REPORT: &str = "report.json";
 const PAGE: &str = "report.html";
+const FLIGHT: &str = "flight.json";
 
 /// Writes the report and what is drawn of it, the report last: where it is new, so is the rest.
-fn save(out: &Directory, report: &Report, json: &str, svg: bool) -> exit::Result<()> {
+fn save(out: &Directory, report: &Report, json: &str, flight: Option<&str>, svg: bool) -> exit::Result<()> {
     let page = render::html::page(std::slice::from_ref(report));
     let pictures = if svg { render::svg::pictures(report) } else { Vec::new() };
     let pictures = pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str()));
-    out.place(&pictures.chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>())
+    let flight = flight.map(|flight| (FLIGHT, flight));
+    out.place(&pictures.chain(flight).chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>())
 }
 
 fn plan(args: &RunArgs) -> exit::Result<Plan> {
@@ -145,6 +167,7 @@ fn view(plan: &Plan, args: &RunArgs) -> LiveView {
 struct Watched<'a> {
     view: LiveView,
     plan: &'a Plan,
+    late: Option<LateTicks>,
 }
 
 impl Watched<'_> {
@@ -154,11 +177,18 @@ impl Watched<'_> {
 }
 
 impl Observer for Watched<'_> {
+    fn late(&self) -> Option<Arc<LateWatch>> {
+        self.late.as_ref().map(LateTicks::watch)
+    }
+
     fn before(&mut self, scenario: &Scenario, _: u64) {
         self.view.before(self.place(scenario));
     }
 
     fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+        if let (Some(late), Ok(round)) = (&mut self.late, result) {
+            late.add(scenario, round);
+        }
         match result {
             // It is in no figure.
             Ok(round) if round.why.is_some() => self.view.after(self.place(scenario), round.index, std::iter::empty()),

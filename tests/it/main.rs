@@ -17,6 +17,7 @@ mod history;
 mod hostile;
 mod house;
 mod import;
+mod late;
 mod live;
 mod load;
 mod man;

@@ -113,8 +113,18 @@ fn measured<C: Cause>(session: &Session) -> Option<Shares> {
     for index in 0..4 {
         let (start, why) = (None, Some(session));
         let phase = Duration::ZERO;
-        let request =
-            RoundRequest { scenario: &scenario, index, slot: 0, ticks: 250, phase, start, run_on: 0, stop: &stop, why };
+        let request = RoundRequest {
+            scenario: &scenario,
+            index,
+            slot: 0,
+            ticks: 250,
+            phase,
+            start,
+            run_on: 0,
+            stop: &stop,
+            why,
+            late: None,
+        };
         let round = request.on_tokio::<Beside<C>>().expect("it can be measured");
         let answer = round.why.expect("it was asked");
         let (of_ticks, known) = (&answer.round.ticks, answer.round.known);
