@@ -53,6 +53,12 @@ def quantile(q: float, by: str) -> str:
     return f"{native} or {classic}"
 
 
+def heat() -> str:
+    native = f"sum(rate(osjitter_lateness_seconds{{{ALL}}}[$__rate_interval]))"
+    classic = f"sum by (le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval]))"
+    return f"{native} or ({classic} unless on () {native})"
+
+
 def rate(metric: str, by: str) -> str:
     return f"sum by ({by}) (rate({metric}{{{ALL}}}[$__rate_interval]))"
 
@@ -67,8 +73,7 @@ DASHBOARD = Dashboard(
     ],
     panels=[
         Panel("Lateness", "All ticks of the chosen hosts, by how late they were.", "s",
-              [Query(f"sum by (le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval]))", "{{le}}", "heatmap")],
-              kind="heatmap", width=WIDTH),
+              [Query(heat(), "{{le}}", "heatmap")], kind="heatmap", width=WIDTH),
         Panel("p99 of the fleet", "From added histograms; averages of percentiles are wrong.", "s", [Query(quantile(0.99, LOOP))], log=True),
         Panel("p99 of each host", "One line far above the others is one host to look at.", "s",
               [Query(quantile(0.99, f"instance, {LOOP}"), "{{instance}} {{subject}}{{meter}}")], log=True),

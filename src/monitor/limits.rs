@@ -138,6 +138,10 @@ impl Limit {
             unit: unit.to_owned(),
             shown,
             ticks: figures.facts.ticks,
+            cpu_ns: figures.facts.cpu_ns,
+            run_queue_ns: figures.facts.run_queue_ns,
+            throttled_ns: figures.facts.throttled_ns,
+            steal_ns: figures.facts.steal_ns,
             late: late.collect(),
         })
     }
@@ -182,6 +186,14 @@ model! {
         pub shown: String,
         /// Ticks of the interval.
         pub ticks: u64,
+        /// CPU time of the probe's threads in the interval; null where it is not known, as of a meter.
+        pub cpu_ns: Option<u64>,
+        /// How long they were ready and waited for a CPU.
+        pub run_queue_ns: Option<u64>,
+        /// How long the monitor's control group stood still because its CPU quota was used up.
+        pub throttled_ns: Option<u64>,
+        /// What the hypervisor took from the machine.
+        pub steal_ns: Option<u64>,
         /// The last late ticks of the interval, the oldest first; at most 128.
         pub late: Vec<LateTick>,
     }
@@ -196,6 +208,22 @@ model! {
         pub work_ns: Option<u64>,
         /// How much of the lateness is due to that work.
         pub overrun_ns: u64,
+    }
+}
+
+impl Breach {
+    /// What is known to have kept its loop from running, for people; `None` where nothing is.
+    pub fn causes(&self) -> Option<String> {
+        let known = [
+            (self.run_queue_ns, "waiting for a CPU"),
+            (self.throttled_ns, "throttled by a CPU quota"),
+            (self.steal_ns, "stolen by the hypervisor"),
+        ];
+        let took = known.into_iter().filter_map(|(ns, what)| {
+            let ns = i64::try_from(ns.filter(|&ns| ns > 0)?).unwrap_or(i64::MAX);
+            Some(format!("{} {what}", time(ns)))
+        });
+        Some(took.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
     }
 }
 
@@ -236,6 +264,19 @@ mod tests {
         assert_eq!(breach("missed=2%", &figures), None);
         assert_eq!(breach("nanosleep:max=1us", &figures), None, "of another one");
         assert_eq!(breach("spin:max=1us", &figures), Some(3_001_000.0));
+    }
+
+    #[test]
+    fn a_breach_names_what_is_known_of_its_interval() {
+        let causes = |facts: Facts| {
+            let figures = Figures { facts: Facts { ticks: 1, max_ns: Some(9), ..facts }, ..Figures::default() };
+            let limit: Limit = "max=1ns".parse().unwrap();
+            limit.breach(&probe(), &Key::default(), &figures).unwrap().causes()
+        };
+        assert_eq!(causes(Facts::default()), None);
+        assert_eq!(causes(Facts { run_queue_ns: Some(0), steal_ns: Some(0), ..Facts::default() }), None);
+        let facts = Facts { run_queue_ns: Some(2_500_000), steal_ns: Some(10_000_000), ..Facts::default() };
+        assert_eq!(causes(facts).unwrap(), "2.50 ms waiting for a CPU, 10.0 ms stolen by the hypervisor");
     }
 
     #[test]

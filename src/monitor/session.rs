@@ -286,10 +286,11 @@ impl Session {
             let (name, ticks) = (of.name(), figures.facts.ticks);
             let length = crate::text::time::long(key.duration_ns as f64 / 1e9);
             let shown = &breach.shown;
+            let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
             note(
                 false,
                 &format!(
-                    "limit broken: {name}: {}, and it was {shown} in {length} from {start} ({ticks} ticks)",
+                    "limit broken: {name}: {}, and it was {shown} in {length} from {start} ({ticks} ticks{causes})",
                     limit.text
                 ),
             );
