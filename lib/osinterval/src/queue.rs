@@ -39,6 +39,8 @@ struct State {
     /// `None` once the timer has failed or its runtime is gone: nobody would be woken. Then nobody is kept either, and
     /// places mean nothing.
     timer: Option<Timer>,
+    /// What the timer has failed with.
+    failure: Option<(io::ErrorKind, String)>,
     waits: Waits,
     /// The latest time that anyone read from the clock.
     seen: u64,
@@ -82,7 +84,14 @@ impl TimerQueue {
             slot: nanos(resolution),
             precise: lead.is_some(),
             ended: AtomicBool::new(false),
-            state: Mutex::new(State { timer: Some(timer), waits: Waits::default(), seen: 0, lead, driver: None }),
+            state: Mutex::new(State {
+                timer: Some(timer),
+                failure: None,
+                waits: Waits::default(),
+                seen: 0,
+                lead,
+                driver: None,
+            }),
         });
         let driver = tokio::spawn(drive(Served(Arc::downgrade(&queue)))).abort_handle();
         let mut state = queue.lock();
@@ -129,7 +138,7 @@ impl TimerQueue {
         let waker = cx.waker().clone();
         let state = self.lock();
         if state.timer.is_none() {
-            return Poll::Ready(Err(gone()));
+            return Poll::Ready(Err(state.gone()));
         }
         self.enlist(state, wait, due, waker)
     }
@@ -170,7 +179,7 @@ impl TimerQueue {
         loop {
             let mut state = self.lock();
             if state.timer.is_none() {
-                return Poll::Ready(Err(gone()));
+                return Poll::Ready(Err(state.gone()));
             }
             if state.waits.has_fired(wait.place) {
                 if !moved {
@@ -300,6 +309,17 @@ impl State {
     fn wake_up(&self, due: u64) -> u64 {
         self.lead.as_ref().map_or(due, |lead| due.saturating_sub(nanos(lead.get())))
     }
+
+    /// Why there is no timer.
+    fn gone(&self) -> io::Error {
+        match &self.failure {
+            Some((kind, why)) => io::Error::new(*kind, why.clone()),
+            None => io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the timer of the group is gone; is its runtime shutting down?",
+            ),
+        }
+    }
 }
 
 impl Drop for TimerQueue {
@@ -319,10 +339,6 @@ impl fmt::Debug for TimerQueue {
 
 fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
-}
-
-fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::NotConnected, "the timer of the group is gone; is its runtime shutting down?")
 }
 
 /// A queue that has a task to serve it. When that ends, for whatever reason, nobody would be woken any more: all are told
@@ -353,6 +369,9 @@ async fn drive(served: Served) {
         let Some(queue) = served.0.upgrade() else { return Poll::Ready(Ok(())) };
         loop {
             let result = queue.turn(cx, &mut due);
+            if let Poll::Ready(Err(error)) = &result {
+                queue.lock().failure = Some((error.kind(), error.to_string()));
+            }
             if due.is_empty() {
                 return result;
             }
@@ -375,7 +394,7 @@ impl TimerQueue {
         loop {
             let now = self.look(state);
             state.waits.take_due(now, BATCH, due);
-            let Some(timer) = &mut state.timer else { return Poll::Ready(Err(gone())) };
+            let Some(timer) = &mut state.timer else { return Poll::Ready(Err(state.gone())) };
             if !due.is_empty() {
                 timer.forget();
                 return Poll::Pending;

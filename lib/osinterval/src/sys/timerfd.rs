@@ -101,13 +101,17 @@ fn set(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
 }
 
 fn read_count(fd: &OwnedFd) -> io::Result<u64> {
-    let mut count = 0_u64;
-    // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for every bit pattern.
-    let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-    match usize::try_from(read) {
-        Ok(size) if size == size_of::<u64>() => Ok(count),
-        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(_) => Err(io::Error::last_os_error()),
+    loop {
+        let mut count = 0_u64;
+        // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for every bit pattern.
+        let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        match usize::try_from(read).map_err(|_| io::Error::last_os_error()) {
+            Ok(size) if size == size_of::<u64>() => return Ok(count),
+            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            // Linux does not interrupt what does not wait; what stands in for it, a sandbox for one, may.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
