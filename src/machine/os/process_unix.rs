@@ -205,9 +205,13 @@ fn wait_for(which: libc::idtype_t, id: libc::pid_t, options: libc::c_int) -> io:
 fn reap(id: libc::pid_t, to: &mut TreeUsage) -> Option<ExitStatus> {
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both pointers are to whole values of ours, which the call fills and does not keep.
-    if unsafe { libc::wait4(id, &mut status, libc::WNOHANG, usage.as_mut_ptr()) } != id {
-        return None;
+    loop {
+        // SAFETY: both pointers are to whole values of ours, which the call fills and does not keep.
+        match unsafe { libc::wait4(id, &mut status, libc::WNOHANG, usage.as_mut_ptr()) } {
+            reaped if reaped == id => break,
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return None,
+        }
     }
     // SAFETY: the call succeeded, and all-zero was a valid `rusage` before.
     let usage = unsafe { usage.assume_init() };
