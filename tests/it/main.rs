@@ -11,6 +11,7 @@ mod compare;
 mod docs;
 mod doctor;
 mod export;
+mod faults;
 mod find;
 mod gate;
 mod history;

@@ -1,0 +1,75 @@
+//! Faults as a table: system calls that fail, signals, limits and clocks that jump, at the start, in the middle and at the
+//! end of what osjitter does. The rows are in `table.rs`, what must hold after one in `judge.rs`.
+//!
+//! `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows with that word, and shows each.
+#![cfg(target_os = "linux")]
+
+mod judge;
+mod scene;
+mod table;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use scene::Scene;
+use table::{Fault, ROWS, Row};
+use tools::Tools;
+
+/// Rows at once: they wait for ticks most of the time.
+const WORKERS: usize = 6;
+
+/// Calls `each` for all of these, on several threads.
+fn in_parallel<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    each(one);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "which row of many it is")]
+fn every_fault_ends_as_the_table_says() {
+    let Some(tools) = Tools::built() else { return };
+    let asked = std::env::var("OSJITTER_FAULTS").ok();
+    let rows: Vec<Row> = ROWS.iter().flat_map(|line| line.rows()).collect();
+    let chosen: Vec<&Row> =
+        rows.iter().filter(|row| asked.as_ref().is_none_or(|part| row.name().contains(part.as_str()))).collect();
+    assert!(rows.len() >= 120 && !chosen.is_empty(), "{} rows, of which {} are chosen", rows.len(), chosen.len());
+    // How often each call is made where nothing fails: what its middle and its end are.
+    let counts: Mutex<BTreeMap<(usize, &str), u64>> = Mutex::default();
+    let mut counted: Vec<(usize, &str)> = Vec::new();
+    for row in &chosen {
+        if let Fault::Call { call, .. } = row.fault {
+            counted.push((row.scene.place(), call));
+        }
+    }
+    counted.sort_unstable();
+    counted.dedup();
+    in_parallel(&counted, |&(scene, call)| {
+        let count = Scene::ALL[scene].calls(&tools, call);
+        counts.lock().unwrap().insert((scene, call), count);
+    });
+    let counts = counts.into_inner().unwrap();
+    let wrong = Mutex::new(Vec::new());
+    in_parallel(&chosen, |row| {
+        let ended = row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
+        let found = judge::judge(row, &ended);
+        if asked.is_some() {
+            eprintln!("{}: {}", row.name(), if found.is_empty() { "as it says" } else { "WRONG" });
+        }
+        if !found.is_empty() {
+            let said = format!("stdout: {}\nstderr: {}", ended.stdout, ended.stderr);
+            wrong.lock().unwrap().push(format!("{}:\n  {}\n{said}\n", row.name(), found.join("\n  ")));
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), chosen.len(), wrong.join("\n"));
+}
