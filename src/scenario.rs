@@ -362,7 +362,12 @@ impl FromStr for Subjects {
         if let Some(hidden) = scripted::find(pattern)? {
             return Ok(Self(vec![hidden]));
         }
-        let found: Vec<_> = subject::ALL.iter().filter(|e| pattern == "all" || glob(pattern, e.name)).collect();
+        let named = |e: &&Entry| pattern == "all" || glob(pattern, e.name);
+        let mut found: Vec<_> = subject::ALL.iter().filter(named).collect();
+        if found.len() > 1 {
+            // Who asks for several asks for those that there are.
+            found.retain(|e| subject::availability(e.name).is_ok());
+        }
         if found.is_empty() {
             let near = did_you_mean(pattern, subject::ALL.iter().map(|e| e.name));
             return Err(format!("no subject {pattern:?}; {near}`osjitter list` shows all"));

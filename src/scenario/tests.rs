@@ -75,7 +75,8 @@ fn unknown_subjects_get_the_nearest_names() {
     let far = "wibble".parse::<Subjects>().unwrap_err();
     assert_eq!(far, "no subject \"wibble\"; `osjitter list` shows all");
     assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
-    assert_eq!("all".parse::<Subjects>().unwrap().0.len(), subject::ALL.len());
+    let available = subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok());
+    assert_eq!("all".parse::<Subjects>().unwrap().0.len(), available.count());
     assert_eq!(one_subject("spi?").unwrap().name, "spin");
     assert!(one_subject("tokio-*").unwrap_err().contains("several subjects"));
 }

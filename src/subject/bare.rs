@@ -56,6 +56,32 @@ impl Drop for Nanosleep {
     }
 }
 
+/// A thread that waits for its deadline in `io_uring_enter`, for which timer slack does not apply.
+pub struct IoUringWait {
+    schedule: Schedule,
+    sleeper: os::RingSleeper,
+}
+
+impl Subject for IoUringWait {
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, sleeper: os::RingSleeper::new()? })
+    }
+}
+
+impl Ticker for IoUringWait {
+    type Event = ();
+
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(next)))
+    }
+
+    fn backend(&self) -> String {
+        os::RingSleeper::BACKEND.to_owned()
+    }
+}
+
 /// A busy loop on the kernel's clock.
 pub struct Spin {
     schedule: Schedule,

@@ -94,6 +94,8 @@ subjects! {
         "the interval of busypoll, our runtime that does not park, spinning";
     "nanosleep", Thread bare::Nanosleep, true,
         "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
+    "io-uring-wait", Thread bare::IoUringWait, false,
+        "control: a thread that waits in io_uring_enter until an absolute deadline (Linux 6.12)";
     "spin", Thread bare::Spin, true,
         "control: a thread that spins on the kernel's clock";
 }

@@ -108,7 +108,7 @@ mod waker_set;
 pub use cancel::{CancellationToken, Cancelled, DropGuard};
 pub use join::JoinHandle;
 pub use resources::Resources;
-pub use runtime::{Builder, Parking, Runtime};
+pub use runtime::{Builder, ParkBackend, Parking, Runtime};
 pub use shutdown::Drained;
 #[cfg(all(unix, feature = "signal"))]
 pub use shutdown::ShutdownSignal;

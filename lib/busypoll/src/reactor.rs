@@ -183,6 +183,10 @@ impl Reactor {
         self.registered.get()
     }
 
+    pub(crate) fn parks_on_ring(&self) -> bool {
+        self.events.has_ring()
+    }
+
     pub(crate) fn polls(&self) -> u64 {
         self.events.polls()
     }

@@ -36,6 +36,16 @@ pub enum Parking {
     Park,
 }
 
+/// How a parked runtime learns of the next deadline; [`Runtime::park_backend`] reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParkBackend {
+    /// By the wait for events itself, or, on Linux and Android, by a timer of the kernel among them.
+    Events,
+    /// By the wait of an `io_uring`, which takes an absolute deadline.
+    IoUring,
+}
+
 /// Default of [`Builder::tasks_per_turn`].
 const TASKS_PER_TURN: usize = 64;
 /// Default of [`Builder::io_every_turns`].
@@ -73,6 +83,7 @@ struct Slab {
 pub struct Builder {
     parking: Parking,
     park_margin: Duration,
+    park_on_io_uring: bool,
     timer_lead: Duration,
     tasks_per_turn: usize,
     io_every_turns: u32,
@@ -84,6 +95,7 @@ impl Default for Builder {
         Self {
             parking: Parking::Spin,
             park_margin: Duration::ZERO,
+            park_on_io_uring: false,
             timer_lead: TIMER_LEAD,
             tasks_per_turn: TASKS_PER_TURN,
             io_every_turns: IO_EVERY_TURNS,
@@ -104,6 +116,20 @@ impl Builder {
     #[must_use]
     pub fn park_margin(mut self, margin: Duration) -> Self {
         self.park_margin = margin;
+        self
+    }
+
+    /// Parks in `io_uring_enter`, where that can be had: one system call a wait, with the deadline in it, instead of one that
+    /// sets a timer and one that waits. Off unless set.
+    ///
+    /// It needs Linux 6.12 and a process that may make a ring; elsewhere, and in most containers, the runtime parks as it does
+    /// without. [`Runtime::park_backend`] reports which it is. Events of sources come through one more call than without.
+    ///
+    /// On one kernel, waits of hundreds of milliseconds in place of less than one were reported: soak it on yours before you
+    /// rely on it.
+    #[must_use]
+    pub fn park_on_io_uring(mut self, on: bool) -> Self {
+        self.park_on_io_uring = on;
         self
     }
 
@@ -158,7 +184,7 @@ impl Builder {
     /// If the slab's slot size or number of slots is zero, or their product overflows.
     pub fn build(self) -> io::Result<Runtime> {
         let pool = self.slab.map(|slab| Pool::new(slab.slot_bytes, slab.slots, slab.grows));
-        let (events, unpark) = EventQueue::new()?;
+        let (events, unpark) = EventQueue::new(self.park_on_io_uring && self.parking != Parking::Spin)?;
         let run_queue = RunQueue::new(unpark);
         let timer_lead = if self.parking == Parking::Spin { self.timer_lead } else { Duration::ZERO };
         let root = WakeState::queued(Key::ROOT, run_queue.remote());
@@ -282,6 +308,12 @@ impl Runtime {
             drained.await
         });
         Drained { finished: count(executor.ended_tasks() - before), unfinished: executor.unfinished() }
+    }
+
+    /// How it learns of the next deadline while it is parked.
+    #[must_use]
+    pub fn park_backend(&self) -> ParkBackend {
+        if self.executor.reactor.parks_on_ring() { ParkBackend::IoUring } else { ParkBackend::Events }
     }
 
     /// How many turns the loop has made so far, in all calls of [`block_on`](Self::block_on).

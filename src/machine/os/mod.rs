@@ -21,7 +21,8 @@
 //! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of a thread or a CPU;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`, `continued_ns()`: what else explains a
 //!   late tick;
-//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one.
+//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one;
+//! - `RingSleeper`: the same by the wait of an `io_uring`, where that takes an absolute deadline.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
@@ -36,6 +37,12 @@ mod imp;
 #[cfg(not(target_os = "linux"))]
 #[path = "other.rs"]
 mod imp;
+#[cfg(target_os = "linux")]
+#[path = "io_uring_linux.rs"]
+mod io_uring;
+#[cfg(not(target_os = "linux"))]
+#[path = "io_uring_other.rs"]
+mod io_uring;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
 mod process;
@@ -54,6 +61,7 @@ mod types;
 
 pub use accounts::*;
 pub use imp::*;
+pub use io_uring::RingSleeper;
 pub use process::Tree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;

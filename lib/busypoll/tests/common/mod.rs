@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use busypoll::{Parking, Runtime};
+use busypoll::{ParkBackend, Parking, Runtime};
 
 pub(crate) const MODES: [Parking; 3] =
     [Parking::Spin, Parking::SpinThenPark(Duration::from_micros(100)), Parking::Park];
@@ -27,16 +27,23 @@ const HANGS: Duration = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
 
 /// Runs `test` on a thread of its own, with a runtime of each policy, and fails if one hangs.
 pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
-    for mode in MODES {
+    let on_ring = [false, true].into_iter().flat_map(|ring| MODES.map(|mode| (mode, ring)));
+    // What spins does not wait.
+    for (mode, ring) in on_ring.filter(|(mode, ring)| !ring || *mode != Parking::Spin) {
         let (done, wait) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let mut runtime = Runtime::builder().parking(mode).slab(512, 128).build().unwrap();
+            let builder = Runtime::builder().parking(mode).park_on_io_uring(ring);
+            let mut runtime = builder.slab(512, 128).build().unwrap();
+            if ring && runtime.park_backend() != ParkBackend::IoUring {
+                // Tested as what it fell back to.
+                return done.send(()).unwrap();
+            }
             test(&mut runtime);
             drop(runtime);
             done.send(()).unwrap();
         });
         match wait.recv_timeout(HANGS) {
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung with {mode:?}"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung with {mode:?}, ring {ring}"),
             _ => thread.join().unwrap(),
         }
     }

@@ -1,0 +1,142 @@
+//! Parking on an `io_uring`: chosen only where asked for, never early, and woken by whatever wakes the other.
+#![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use busypoll::time::{self, interval_at};
+use busypoll::{ParkBackend, Parking, Runtime, channel, spawn_boxed};
+
+/// One that parks on a ring; nothing where there is none.
+fn on_ring() -> Option<Runtime> {
+    let runtime = Runtime::builder().parking(Parking::Park).park_on_io_uring(true).build().unwrap();
+    (runtime.park_backend() == ParkBackend::IoUring).then_some(runtime)
+}
+
+#[test]
+fn it_is_taken_only_where_it_is_asked_for_and_something_parks() {
+    let backend =
+        |parking, on| Runtime::builder().parking(parking).park_on_io_uring(on).build().unwrap().park_backend();
+    assert_eq!(backend(Parking::Park, false), ParkBackend::Events);
+    assert_eq!(backend(Parking::Spin, true), ParkBackend::Events);
+    assert_eq!(Runtime::new().unwrap().park_backend(), ParkBackend::Events);
+    if cfg!(any(not(target_os = "linux"), miri)) {
+        assert_eq!(backend(Parking::Park, true), ParkBackend::Events);
+    }
+}
+
+#[test]
+fn ten_thousand_ticks_come_in_order_and_none_early() {
+    let Some(mut runtime) = on_ring() else { return };
+    runtime.block_on(async {
+        let (start, period) = (Instant::now(), Duration::from_micros(100));
+        let mut interval = interval_at(start, period);
+        for k in 0..10_000 {
+            let due = interval.tick().await;
+            assert!(due == start + period * k && Instant::now() >= due, "tick {k}");
+        }
+    });
+}
+
+#[test]
+fn a_park_without_a_deadline_ends_with_a_wake_from_another_thread() {
+    let Some(mut runtime) = on_ring() else { return };
+    let (sender, mut receiver) = channel::mpsc::channel(4);
+    let (back, echoed) = std::sync::mpsc::channel();
+    let other = std::thread::spawn(move || {
+        for i in 0..2_000_u32 {
+            // At any distance from the park: before it, into it, long after.
+            if i % 3 > 0 {
+                std::thread::sleep(Duration::from_micros(u64::from(i % 50)));
+            }
+            sender.try_send(i).unwrap();
+            assert_eq!(echoed.recv(), Ok(i));
+        }
+    });
+    runtime.block_on(async {
+        for i in 0..2_000 {
+            assert_eq!(receiver.recv().await, Some(i));
+            back.send(i).unwrap();
+        }
+        assert_eq!(receiver.recv().await, None);
+    });
+    other.join().unwrap();
+}
+
+#[test]
+fn timers_and_wakes_mix() {
+    let Some(mut runtime) = on_ring() else { return };
+    let (sender, mut receiver) = channel::mpsc::channel(64);
+    let other = std::thread::spawn(move || {
+        for i in 0..500_u32 {
+            std::thread::sleep(Duration::from_micros(300));
+            sender.try_send(i).unwrap();
+        }
+    });
+    runtime.block_on(async {
+        let ticks = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&ticks);
+        let ticking = spawn_boxed(async move {
+            loop {
+                let begun = Instant::now();
+                time::sleep(Duration::from_micros(170)).await;
+                assert!(begun.elapsed() >= Duration::from_micros(170));
+                counted.set(counted.get() + 1);
+            }
+        });
+        let mut next = 0;
+        while let Some(i) = receiver.recv().await {
+            assert_eq!(i, next);
+            next += 1;
+        }
+        assert!(next == 500 && ticks.get() > 0);
+        drop(ticking);
+    });
+    other.join().unwrap();
+}
+
+#[cfg(feature = "net")]
+#[test]
+fn more_sources_than_events_are_taken_at_once_all_come() {
+    use busypoll::io::UdpSocket;
+
+    const SOCKETS: usize = 600;
+    let Some(mut runtime) = on_ring() else { return };
+    runtime.block_on(async {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut waiting = Vec::new();
+        let mut places = Vec::new();
+        for _ in 0..SOCKETS {
+            let socket = UdpSocket::bind(any).unwrap();
+            places.push(socket.local_addr().unwrap());
+            waiting.push(spawn_boxed(async move {
+                let mut byte = [0];
+                for expected in 0..3 {
+                    let (n, _) = socket.recv_from(&mut byte).await.unwrap();
+                    assert_eq!((n, byte[0]), (1, expected));
+                }
+            }));
+        }
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for round in 0..3_u8 {
+            // All have come before the runtime looks.
+            for place in &places {
+                sender.send_to(&[round], place).unwrap();
+            }
+            time::sleep(Duration::from_millis(20)).await;
+        }
+        for task in waiting {
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn runtimes_come_and_go() {
+    for _ in 0..300 {
+        let Some(mut runtime) = on_ring() else { return };
+        runtime.block_on(async { time::sleep(Duration::from_micros(10)).await });
+    }
+}
