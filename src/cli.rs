@@ -53,6 +53,7 @@ Examples:
   osjitter list
 
 A project's own defaults stand in osjitter.toml; `osjitter run --print-config` shows them.
+Ten first questions: https://github.com/osjitter/osjitter/blob/main/docs/src/questions.md
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
 
@@ -117,7 +118,7 @@ mod tests {
         // In examples of help, what a command is for stands beside it.
         let line = line.split("  ").next()?;
         let words = shlex::split(line).unwrap_or_else(|| panic!("an open quote: {line}"));
-        let is_end = |word: &String| matches!(word.as_str(), "|" | ">" | "&&" | "...");
+        let is_end = |word: &String| matches!(word.as_str(), "|" | "||" | ">" | "<" | "&&" | "...");
         Some(words.into_iter().take_while(|word| !is_end(word)).collect())
     }
 

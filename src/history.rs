@@ -17,7 +17,7 @@ use crate::terminal;
 use crate::text::align::fit;
 use crate::text::printable::printable;
 use crate::text::time::time;
-use crate::text::units::short;
+use crate::text::units::{index, short};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -33,7 +33,7 @@ pub struct HistoryArgs {
     #[arg(default_value = RESULTS, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Only runs of this kind, as numbered in the table
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = index)]
     pub kind: Option<usize>,
     /// What to print to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]

@@ -23,7 +23,7 @@ No root is needed; what cannot be read, or is not permitted, is named. Commands 
 settings of its own process only, puts them back after each round, and leaves nothing behind, however it ends.")]
 pub struct DoctorArgs {
     /// The CPU to ask about where CPUs differ [default: the last one allowed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::index)]
     pub cpu: Option<usize>,
     /// Try each setting that this process may change for itself, and measure what it does
     #[arg(long)]
@@ -57,7 +57,7 @@ pub struct ProveArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
     /// With --prove, the seed of the order and the phases of rounds [default: random; the JSON has it]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), requires = "prove")]
+    #[arg(long, value_name = "N", value_parser = units::seed, requires = "prove")]
     pub seed: Option<u64>,
     /// Nothing on stderr but errors
     #[arg(long, short)]

@@ -53,13 +53,13 @@ pub struct FindArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, default_value = "90s")]
     pub max_time: Duration,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::index)]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS")]
     pub sched: Option<Sched>,
     /// Seed of the order and the phases of rounds [default: random; the file has it]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
     /// Directory for find.json and find.svg [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

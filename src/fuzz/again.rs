@@ -11,7 +11,7 @@ pub fn check(format: Format, made: &Made) {
         (Format::Bins, Made::Bins(intervals)) => bins(intervals),
         (Format::Svg, Made::Pictures(pictures)) => pictures.iter().for_each(|picture| xml(&picture.svg)),
         (_, Made::Text(text)) => match format {
-            Format::Json | Format::Bmf | Format::Gab | Format::CyclictestJson => drop(json(text)),
+            Format::Json | Format::Sarif | Format::Bmf | Format::Gab | Format::CyclictestJson => drop(json(text)),
             Format::Jsonl => text.lines().for_each(|line| drop(json(line))),
             Format::Junit => xml(text),
             Format::Csv => drop(csv(text)),

@@ -55,7 +55,7 @@ pub fn verdict(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let verdict: Verdict = read(bytes, stages)?;
     written(&verdict, stages);
     let worded = stages.of("worded", || worded(verdict));
-    formats(&worded, &gate::text::FORMATS, stages);
+    formats(&worded, &gate::formats::FORMATS, stages);
     Ok(())
 }
 

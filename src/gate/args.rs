@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
-use crate::gate::text::FORMATS;
+use crate::gate::formats::FORMATS;
 use crate::measure::metric::Wanted;
 use crate::program::Program;
 use crate::render::formats::{Format, parser};
@@ -92,13 +92,13 @@ pub struct GateArgs {
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
     pub prepare: Option<Program>,
     /// Runs of each side before the first pair; they are dropped
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000), default_value = "1", help_heading = "Whole runs")]
+    #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
     pub warmup_runs: u64,
     /// Refuse to judge wall or cpu of shorter runs: starting a process would be much of them
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
     pub min_run_time: Duration,
     /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=MOST_PAIRS))]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
     pub max_pairs: Option<u64>,
     /// Stop after this long; looks that would come later are not taken
     #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true)]
@@ -169,13 +169,13 @@ pub struct RoundArgs {
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Rounds")]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
-    #[arg(long, value_name = "N", help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::number, help_heading = "Rounds")]
     pub warmup: Option<u64>,
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
-    #[arg(long, value_name = "N", help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::index, help_heading = "Rounds")]
     pub cpu: Option<usize>,
     /// Seed of the order [default: drawn, and kept in the file]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::seed, help_heading = "Rounds")]
     pub seed: Option<u64>,
     /// Write nothing to stderr but errors and warnings
     #[arg(long, short)]
@@ -221,10 +221,18 @@ pub struct BaselineAddArgs {
     #[arg(long)]
     pub replace: bool,
     /// Pairs of rounds, at least 24 [default: 200]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = clap::value_parser!(u64).range(24..=MOST_PAIRS))]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
     pub max_pairs: Option<u64>,
     #[command(flatten)]
     pub judged: JudgedArgs,
+}
+
+fn pairs(text: &str) -> Result<u64, String> {
+    units::number_within(text, [24, MOST_PAIRS])
+}
+
+fn warmup_runs(text: &str) -> Result<u64, String> {
+    units::number_within(text, [1, 1000])
 }
 
 /// A tolerated rise.
@@ -266,24 +274,29 @@ pub fn limit(text: &str) -> Result<Limit, String> {
     let name = name.trim();
     let path = SummaryPath::find(name).map_err(|error| match error {
         PathError::OfTheLength => format!("{name} is how long a run was, not how good; it has no limit"),
-        PathError::Unknown => format!("a summary has no {name:?}; the nearest are {}", nearest(name)),
+        PathError::Unknown => match nearest(name).as_slice() {
+            [] => format!(
+                "a summary has no {name:?}; there are p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more"
+            ),
+            near => format!("a summary has no {name:?}; the nearest are {}", near.join(", ")),
+        },
     })?;
     let most = value_of(path.quantity(), value.trim())?;
     Ok(Limit { path, most })
 }
 
-/// The three paths that look most like it, as far as a path is long.
-fn nearest(name: &str) -> String {
+/// Below this, two names have nothing to do with each other.
+const ALIKE: f64 = 0.8;
+
+/// Up to three paths that look like it, as far as a path is long, the most alike first.
+fn nearest(name: &str) -> Vec<String> {
     let name: &str = &name.chars().take(64).collect::<String>();
-    let mut names: Vec<String> = SummaryPath::all().iter().map(ToString::to_string).collect();
     let short = |full: &str| full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned);
-    let alike = |full: &String| {
-        let best = strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
-        std::cmp::Reverse((best * 1000.0) as u32)
-    };
-    names.sort_by_key(alike);
-    names.truncate(3);
-    names.join(", ")
+    let alike = |full: &str| strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
+    let all = SummaryPath::all().iter().map(ToString::to_string).map(|full| (alike(&full), full)).collect::<Vec<_>>();
+    let mut near: Vec<(f64, String)> = all.into_iter().filter(|(alike, _)| *alike >= ALIKE).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(3).map(|(_, full)| full).collect()
 }
 
 /// Reads a value with the unit its quantity has.

@@ -11,11 +11,13 @@ pub mod args;
 pub mod calibrate;
 mod calibration;
 mod design;
+pub mod formats;
 mod limits;
 mod pairs;
 mod question;
 mod reading;
 mod runs;
+mod sarif;
 mod session;
 mod sides;
 pub mod text;
@@ -81,7 +83,7 @@ pub fn worded(verdict: Verdict) -> Worded {
 fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
     let file = out.write("verdict.json", &verdict.to_json())?;
     let worded = worded(verdict);
-    let made = make("a verdict", &text::FORMATS, args.format, &worded)?;
+    let made = make("a verdict", &formats::FORMATS, args.format, &worded)?;
     let written = files::deliver(made.into_bytes(), None);
     let (verdict, _) = worded;
     terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));

@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{Side, Verdict};
 
 use crate::render::fitness;
-use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
 use crate::text::markdown::block;
 use crate::text::time::time;
@@ -15,14 +13,6 @@ use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
 /// A verdict with the answers to its questions.
 pub type Worded = (Verdict, Vec<Section>);
-
-/// The formats of a verdict.
-pub const FORMATS: [Offer<Worded>; 4] = [
-    (Format::Table, |(verdict, sections)| Ok(Made::Text(table(verdict, sections)))),
-    (Format::Json, |(verdict, _)| Ok(Made::Text(verdict.to_json()))),
-    (Format::Markdown, |(verdict, sections)| Ok(Made::Text(markdown(verdict, sections)))),
-    (Format::Junit, |(verdict, sections)| Ok(Made::Text(junit(verdict, sections)))),
-];
 
 /// The answer to one question, in every format.
 pub struct Section {

@@ -25,6 +25,8 @@ pub enum Format {
     Html,
     /// A test report for CI
     Junit,
+    /// SARIF, for code scanning
+    Sarif,
     /// One line per subject, or with --samples one per tick
     Csv,
     /// HdrHistogram's percentile distribution, in microseconds

@@ -9,7 +9,7 @@ use crate::report::runs::{self, RunOptions};
 
 /// What some kind of file offers: a run's report everything but the formats of a gate.
 fn formats() -> impl IntoIterator<Item = Format> {
-    runs::FORMATS.map(|(format, _)| format).into_iter().chain([Format::Junit])
+    runs::FORMATS.map(|(format, _)| format).into_iter().chain([Format::Junit, Format::Sarif])
 }
 
 #[derive(Debug, Args)]

@@ -32,7 +32,7 @@ type Show = fn(&str, &ReportArgs) -> Result<Made>;
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
 const KINDS: [(&str, Show); 6] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
-    (Verdict::SCHEMA, |text, args| make("a verdict", &gate::text::FORMATS, args.format, &gate::worded(read(text)?))),
+    (Verdict::SCHEMA, |text, args| make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))),
     (Comparison::SCHEMA, |text, args| make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)),
     (Checkup::SCHEMA, |text, args| make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)),
     (Find::SCHEMA, |text, args| make("what was found", &find::formats::FORMATS, args.format, &read(text)?)),

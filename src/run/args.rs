@@ -83,7 +83,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub round_ticks: Option<u64>,
     /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::number)]
     pub warmup: Option<u64>,
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by list]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
@@ -104,7 +104,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::index)]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS")]
@@ -116,7 +116,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
     pub timer_slack: Option<Duration>,
     /// Seed of the order and the phases of rounds [default: random; the report has it]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
     /// Find out why the latest per cent of the ticks were late, in as many rounds again
     #[arg(long)]

@@ -25,6 +25,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
     }
     if unit.is_empty() {
+        // Of nothing there is no example.
+        let number = if number.chars().any(|c| ('1'..='9').contains(&c)) { number } else { "500" };
         return Err(format!("{text:?} has no unit; write for example {number}us or {number}ms"));
     }
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
@@ -67,8 +69,8 @@ pub fn period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// Reads a positive count, such as `10k`, `1.5M` or `10_000`; `_` and `,` may group the digits.
-pub fn count(text: &str) -> Result<u64, String> {
+/// A whole number, such as `10k`, `1.5M` or `10_000`; `_` and `,` may group the digits.
+fn whole(text: &str) -> Option<u64> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, zeros) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
         Some(number) if plain.ends_with(['k', 'K']) => (number, 3),
@@ -79,11 +81,37 @@ pub fn count(text: &str) -> Result<u64, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     // The fraction moves into the zeros, as far as there are any.
     let digits = (fraction.len() <= zeros && !whole.is_empty()).then(|| format!("{whole}{fraction:0<zeros$}"));
-    match digits.and_then(|digits| digits.parse::<u64>().ok()) {
+    digits.and_then(|digits| digits.parse().ok())
+}
+
+/// Reads a positive count, such as `10k`.
+pub fn count(text: &str) -> Result<u64, String> {
+    match whole(text) {
         Some(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
         Some(n) => Ok(n),
         None => Err(format!("{text:?} is not a whole number of at least 1, such as 10000 or 10k")),
     }
+}
+
+/// Reads a whole number from the one to the other.
+pub fn number_within(text: &str, [least, most]: [u64; 2]) -> Result<u64, String> {
+    let n = whole(text).ok_or_else(|| format!("{text:?} is not a whole number; give one from {least} to {most}"))?;
+    if (least..=most).contains(&n) { Ok(n) } else { Err(format!("{text} is outside {least} to {most}")) }
+}
+
+/// Reads a whole number, zero included.
+pub fn number(text: &str) -> Result<u64, String> {
+    whole(text).ok_or_else(|| format!("{text:?} is not a whole number, such as 0 or 20"))
+}
+
+/// Reads the number of one of several things, such as a CPU.
+pub fn index(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a number such as 0 or 3"))
+}
+
+/// Reads a seed, which a plan file can hold.
+pub fn seed(text: &str) -> Result<u64, String> {
+    number_within(text, [0, i64::MAX as u64])
 }
 
 /// The shortest exact way to write a duration, the inverse of [`duration`].
@@ -109,6 +137,23 @@ mod tests {
             [("500us", 500_000), ("2.5ms", 2_500_000), ("1m", 60_000_000_000), ("0.5 µs", 500), (".5s", 500_000_000)]
         {
             assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_advised_is_accepted() {
+        for text in ["0", "00", ".", "7", "2.5"] {
+            let error = period(text).unwrap_err();
+            let advised: Vec<&str> =
+                error.split(' ').filter(|word| word.ends_with("us") || word.ends_with("ms")).collect();
+            assert!(advised.len() == 2 && advised.iter().all(|text| period(text).is_ok()), "{error}");
+        }
+        assert_eq!((number("0"), number("1_000"), index("3")), (Ok(0), Ok(1000), Ok(3)));
+        assert_eq!((number_within("24", [24, 30]), seed("0")), (Ok(24), Ok(0)));
+        assert_eq!(number_within("23", [24, 30]), Err("23 is outside 24 to 30".to_owned()));
+        for refused in [number("x"), number_within("x", [1, 2]), seed("-1"), index("-1").map(|n| n as u64)] {
+            let error = refused.unwrap_err();
+            assert!(error.contains(" number"), "{error}");
         }
     }
 

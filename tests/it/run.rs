@@ -570,3 +570,18 @@ fn a_stream_that_nobody_reads_ends_the_run() {
     let written = std::fs::read_to_string(home.path().join("out/report.json")).unwrap();
     assert!(Report::from_json(&written).unwrap().partial);
 }
+
+#[test]
+fn a_number_that_is_none_is_named_with_its_flag_and_what_would_work() {
+    for (line, says) in [
+        ("run --cpu x", "invalid value 'x' for '--cpu <N>': \"x\" is not a number such as 0 or 3"),
+        ("run --warmup few", "for '--warmup <N>': \"few\" is not a whole number, such as 0 or 20"),
+        ("run --seed x", "for '--seed <N>': \"x\" is not a whole number; give one from 0 to "),
+        ("run --period 0", "for '--period <DURATION>': \"0\" has no unit; write for example 500us or 500ms"),
+        ("gate --max-pairs 3", "for '--max-pairs <N>': 3 is outside 24 to 6400"),
+        ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),
+    ] {
+        let ran = Osjitter::new(line.split(' ')).run().exits(2);
+        assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{line}: {}", ran.stderr);
+    }
+}

@@ -21,6 +21,7 @@ use crate::bench::harness::{Case, Load, Measured, Schedule, Series, Settings, co
 use crate::exit::{self, ExitStatus};
 use crate::files;
 use crate::machine::host;
+use crate::text::units;
 
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
 const BATCHES: u64 = 20;
@@ -48,7 +49,7 @@ pub struct BenchDispatchArgs {
     #[arg(long)]
     quick: bool,
     /// Seed of the order [default: drawn, and kept in the report]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = units::seed)]
     seed: Option<u64>,
     /// List the operations, and which runtime lacks one; measure nothing
     #[arg(long)]

@@ -73,7 +73,7 @@ pub struct BenchTimeoutArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::round_time, default_value = "10ms")]
     round_time: Duration,
     /// Seed of the order [default: drawn, and kept in the report]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = units::seed)]
     seed: Option<u64>,
     /// Print the published figures of bench-tokio-timeout beside ours
     #[arg(long)]

@@ -36,6 +36,41 @@ fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
 }
 
 #[test]
+fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
+    let findings = |text: &str| -> Vec<(String, String, String)> {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap();
+        let run = &document["runs"][0];
+        let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+        let result = |r: &serde_json::Value| {
+            assert_eq!(rules[r["ruleIndex"].as_u64().unwrap() as usize]["id"], r["ruleId"], "{r}");
+            let [kind, level] = ["kind", "level"].map(|key| r[key].as_str().unwrap().to_owned());
+            // Only a failure has a level.
+            assert_eq!(kind == "fail", level != "none", "{r}");
+            let name = r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"].as_str().unwrap().to_owned();
+            assert!(r["message"]["text"].as_str().unwrap().starts_with(&format!("{name}: ")), "{r}");
+            (r["ruleId"].as_str().unwrap().to_owned(), kind, name)
+        };
+        run["results"].as_array().unwrap().iter().map(result).collect()
+    };
+    let gate = limits(&["p50=0ns", "missed=100%"], &[&SHORT[..], &["--format", "sarif"]].concat());
+    assert_eq!(gate.ran.code, 1);
+    let found = findings(&gate.ran.stdout);
+    let [(rule, kind, name)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((rule.as_str(), kind.as_str()), ("limit-broken", "fail"));
+    assert!(name.contains("lateness_ns.p50 at most 0"), "{name}");
+    let file = gate.ran.path("verdict.json");
+    let again = Osjitter::new(["report", "--format", "sarif"]).args([&file]).run().exits(0).stdout;
+    assert_eq!(again, gate.ran.stdout);
+
+    let few =
+        ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10", "--format", "sarif"];
+    let found = findings(&limits(&["p50=0ns"], &few).ran.stdout);
+    assert!(matches!(&found[..], [(rule, kind, _)] if rule == "inconclusive" && kind == "open"), "{found:?}");
+    let improved = Osjitter::new(["report", "tests/fixtures/verdict.json", "--format", "sarif"]).run().exits(0).stdout;
+    assert_eq!(findings(&improved), []);
+}
+
+#[test]
 fn below_ten_rounds_nothing_is_decided() {
     let few = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10"];
     for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3)] {
@@ -110,6 +145,7 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
         ("p98=1ms", "the nearest are lateness_ns.p9"),
         ("jiter_spread.p99=1ms", "jitter_spread_ns.p99"),
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),
+        ("colour=1ms", "there are p50, p90"),
         ("elapsed_ns=1s", "how long a run was"),
         ("p99=200", "no unit"),
         ("p99=0.1%", "not a unit of time"),
