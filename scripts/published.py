@@ -1,4 +1,4 @@
-"""What the scripts have in common that publish results: the README's blocks, and the index of results/."""
+"""What the scripts have in common that publish results: the blocks of the README and the book, and the index of results/."""
 
 import pathlib
 import re
@@ -13,11 +13,15 @@ def machine(host):
 
 
 def put(block, text):
-    """Replaces what stands between the README's two comments of that name."""
-    file = ROOT / "README.md"
+    """Replaces what stands between the two comments of that name, in the README or in the page of the book that has them."""
     begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+    having = [page for page in pages if begin in page.read_text()]
+    assert len(having) == 1, f"the block {block} is in {len(having)} pages"
+    file = having[0]
+    text = text.replace("](results/", f"]({'../' * (len(file.relative_to(ROOT).parts) - 1)}results/")
     page, n = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", file.read_text(), flags=re.S)
-    assert n == 1, f"README.md has no block {block}"
+    assert n == 1, f"{file.name} has no end of the block {block}"
     file.write_text(page)
 
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::osjitter::Osjitter;
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -77,4 +79,41 @@ fn the_book_has_every_page_once() {
     there.retain(|name| name != "SUMMARY.md");
     there.sort_unstable();
     assert_eq!(listed, there);
+}
+
+/// The items of a numbered list, each in one line.
+fn items(page: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in page.lines() {
+        match items.last_mut() {
+            _ if line.starts_with(|c: char| c.is_ascii_digit()) => items.push(line.to_owned()),
+            Some(item) => *item += &format!(" {}", line.trim()),
+            None => {}
+        }
+    }
+    items
+}
+
+/// A newcomer is at the answer after a command with its help, or the command and a page.
+#[test]
+fn ten_questions_lead_to_commands_and_pages_that_are_there() {
+    let page = fs::read_to_string(root().join("docs/src/questions.md")).expect("the questions");
+    let help = |of: &[&str]| Osjitter::new(of).args(["--help"]).run().exits(0).stdout;
+    let questions = items(&page);
+    assert_eq!(questions.len(), 10);
+    for (number, question) in (1..).zip(&questions) {
+        assert!(question.starts_with(&format!("{number}. **")) && question.contains("?**"), "{question}");
+        let commands: Vec<&str> =
+            question.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("osjitter ")).collect();
+        assert!(!commands.is_empty() && !links(question).is_empty(), "no command, or no page: {question}");
+        for command in commands {
+            let words: Vec<&str> = command.split(' ').collect();
+            let says = help(&words[..1]);
+            let flags = words.iter().take_while(|word| **word != "--").filter(|word| word.starts_with("--"));
+            for flag in flags {
+                assert!(says.contains(flag.trim_end_matches('…')), "osjitter {} --help has no {flag}", words[0]);
+            }
+        }
+    }
+    assert!(help(&[]).contains("docs/src/questions.md"), "the first help says where they are");
 }
