@@ -144,6 +144,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         fitness: None,
         warnings: Vec::new(),
         loads: Vec::new(),
+        trace: None,
         subjects,
     }
 }

@@ -39,6 +39,46 @@ def put(target, name, content):
     file.write_bytes(content)
 
 
+def record(kind, body):
+    return struct.pack("=IHH", kind, 0, 8 + len(body)) + body
+
+
+def stamp(at_ns, thread, cpu=0):
+    return struct.pack("=IIQII", 10, thread, at_ns, cpu, 0)
+
+
+def sample(at_ns, thread, event, *words):
+    """A record of a tracepoint, as src/fuzz/trace.rs describes them."""
+    raw = struct.pack(f"=HHI{len(words)}Q", 100 + event, 0, 0, *words)
+    return record(9, stamp(at_ns, thread) + struct.pack("=I", len(raw)) + raw)
+
+
+def sleeps(n):
+    """Ring of a thread that sleeps until each millisecond, in clock_nanosleep; every fifth record is lost."""
+    ring = record(7, struct.pack("=4IQ", 10, 10, 12, 11, 5) + stamp(5, 11)) + record(3, struct.pack("=II8s", 10, 12, b"a loop") + stamp(6, 12))
+    for i in range(1, n + 1):
+        due = 1_000_000 * i
+        ring += sample(due - 900_000, 11, 0, 230) + sample(due - 890_000, 11, 2, 7, 2, due, due + 50_000)
+        ring += sample(due - 880_000, 11, 7, 1, 99, 0x676F68)
+        ring += sample(due + 20_000, 99, 4, 7, 2, due + 19_000) + sample(due + 21_000, 99, 6, 11) + sample(due + 22_000, 99, 5, 7)
+        ring += sample(due + 60_000, 99, 7, 0, 11, 0x706F6F6C) + sample(due + 62_000, 11, 1, 230)
+        if i % 5 == 0:
+            ring += record(2, struct.pack("=QQ", 1, 3) + stamp(due + 63_000, 0))
+    return ring
+
+
+def timerfds(n):
+    """Ring of a thread that sets a timerfd, and is busy when it expires."""
+    ring = b""
+    for i in range(1, n + 1):
+        due = 1_000_000 * i
+        ring += sample(due - 900_000, 11, 2, 7, 1, due, due) + sample(due + 5_000, 11, 4, 7, 1, due + 4_000)
+        ring += sample(due + 6_000, 11, 5, 7)
+        if i % 2:
+            ring += sample(due + 50_000, 11, 0, 232) + sample(due + 51_000, 11, 1, 232)
+    return ring
+
+
 def accepted(text, directory):
     file = directory / "candidate.json"
     file.write_text(text)
@@ -181,6 +221,8 @@ def make(home):
     # What is binary.
     put("meter", "small", meter(2, 24, 3, {32: 3, 33: 3, 41: 900, 42: 2, 43: 500, 44: 300, 45: 1, 46: 1, 64 + 3: 2,
                                            64 + 20: 1, 88 + 9: 2, 112: 1, 113: 5_000, 114: 300_000, 115: 20, 116: 10}))
+    put("trace", "sleeps", sleeps(12))
+    put("trace", "timerfds", timerfds(12))
     put("meter", "empty", meter(7, 8, 1, {}))
     put("histogram", "three-digits", bytes.fromhex("1c849313 00000006 00000000 00000003 0000000000000001"
                                                    "0000010000000000 3ff0000000000000 020406010803".replace(" ", "")))

@@ -18,6 +18,7 @@ use crate::run::args::{OF_A_PLAN, RunArgs};
 use crate::run::new_plan::NewPlanArgs;
 use crate::settings::{SettingsArgs, Stated};
 use crate::top::TopArgs;
+use crate::trace::args::TraceArgs;
 
 /// Measures how late periodic async tasks really are, and at what price.
 #[derive(Debug, Parser)]
@@ -50,6 +51,7 @@ Examples:
   osjitter bench dispatch                        what a runtime that does not park saves
   osjitter top                                   the metered loops of running programs, live
   osjitter monitor --log jitter --listen 9891    lateness for days: interval files and metrics
+  osjitter trace --pid 1234 --duration 10s       the timers of any program, and who was in the way
   osjitter list
 
 A project's own defaults stand in osjitter.toml; `osjitter run --print-config` shows them.
@@ -87,6 +89,8 @@ pub enum Command {
     /// Load the machine until standard input ends: what `run --load` starts
     #[command(hide = true)]
     Stress { load: Stress },
+    /// Show how late the timers of any program are, and who was in the way (Linux, root)
+    Trace(Box<TraceArgs>),
     /// Watch the metered loops of running programs
     Top(TopArgs),
     /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits

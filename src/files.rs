@@ -103,7 +103,7 @@ pub struct Directory {
 }
 
 /// What commands write into their directory: nothing else may stand in the place of these.
-const RESULTS: [&str; 5] = ["report.json", "report.html", "verdict.json", "find.json", "flight.json"];
+const RESULTS: [&str; 6] = ["report.json", "report.html", "verdict.json", "find.json", "flight.json", "timers.csv"];
 
 impl Directory {
     /// The directory that was asked for, or a fresh one below `results`, named by the time of the start. It is made when

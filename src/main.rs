@@ -28,6 +28,7 @@ mod run; // one plan measured: live view, report, pictures
 mod settings; // osjitter.toml: defaults of a project
 mod stress; // the process behind run --load
 mod top; // the metered loops of this machine, live
+mod trace; // the timers of any program, from outside
 
 mod interrupt; // Ctrl-C
 
@@ -89,6 +90,7 @@ fn answer() -> exit::Result<exit::ExitStatus> {
         Command::List(args) => list::run(&args),
         Command::Bench(bench) => bench::run(&bench),
         Command::Stress { load } => stress::run(load),
+        Command::Trace(args) => trace::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Man { directory } => man::run(directory.as_deref(), Cli::command()),
         Command::Completions { shell } => completions::run(shell, Cli::command()),

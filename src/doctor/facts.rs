@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::machine::cgroup::{self, Quota};
-use crate::machine::os;
+use crate::machine::os::{self, cpu_list};
 
 /// A fact, or why it is not known.
 pub type Reading<T> = Result<T, String>;
@@ -161,15 +161,6 @@ impl Facts {
 
 fn first_word(line: &str) -> String {
     line.split_whitespace().next().unwrap_or_default().to_owned()
-}
-
-/// CPUs of a list such as `0-3,8`.
-pub fn cpu_list(text: &str) -> Vec<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(1 << 16))
-    };
-    text.split(',').filter_map(range).flatten().collect()
 }
 
 impl Root<'_> {

@@ -15,6 +15,7 @@ mod plan;
 mod report;
 mod series;
 mod stage;
+mod trace;
 
 #[cfg(test)]
 mod mutate;
@@ -29,7 +30,7 @@ use crate::exit;
 type Body = fn(&[u8], &Stages) -> exit::Result<()>;
 
 /// Every target, by the name of its corpus.
-const TARGETS: [(&str, Body); 23] = [
+const TARGETS: [(&str, Body); 24] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
@@ -52,6 +53,7 @@ const TARGETS: [(&str, Body); 23] = [
     ("rtla", report::body),
     ("runs", report::several),
     ("series", series::body),
+    ("trace", trace::body),
     ("verdict", files::verdict),
 ];
 

@@ -223,7 +223,7 @@ macro_rules! tests {
 
 tests! {
     argument baseline bench bins calibration checkup comparison cyclictest find gate glob histogram hlog hwlatdetect
-    jitterdebugger meter oslat plan report rtla runs series verdict
+    jitterdebugger meter oslat plan report rtla runs series trace verdict
 }
 
 /// Alpha is 0.5 %: of gates whose sides are drawn from one distribution, no more end as regressed than chance explains.

@@ -75,6 +75,7 @@ impl Imported {
             warnings: self.warnings,
             loads: Vec::new(),
             subjects: self.subjects,
+            trace: None,
         }
     }
 }

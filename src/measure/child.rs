@@ -202,12 +202,24 @@ impl Beside {
     /// Starts a command of the user's, and gives it time to come to its work.
     pub fn start(program: &Program) -> Result<Self, String> {
         let mut command = Command::new(&program.words()[0]);
-        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
         match beside.exited.recv_timeout(SETTLE) {
             Err(RecvTimeoutError::Timeout) => Ok(beside),
             _ => Err(beside.why_ended()),
         }
+    }
+
+    /// Starts a command of the user's whose output is seen: what it prints goes where messages do.
+    pub fn start_shown(program: &Program) -> Result<Self, String> {
+        let mut command = Command::new(&program.words()[0]);
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr()).stderr(Stdio::inherit());
+        Self::spawn(command, None).map_err(|e| program.not_started(e))
+    }
+
+    /// Number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.run.tree.id()
     }
 
     /// Starts a process of ours, and waits until it has written `ready`.
@@ -216,7 +228,7 @@ impl Beside {
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let (input, end) = std::io::pipe().map_err(failed)?;
         let (mut answer, output) = std::io::pipe().map_err(failed)?;
-        command.args(args).stdin(input).stdout(output);
+        command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
         let mut beside = Self::spawn(command, Some(end)).map_err(failed)?;
         let (sender, answered) = mpsc::channel();
         let mut text = vec![0; ready.len()];
@@ -230,7 +242,7 @@ impl Beside {
 
     fn spawn(mut command: Command, input: Option<PipeWriter>) -> std::io::Result<Self> {
         let scratch = tempfile::tempdir()?;
-        let (tree, stderr) = os::Tree::start(command.stderr(Stdio::piped()))?;
+        let (tree, stderr) = os::Tree::start(&mut command)?;
         let run = Arc::new(Run { tree, scratch });
         under_way(&run);
         Ok(Self { exited: exit_of(&run.tree), run, said: stderr.map(Said::listen), _input: input })

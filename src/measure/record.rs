@@ -152,6 +152,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             fitness,
             loads: Vec::new(),
             subjects,
+            trace: None,
         }
     }
 

@@ -11,7 +11,7 @@ pub mod formats;
 pub mod html;
 pub mod label;
 pub mod markdown;
-mod origin;
+pub mod origin;
 mod overflow;
 #[cfg(feature = "parquet")]
 pub mod parquet;

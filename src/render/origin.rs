@@ -24,6 +24,13 @@ pub fn foot(report: &Report) -> [String; 2] {
 
 /// The command that measures the same again, if one of ours made it.
 fn command(report: &Report) -> Option<String> {
+    if let Some(trace) = &report.trace {
+        let what = trace
+            .command
+            .as_ref()
+            .map_or_else(|| format!("--pid {}", trace.process), |words| format!("-- {}", line(words)));
+        return Some(format!("osjitter trace {what}"));
+    }
     let scenarios = &report.plan.scenarios;
     let first = scenarios.first().filter(|_| report.tool.name == env!("CARGO_PKG_NAME"))?;
     let flags = |flag: &str, of: &dyn Fn(&Scenario) -> Option<String>| -> String {

@@ -157,6 +157,7 @@ impl Answer<'_> {
             Tier::A1 => "what the thread's accounts say",
             Tier::A2 => "each switch of the thread, to the nanosecond",
             Tier::B1 => "who held the CPU meanwhile",
+            Tier::B2 => "when the timer expired",
         };
         Some(format!("Tier {} would add {adds}; {}.", tier_name(missing.tier), message(&missing.reason)))
     }
@@ -172,6 +173,7 @@ fn tier_name(tier: Tier) -> &'static str {
         Tier::A1 => "A1",
         Tier::A2 => "A2",
         Tier::B1 => "B1",
+        Tier::B2 => "B2",
     }
 }
 

@@ -34,4 +34,5 @@ mod settings;
 mod snapshots;
 mod table;
 mod top;
+mod trace;
 mod why;

@@ -55,6 +55,37 @@ model! {
         pub loads: Vec<Load>,
         /// One entry for each subject, period, runtime and load.
         pub subjects: Vec<Subject>,
+        /// How the timers of another program were traced; null where the subjects are osjitter's own, or measured themselves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub trace: Option<Trace>,
+    }
+
+    /// How `osjitter trace` looked at another program: each of its subjects is what one thread waited in.
+    pub struct Trace {
+        /// The program and its arguments; null for a process that was there already.
+        pub command: Option<Vec<String>>,
+        /// The process.
+        pub process: u32,
+        /// The threads of this name only; null for all.
+        pub thread: Option<String>,
+        /// How long it was traced.
+        pub window_ns: u64,
+        /// CPU time that tracing took; null where the platform does not report it.
+        pub cpu_ns: Option<u64>,
+        /// Whether it took that on CPUs that the program does not use.
+        pub apart: bool,
+        /// Records of the kernel, of all programs.
+        pub records: u64,
+        /// How large they were.
+        pub bytes: u64,
+        /// Records that the kernel had no room for, or that cannot be read: what they concern is in no number.
+        pub lost: u64,
+        /// Timers that woke a thread, and were set before the window.
+        pub undated: u64,
+        /// Timers of which the kernel recorded no expiry; they are in the numbers.
+        pub unseen: u64,
+        /// Waits of which the end was not seen.
+        pub dropped: u64,
     }
 
     /// What ran beside subjects while they were measured.

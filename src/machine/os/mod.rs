@@ -21,6 +21,8 @@
 //! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of a thread or a CPU;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`, `continued_ns()`: what else explains a
 //!   late tick;
+//! - `Tracer`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`, `call_of(thread)`, `threads_of(process)`, `cpus_allowed(thread)`,
+//!   `is_anothers(process)`, `is_32_bit(process)`: the timers, switches and waits of other programs;
 //! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one;
 //! - `RingSleeper`: the same by the wait of an `io_uring`, where that takes an absolute deadline.
 #![allow(unsafe_code)]
@@ -31,6 +33,11 @@ mod accounts;
 #[cfg(not(target_os = "linux"))]
 #[path = "why_other.rs"]
 mod accounts;
+#[cfg(target_os = "linux")]
+#[path = "calls_linux.rs"]
+mod calls;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has tracepoints"))]
+mod events;
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod imp;
@@ -43,6 +50,9 @@ mod io_uring;
 #[cfg(not(target_os = "linux"))]
 #[path = "io_uring_other.rs"]
 mod io_uring;
+#[cfg(target_os = "linux")]
+#[path = "perf_linux.rs"]
+mod perf;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
 mod process;
@@ -57,15 +67,27 @@ mod process;
 mod ring;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod switches;
+#[cfg(target_os = "linux")]
+#[path = "tracer_linux.rs"]
+mod tracer;
+#[cfg(not(target_os = "linux"))]
+#[path = "trace_other.rs"]
+mod tracer;
 mod types;
 
 pub use accounts::*;
+#[cfg(target_os = "linux")]
+pub use calls::{WAITS, call_of, cpus_allowed, is_32_bit, is_anothers, threads_of};
+#[cfg(any(test, fuzzing))]
+pub use events::{Layout, Reader, TRACEPOINTS};
+pub use events::{Name, TraceEvent, What};
 pub use imp::*;
 pub use io_uring::RingSleeper;
 pub use process::Tree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
 pub use switches::SwitchRecord;
+pub use tracer::*;
 pub use types::{NotAvailable, Sched, TreeUsage, Usage};
 
 /// Opens a regular file for reading: no link is followed where the system can refuse that, and no pipe waited for.
@@ -123,4 +145,13 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
 #[cfg(not(any(unix, windows)))]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     std::fs::File::open(directory)
+}
+
+/// CPUs of a list such as `0-3,8`.
+pub fn cpu_list(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(1 << 16))
+    };
+    text.split(',').filter_map(range).flatten().collect()
 }

@@ -14,6 +14,10 @@ impl Tree {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    pub fn id(&self) -> u32 {
+        0
+    }
+
     pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         || Ok(())
     }

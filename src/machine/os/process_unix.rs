@@ -53,6 +53,11 @@ impl Tree {
         Ok((tree, child.stderr.take()))
     }
 
+    /// Number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.leader.unsigned_abs()
+    }
+
     /// What blocks until the program itself has exited, and leaves it to be reaped by [`Self::end`].
     pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let leader = self.leader;

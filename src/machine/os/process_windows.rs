@@ -66,6 +66,11 @@ impl Tree {
         Ok((Self { job, program: Mutex::new(child) }, stderr))
     }
 
+    /// Number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).id()
+    }
+
     /// What blocks until the program itself has exited.
     pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let handle = self.program.lock().unwrap_or_else(PoisonError::into_inner).as_handle().try_clone_to_owned();

@@ -79,7 +79,7 @@ fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
 }
 
 /// A number of so many bytes, in the order of this machine.
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut whole = [0; 8];
     let place = if cfg!(target_endian = "little") { 0..N } else { 8 - N..8 };
     whole[place].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);

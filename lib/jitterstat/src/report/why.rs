@@ -159,6 +159,8 @@ pub enum Tier {
     A2,
     /// Each switch of the CPUs: who ran instead.
     B1,
+    /// Each timer, from its expiry to the thread that it wakes.
+    B2,
 }
 
 /// A part of the lateness.

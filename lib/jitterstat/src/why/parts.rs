@@ -45,8 +45,10 @@ impl Parts {
         }
     }
 
-    pub(super) fn add(&mut self, class: Class, ns: u64) {
-        self.0[class as usize] += ns;
+    /// Adds to one part.
+    pub fn add(&mut self, class: Class, ns: u64) {
+        let part = &mut self.0[class as usize];
+        *part = part.saturating_add(ns);
     }
 
     /// Moves at most so much, and returns how much it was.

@@ -168,7 +168,7 @@ impl Pool {
             Some((class.key().to_owned(), ratio_interval(&of_rounds, CONFIDENCE)?))
         };
         let threshold_ns = self.late.iter().map(|(_, t)| lateness(t) as u64).min().unwrap_or(0);
-        let named = self.tier == Some(Tier::B1);
+        let named = self.tier >= Some(Tier::B1);
         let told = |&i: &usize| {
             let (place, tick) = &self.late[i];
             LateTick {

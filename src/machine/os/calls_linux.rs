@@ -1,0 +1,111 @@
+//! What is known of the threads of other programs: the calls in which they wait, and the CPUs that they may use.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+
+/// Those that may wait for a timer: their number, and what they wait in.
+pub const WAITS: &[(i64, &str)] = &[
+    (libc::SYS_nanosleep, "nanosleep"),
+    (libc::SYS_clock_nanosleep, "nanosleep"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_epoll_wait, "epoll"),
+    (libc::SYS_epoll_pwait, "epoll"),
+    (libc::SYS_epoll_pwait2, "epoll"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_poll, "poll"),
+    (libc::SYS_ppoll, "poll"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_select, "select"),
+    (libc::SYS_pselect6, "select"),
+    (libc::SYS_futex, "futex"),
+    // Newer than the oldest C library that is built with; the same number everywhere.
+    (449, "futex"),
+    (455, "futex"),
+    (libc::SYS_rt_sigtimedwait, "sigtimedwait"),
+    (libc::SYS_semtimedop, "semtimedop"),
+    (libc::SYS_mq_timedreceive, "mq_timedreceive"),
+    (libc::SYS_io_uring_enter, "io_uring"),
+    (libc::SYS_restart_syscall, "restart"),
+];
+
+/// Others in which threads are found waiting.
+const OTHERS: &[(i64, &str)] = &[
+    (libc::SYS_read, "read"),
+    (libc::SYS_readv, "readv"),
+    (libc::SYS_pread64, "pread"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_recvfrom, "recvfrom"),
+    (libc::SYS_recvmsg, "recvmsg"),
+    (libc::SYS_recvmmsg, "recvmmsg"),
+    (libc::SYS_sendto, "sendto"),
+    (libc::SYS_sendmsg, "sendmsg"),
+    (libc::SYS_accept, "accept"),
+    (libc::SYS_accept4, "accept4"),
+    (libc::SYS_connect, "connect"),
+    (libc::SYS_wait4, "wait4"),
+    (libc::SYS_waitid, "waitid"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_pause, "pause"),
+    (libc::SYS_rt_sigsuspend, "sigsuspend"),
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_flock, "flock"),
+    (libc::SYS_fcntl, "fcntl"),
+    (libc::SYS_ioctl, "ioctl"),
+    (libc::SYS_io_getevents, "io_getevents"),
+];
+
+/// The call in which a thread waits just now, as its manual page has it; `None` for one that does not.
+pub fn call_of(thread: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    let number: i64 = text.split_whitespace().next()?.parse().ok()?;
+    let known = WAITS.iter().chain(OTHERS).find(|(call, _)| *call == number);
+    Some(match known {
+        Some((_, "epoll")) => "epoll_wait(2)".to_owned(),
+        Some((_, "io_uring")) => "io_uring_enter(2)".to_owned(),
+        Some((_, "restart")) => "a call that a signal interrupted".to_owned(),
+        Some((_, name)) => format!("{name}(2)"),
+        None => format!("system call {number}"),
+    })
+}
+
+/// The threads of a process; none of one that is not there.
+pub fn threads_of(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut threads: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable();
+    threads
+}
+
+/// Whether a process belongs to another user, and this one is not root.
+pub fn is_anothers(process: u32) -> bool {
+    let owner = |of: &str| std::fs::metadata(format!("/proc/{of}")).ok().map(|found| found.uid());
+    let own = owner("self");
+    own != Some(0) && owner(&process.to_string()) != own
+}
+
+/// Whether a process runs a program for 32 bits, whose calls have other numbers.
+pub fn is_32_bit(process: u32) -> bool {
+    let mut head = [0; 5];
+    let read = File::open(format!("/proc/{process}/exe")).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *b"\x7fELF\x01"
+}
+
+/// The CPUs that a thread may use.
+pub fn cpus_allowed(thread: u32) -> Vec<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map_or_else(Vec::new, super::cpu_list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_has_two_names() {
+        let mut numbers: Vec<i64> = WAITS.iter().chain(OTHERS).map(|(call, _)| *call).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "{numbers:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `perf_event_open` on Linux, and the ring that the kernel fills and this process empties.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `perf_event_attr`, as long as it was when it got its `clockid`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Attributes {
+    pub kind: u32,
+    pub size: u32,
+    pub config: u64,
+    pub sample_period: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub flags: u64,
+    pub wakeup_events: u32,
+    pub bp_type: u32,
+    pub config1: u64,
+    pub config2: u64,
+    pub branch_sample_type: u64,
+    pub sample_regs_user: u64,
+    pub sample_stack_user: u32,
+    pub clockid: i32,
+    pub sample_regs_intr: u64,
+    pub aux_watermark: u32,
+    pub sample_max_stack: u16,
+    pub reserved: u16,
+}
+
+pub(super) const SOFTWARE: u32 = 1;
+pub(super) const DUMMY: u64 = 9;
+pub(super) const SAMPLE_TID: u64 = 1 << 1;
+pub(super) const SAMPLE_TIME: u64 = 1 << 2;
+pub(super) const SAMPLE_CPU: u64 = 1 << 7;
+pub(super) const DISABLED: u64 = 1;
+pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
+const USE_CLOCKID: u64 = 1 << 25;
+const CLOSE_ON_EXEC: libc::c_ulong = 8;
+const IOC_ENABLE: u64 = 0x2400;
+const IOC_DISABLE: u64 = 0x2401;
+
+/// Where the kernel writes how far it has written, and reads how far has been read, in the first page.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
+/// An event of one thread, or of whoever runs on one CPU; stamped with `CLOCK_MONOTONIC`.
+pub(super) fn open(attributes: Attributes, thread: libc::pid_t, cpu: libc::c_int) -> io::Result<File> {
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        flags: attributes.flags | USE_CLOCKID,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..attributes
+    };
+    // SAFETY: the attributes are a whole structure of the size that they state, and are only read; the other arguments
+    // are numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread, cpu, -1, CLOSE_ON_EXEC) };
+    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the descriptor was just made for us, and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Records, or stops to.
+pub(super) fn record(event: &File, on: bool) {
+    let request = if on { IOC_ENABLE } else { IOC_DISABLE };
+    // SAFETY: the descriptor is open as long as the file; the request takes a number.
+    unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0) };
+}
+
+/// What an event records, mapped into this process.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub event: File,
+    base: NonNull<u8>,
+    page: usize,
+    pages: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and the ring is read through `&mut self` alone.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// With room for so many pages, powers of two with the most first: less where the limit of locked memory allows no more.
+    pub fn map(event: File, pages: &[usize]) -> io::Result<Self> {
+        let page = super::accounts::page_size();
+        let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
+        for &pages in pages {
+            let length = (1 + pages) * page;
+            // SAFETY: no address is asked for, so that no mapping is replaced; the result is checked.
+            let base = unsafe {
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
+            };
+            match NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED) {
+                Some(base) => return Ok(Self { event, base, page, pages }),
+                None => last = io::Error::last_os_error(),
+            }
+        }
+        Err(last)
+    }
+
+    /// Empties the ring: at most what fits into it, however fast it fills.
+    pub fn drain(&mut self) -> Vec<u8> {
+        let size = self.pages * self.page;
+        let head = self.position(HEAD).load(Ordering::Acquire);
+        let tail = self.position(TAIL).load(Ordering::Relaxed);
+        let n = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX).min(size);
+        let mut bytes = vec![0_u8; n];
+        // A power of two divides the size, so that the position in the ring is the remainder.
+        let first = (tail % size as u64) as usize;
+        let until_end = n.min(size - first);
+        // SAFETY: both parts lie within the mapping behind its first page, and within `bytes`. The kernel does not write
+        // between tail and head until the tail is moved.
+        unsafe {
+            let ring = self.base.as_ptr().add(self.page);
+            std::ptr::copy_nonoverlapping(ring.add(first), bytes.as_mut_ptr(), until_end);
+            std::ptr::copy_nonoverlapping(ring, bytes.as_mut_ptr().add(until_end), n - until_end);
+        }
+        self.position(TAIL).store(head, Ordering::Release);
+        bytes
+    }
+
+    fn position(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: both positions are aligned words in the first page of the mapping, which lives as long as the ring; the
+        // kernel reads and writes them as whole words.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, of that length, and no reference into it outlives the ring.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), (1 + self.pages) * self.page) };
+    }
+}

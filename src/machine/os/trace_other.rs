@@ -1,0 +1,53 @@
+//! Tracing, which only Linux offers to this program.
+
+use std::collections::HashMap;
+
+use crate::machine::os::events::TraceEvent;
+use crate::machine::os::types::NotAvailable;
+
+pub const WAITS: &[(i64, &str)] = &[];
+
+pub fn call_of(_: u32) -> Option<String> {
+    None
+}
+
+pub fn threads_of(_: u32) -> Vec<u32> {
+    Vec::new()
+}
+
+pub fn is_anothers(_: u32) -> bool {
+    false
+}
+
+pub fn is_32_bit(_: u32) -> bool {
+    false
+}
+
+pub fn cpus_allowed(_: u32) -> Vec<usize> {
+    Vec::new()
+}
+
+#[derive(Debug)]
+pub enum Tracer {}
+
+impl Tracer {
+    pub fn open() -> Result<Self, NotAvailable> {
+        Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux" })
+    }
+
+    pub fn drain(&mut self, _: &mut Vec<TraceEvent>) {
+        match *self {}
+    }
+
+    pub fn bytes(&self) -> u64 {
+        match *self {}
+    }
+}
+
+pub fn functions(_: &[&str]) -> HashMap<u64, String> {
+    HashMap::new()
+}
+
+pub fn clocks_ahead_ns() -> Vec<i64> {
+    Vec::new()
+}

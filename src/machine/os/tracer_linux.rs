@@ -1,0 +1,219 @@
+//! Timers, switches and waits of a whole machine, by the kernel's tracepoints through `perf_event_open`, on Linux.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use crate::machine::os::calls::WAITS;
+use crate::machine::os::events::{Layout, Reader, TRACEPOINTS, TraceEvent};
+use crate::machine::os::perf::{self, Attributes, Ring};
+use crate::machine::os::types::NotAvailable;
+
+const TRACEPOINT: u32 = 2;
+const SAMPLE_RAW: u64 = 1 << 10;
+const COMM: u64 = 1 << 9;
+const TASK: u64 = 1 << 13;
+const IOC_SET_OUTPUT: u64 = 0x2405;
+/// Of the architectures whose numbers of ioctls are the common ones.
+const IOC_SET_FILTER: u64 = 0x4008_2406;
+/// Pages of a CPU's ring.
+const PAGES: [usize; 5] = [1024, 256, 64, 16, 4];
+const RIGHT: &str = "root, or CAP_PERFMON with a tracefs that may be read";
+
+/// Records on every CPU.
+#[derive(Debug)]
+pub struct Tracer {
+    cpus: Vec<Cpu>,
+    layouts: Vec<Layout>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    ring: Ring,
+    reader: Reader,
+    events: Vec<File>,
+}
+
+impl Tracer {
+    /// Records from now on.
+    ///
+    /// # Errors
+    /// A right is missing, or the kernel has no such tracepoints.
+    pub fn open() -> Result<Self, NotAvailable> {
+        if cfg!(target_pointer_width = "32") {
+            return Err(NotAvailable { what: "tracing", error: String::new(), needs: "a 64-bit system" });
+        }
+        let events = tracefs()?;
+        let read = |(path, wanted): (&str, &[&str])| {
+            let file = events.join(path).join("format");
+            let text = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
+                io::ErrorKind::NotFound => missing(format!("{} is not there", file.display())),
+                _ => refused(format!("{}: {e}", file.display())),
+            })?;
+            Layout::read(&text, wanted).map_err(|what| missing(format!("{}: {what}", file.display())))
+        };
+        let layouts = TRACEPOINTS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let filters = filters();
+        let open = |cpu| Cpu::open(cpu, &layouts, &filters).map_err(|e| refused(format!("perf_event_open: {e}")));
+        let cpus = online().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        cpus.iter()
+            .for_each(|cpu| cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, true)));
+        Ok(Self { cpus, layouts, bytes: 0 })
+    }
+
+    /// Appends what was recorded since the last time: each CPU's events in order, one CPU after the other.
+    pub fn drain(&mut self, events: &mut Vec<TraceEvent>) {
+        for cpu in &mut self.cpus {
+            let bytes = cpu.ring.drain();
+            self.bytes += bytes.len() as u64;
+            cpu.reader.read(&bytes, &self.layouts, events);
+        }
+    }
+
+    /// So much was recorded so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Cpu {
+    fn open(cpu: usize, layouts: &[Layout], filters: &[Option<CString>]) -> io::Result<Self> {
+        let number = i32::try_from(cpu).unwrap_or(i32::MAX);
+        let attributes = || Attributes {
+            sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU | SAMPLE_RAW,
+            flags: perf::DISABLED | perf::SAMPLE_ID_ALL,
+            ..Attributes::default()
+        };
+        // Threads that begin, end and are named; the rest is written into its ring.
+        let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes().flags | COMM | TASK);
+        let ring = Ring::map(perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?, &PAGES)?;
+        let mut events = Vec::new();
+        for (layout, filter) in layouts.iter().zip(filters) {
+            let of = Attributes { kind: TRACEPOINT, config: layout.id, sample_period: 1, ..attributes() };
+            let event = perf::open(of, -1, number)?;
+            // SAFETY: both descriptors are open as long as their files; the request takes a number.
+            let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd()) };
+            if result != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if let Some(filter) = filter {
+                // SAFETY: the descriptor is open; the string ends in a zero byte and is only read. Without the filter there
+                // are more records, so that a refusal does no harm.
+                unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
+            }
+            events.push(event);
+        }
+        Ok(Self { ring, reader: Reader::default(), events })
+    }
+}
+
+/// What the kernel leaves out itself: calls that wait for no timer, and its own ticks.
+fn filters() -> [Option<CString>; TRACEPOINTS.len()] {
+    let calls: Vec<String> = WAITS.iter().map(|(call, _)| format!("id == {call}")).collect();
+    let calls = CString::new(calls.join(" || ")).ok();
+    let names = functions(&["tick_nohz_handler", "tick_sched_timer", "hrtick", "dl_task_timer"]);
+    let ticks: Vec<String> = names.keys().map(|address| format!("function != 0x{address:x}")).collect();
+    let ticks = CString::new(ticks.join(" && ")).ok().filter(|text| !text.is_empty());
+    let mut filters = [const { None }; TRACEPOINTS.len()];
+    for (filter, (path, _)) in filters.iter_mut().zip(TRACEPOINTS) {
+        *filter = match path {
+            "raw_syscalls/sys_enter" | "raw_syscalls/sys_exit" => calls.clone(),
+            "timer/hrtimer_start" | "timer/hrtimer_expire_entry" => ticks.clone(),
+            _ => None,
+        };
+    }
+    filters
+}
+
+fn tracefs() -> Result<PathBuf, NotAvailable> {
+    let mut denied = None;
+    for place in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+        match std::fs::read_dir(Path::new(place).join("events")) {
+            Ok(_) => return Ok(Path::new(place).join("events")),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied = Some(refused(format!("{place}: {e}"))),
+            Err(_) => {}
+        }
+    }
+    let unmounted = || NotAvailable {
+        what: "tracing",
+        error: "tracefs is not mounted".to_owned(),
+        needs: "`mount -t tracefs tracefs /sys/kernel/tracing`, as root",
+    };
+    Err(denied.unwrap_or_else(unmounted))
+}
+
+fn refused(error: String) -> NotAvailable {
+    NotAvailable { what: "tracing", error, needs: RIGHT }
+}
+
+fn missing(error: String) -> NotAvailable {
+    NotAvailable { what: "tracing", error, needs: "a kernel with tracepoints of timers, switches and system calls" }
+}
+
+/// The CPUs that are online.
+fn online() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = super::cpu_list(&text);
+    if cpus.is_empty() { super::affinity().unwrap_or_else(|| vec![0]) } else { cpus }
+}
+
+/// Functions of the kernel with these names, by their address; none where the kernel hides them.
+pub fn functions(names: &[&str]) -> HashMap<u64, String> {
+    let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let function = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (address, name) = (words.next()?, words.nth(1)?);
+        let address = u64::from_str_radix(address, 16).ok().filter(|&address| address != 0)?;
+        names.contains(&name).then(|| (address, name.to_owned()))
+    };
+    text.lines().filter_map(function).collect()
+}
+
+/// By how much other clocks of the kernel, on which timers may be set, are ahead of `CLOCK_MONOTONIC`.
+pub fn clocks_ahead_ns() -> Vec<i64> {
+    /// A clock this near is the same one, read a moment later.
+    const SAME_NS: i64 = 1_000_000;
+    let ahead = |clock| {
+        let now = |clock| i64::try_from(super::imp::clock_ns(clock).ok()?).ok();
+        let (before, there, after) = (now(libc::CLOCK_MONOTONIC)?, now(clock)?, now(libc::CLOCK_MONOTONIC)?);
+        Some(there - before.midpoint(after)).filter(|ahead| ahead.abs() > SAME_NS)
+    };
+    [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI].into_iter().filter_map(ahead).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::os::events::What;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a sleep is what sets a timer")]
+    fn the_timer_of_a_sleep_is_recorded_or_the_missing_right_is_named() {
+        let mut tracer = match Tracer::open() {
+            Ok(tracer) => tracer,
+            Err(why) => return assert!(why.to_string().starts_with("tracing: "), "{why}"),
+        };
+        let before = i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let mut events = Vec::new();
+        tracer.drain(&mut events);
+        // SAFETY: it takes nothing, and returns a number.
+        let own = u32::try_from(unsafe { libc::gettid() }).unwrap();
+        let ours = |e: &&TraceEvent| e.thread == own && e.at_ns >= before;
+        let slept = events.iter().filter(ours).find_map(|e| match e.what {
+            What::Start { timer, soft_ns, .. } => Some((timer, soft_ns)),
+            _ => None,
+        });
+        let (timer, soft_ns) = slept.expect("it set a timer");
+        assert!(soft_ns >= before + 2_000_000, "{soft_ns} {before}");
+        let expired = events.iter().find_map(|e| match e.what {
+            What::Expire { timer: of, .. } if of == timer && e.at_ns > soft_ns => Some(e.at_ns),
+            _ => None,
+        });
+        assert!(expired.is_some() && tracer.bytes() > 0);
+    }
+}

@@ -1,0 +1,673 @@
+//! From what happened on the CPUs to the timers that threads waited for: a function of events in order of time.
+//!
+//! ```text
+//!  deadline        expired   woken          ran     end
+//!  ---|---------------|--------|--------------|-------|--->
+//!      slack, or below  below    queue          the way back
+//! ```
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use jitterstat::report::why::Class;
+use jitterstat::why::Parts;
+
+use crate::machine::os::{Name, TraceEvent, WAITS, What};
+
+/// What a wait is called in which a thread goes on with the one that a signal interrupted.
+const RESTART: &str = "restart";
+/// Timers that outlive a call, and may expire while their thread is busy.
+const TIMERFD: &str = "timerfd";
+/// What becomes of a timer by the kernel's function that it calls; of the others, by the call that set it.
+pub const FUNCTIONS: [(&str, &str); 6] = [
+    ("timerfd_tmrproc", TIMERFD),
+    ("timerfd_alarmproc", TIMERFD),
+    ("posix_timer_fn", "timer_create"),
+    ("it_real_fn", "setitimer"),
+    ("io_timeout_fn", "io_uring"),
+    ("io_link_timeout_fn", "io_uring"),
+];
+/// The way back from a wait is believed to take this long; beyond it, something interrupted it.
+const LONGEST_WAY_NS: u64 = 20_000;
+/// More than any program has armed or pending, any CPU nests or a wait looks back at: what is beyond is not followed.
+const MOST_TIMERS: usize = 1 << 16;
+const MOST_THREADS: usize = 1 << 15;
+const MOST_PENDING: usize = 64;
+const MOST_NESTED: usize = 8;
+const MOST_OCCUPANTS: usize = 1 << 12;
+const MOST_PIECES: usize = 1 << 10;
+/// Whatever is further from its deadline was set by a clock that jumped.
+const FURTHEST_NS: u64 = 100_000_000_000_000_000;
+/// So many waits are kept.
+pub const MOST_WAITS: usize = 1 << 20;
+
+/// A timer that a thread waited for, from its deadline to the thread's going on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    pub thread: u32,
+    pub name: Name,
+    /// What it waited in.
+    pub kind: &'static str,
+    pub deadline_ns: i64,
+    /// `None` where nobody saw it: while a kernel's own records have holes, the thread's going on shows that it did.
+    pub expired_ns: Option<i64>,
+    /// `None` where the timer found it awake, or nobody saw it.
+    pub woken_ns: Option<i64>,
+    /// When it got its CPU; `None` where it had one, or that was not seen.
+    pub ran_ns: Option<i64>,
+    /// When its call returned, or it set the timer again.
+    pub end_ns: i64,
+    /// How far the kernel might delay the timer on purpose.
+    pub slack_ns: u64,
+    /// Its lateness taken apart: the parts add up to it.
+    pub parts: Parts,
+    /// Who ran while it was ready.
+    pub behind: Vec<(Name, u64)>,
+}
+
+impl Wait {
+    pub fn lateness_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.deadline_ns)
+    }
+}
+
+/// What is not in any wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub events: u64,
+    /// Records that the kernel had no room for, or that cannot be read.
+    pub lost: u64,
+    /// Timers that woke a thread, of which nobody saw when they were set.
+    pub undated: u64,
+    /// Waits of which nobody saw that the timer expired.
+    pub unseen: u64,
+    /// Waits whose end was not seen, because of lost records or for want of room.
+    pub dropped: u64,
+    /// Events that came too late to be put in order.
+    pub disordered: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unknown,
+    Runs,
+    Ready,
+    Sleeps,
+    Stopped,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    name: Name,
+    state: State,
+    /// The wait that it is in, and the one before.
+    call: Option<&'static str>,
+    last_call: Option<&'static str>,
+    /// So many waits it has begun.
+    calls: u64,
+    /// The timer that it set in the last one.
+    set: Option<u64>,
+    /// When it got its CPU, and returned from a wait, the last time.
+    on_ns: i64,
+    returned_ns: i64,
+    /// When it stood still the last time.
+    stopped: Option<[i64; 2]>,
+    pending: Vec<Pending>,
+    /// What it did until `since_ns`, for timers that are set when they are overdue.
+    pieces: VecDeque<Piece>,
+    since_ns: i64,
+}
+
+/// A stretch of a thread's life.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from_ns: i64,
+    to_ns: i64,
+    class: Class,
+    /// Who had its CPU.
+    behind: Option<Name>,
+}
+
+/// A timer that is set.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    thread: u32,
+    /// In which of the thread's waits.
+    call: Option<&'static str>,
+    calls: u64,
+    function: u64,
+    set_ns: i64,
+    soft_ns: i64,
+    hard_ns: i64,
+    /// By the thread, or by a kernel that does so just before it expires.
+    cancelled: bool,
+}
+
+/// A timer that has expired, and whose thread has not gone on.
+#[derive(Debug)]
+struct Pending {
+    timer: u64,
+    wait: Wait,
+    /// Before that it was not set; it is overdue since, if so.
+    set_ns: i64,
+    /// Accounted for until here.
+    mark_ns: i64,
+    ran_for_ns: u64,
+}
+
+/// A timer whose function runs.
+#[derive(Clone, Copy, Debug)]
+struct Expiring {
+    timer: u64,
+    armed: Option<Armed>,
+    at_ns: i64,
+    now_ns: i64,
+    woke: bool,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    expiring: Vec<Expiring>,
+    /// Who has it from when on.
+    occupants: VecDeque<(i64, u32, Name)>,
+}
+
+/// Follows some threads through the events of a machine.
+#[derive(Debug)]
+pub struct Waits {
+    processes: HashSet<u32>,
+    with_children: bool,
+    functions: HashMap<u64, &'static str>,
+    clocks_ahead_ns: Vec<i64>,
+    calls: HashMap<i64, &'static str>,
+    threads: HashMap<u32, Thread>,
+    timers: HashMap<u64, Armed>,
+    cpus: HashMap<u32, Cpu>,
+    last_ns: i64,
+    blind_until_ns: i64,
+    pub waits: Vec<Wait>,
+    pub counts: Counts,
+}
+
+impl Waits {
+    /// Of a process, and of those that it starts; `functions` are names by address, `clocks_ahead_ns` the kernel's other
+    /// clocks.
+    pub fn new(process: u32, with_children: bool, functions: &HashMap<u64, String>, clocks_ahead_ns: Vec<i64>) -> Self {
+        let known = |(address, name): (&u64, &String)| {
+            let (_, kind) = FUNCTIONS.iter().find(|(function, _)| function == name)?;
+            Some((*address, *kind))
+        };
+        Self {
+            processes: HashSet::from([process]),
+            with_children,
+            functions: functions.iter().filter_map(known).collect(),
+            clocks_ahead_ns,
+            calls: WAITS.iter().copied().collect(),
+            threads: HashMap::new(),
+            timers: HashMap::new(),
+            cpus: HashMap::new(),
+            last_ns: i64::MIN,
+            blind_until_ns: i64::MIN,
+            waits: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Follows a thread that is there already.
+    pub fn follow(&mut self, thread: u32, name: Name) {
+        if self.threads.len() < MOST_THREADS {
+            self.threads.entry(thread).or_default().name = name;
+        }
+    }
+
+    /// The threads that are followed, as long as they live.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, Name)> + '_ {
+        self.threads.iter().map(|(id, thread)| (*id, thread.name))
+    }
+
+    /// The next event.
+    pub fn take(&mut self, event: &TraceEvent) {
+        self.counts.events += 1;
+        if let What::Lost { records, until_ns } = event.what {
+            self.lose(records, until_ns);
+            return;
+        }
+        if event.at_ns < self.last_ns {
+            self.counts.disordered += 1;
+            return;
+        }
+        self.last_ns = event.at_ns;
+        let (at_ns, current) = (event.at_ns, event.thread);
+        match event.what {
+            What::Forked { process, thread, parent } => {
+                if self.processes.contains(&process) || (self.with_children && self.processes.contains(&parent)) {
+                    self.processes.insert(process);
+                    let name = self.threads.get(&current).map_or_else(Name::default, |parent| parent.name);
+                    self.follow(thread, name);
+                }
+            }
+            What::Ended { thread } => {
+                let gone = self.threads.remove(&thread);
+                self.counts.dropped += gone.map_or(0, |gone| gone.pending.len() as u64);
+            }
+            What::Named { thread, name } => {
+                self.threads.entry(thread).and_modify(|thread| thread.name = name);
+            }
+            _ if at_ns < self.blind_until_ns => {}
+            What::Enter { call } => {
+                let call = self.calls.get(&call).copied();
+                if let Some(thread) = self.threads.get_mut(&current) {
+                    thread.call = if call == Some(RESTART) { thread.last_call } else { call };
+                    thread.last_call = thread.call;
+                    thread.calls += 1;
+                    thread.set = None;
+                }
+            }
+            What::Return { .. } => self.returns(current, at_ns),
+            What::Start { timer, function, soft_ns, hard_ns } => {
+                self.starts(
+                    event,
+                    timer,
+                    Armed {
+                        thread: current,
+                        call: None,
+                        calls: 0,
+                        function,
+                        set_ns: at_ns,
+                        soft_ns,
+                        hard_ns,
+                        cancelled: false,
+                    },
+                );
+            }
+            What::Cancel { timer } => {
+                self.timers.entry(timer).and_modify(|armed| armed.cancelled = true);
+            }
+            What::Expire { timer, now_ns, .. } => {
+                let armed = self.timers.remove(&timer);
+                let expiring = &mut self.cpus.entry(event.cpu).or_default().expiring;
+                if expiring.len() < MOST_NESTED {
+                    expiring.push(Expiring { timer, armed, at_ns, now_ns, woke: false });
+                }
+            }
+            What::Expired { timer } => self.expired(event.cpu, timer),
+            What::Waking { thread } => self.wakes(event.cpu, thread, at_ns),
+            What::Switch { state, next, next_name } => self.switches(event, state, next, next_name),
+            What::Lost { .. } => {}
+        }
+    }
+
+    /// Ends the window: what is still pending has no end.
+    pub fn finish(&mut self) {
+        self.counts.dropped += self.threads.values().map(|thread| thread.pending.len() as u64).sum::<u64>();
+        self.threads.values_mut().for_each(|thread| thread.pending.clear());
+    }
+
+    /// Whether there is no room for more.
+    pub fn is_full(&self) -> bool {
+        self.waits.len() >= MOST_WAITS
+    }
+
+    /// What was known may be wrong from here on.
+    fn lose(&mut self, records: u64, until_ns: i64) {
+        self.counts.lost = self.counts.lost.saturating_add(records);
+        self.blind_until_ns = self.blind_until_ns.max(until_ns);
+        self.timers.clear();
+        self.cpus.clear();
+        for thread in self.threads.values_mut() {
+            self.counts.dropped += thread.pending.len() as u64;
+            *thread = Thread { name: thread.name, last_call: thread.last_call, ..Thread::default() };
+        }
+    }
+
+    fn starts(&mut self, event: &TraceEvent, timer: u64, armed: Armed) {
+        if let Some(old) = self.timers.remove(&timer).filter(|old| self.functions.get(&old.function) == Some(&TIMERFD))
+        {
+            self.unseen(old, event.at_ns);
+        }
+        let expiring = self.cpus.get(&event.cpu).and_then(|cpu| cpu.expiring.iter().find(|e| e.timer == timer));
+        let armed = match (expiring, self.threads.get_mut(&event.thread)) {
+            // Its own function sets it again.
+            (Some(expiring), _) => expiring.armed.map(|owner| {
+                let Armed { set_ns, soft_ns, hard_ns, .. } = armed;
+                Armed { set_ns, soft_ns, hard_ns, ..owner }
+            }),
+            (None, Some(thread)) => {
+                let seen: Vec<usize> = (0..thread.pending.len())
+                    .filter(|&i| thread.pending[i].timer == timer && thread.pending[i].wait.woken_ns.is_none())
+                    .collect();
+                thread.account(event.at_ns, None);
+                for i in seen.into_iter().rev() {
+                    let pending = thread.pending.swap_remove(i);
+                    keep(&mut self.waits, &mut self.counts, pending.ended(event.at_ns, thread));
+                }
+                thread.set = Some(timer);
+                Some(Armed { call: thread.call, calls: thread.calls, ..armed })
+            }
+            (None, None) => None,
+        };
+        if let Some(armed) = armed.filter(|_| self.timers.len() < MOST_TIMERS) {
+            self.timers.insert(timer, armed);
+        }
+    }
+
+    fn wakes(&mut self, cpu: u32, id: u32, at_ns: i64) {
+        let expiring = self.cpus.get_mut(&cpu).and_then(|cpu| cpu.expiring.last_mut());
+        let expiring = expiring.map(|expiring| {
+            expiring.woke |= self.threads.contains_key(&id);
+            *expiring
+        });
+        if let Some(thread) = self.threads.get_mut(&id) {
+            // What it slept beyond a deadline was not its own choice.
+            let armed =
+                expiring.and_then(|expiring| Some((expiring.armed?, expiring.now_ns.saturating_sub(expiring.at_ns))));
+            let due_ns = armed.map(|(armed, about)| armed.soft_ns.saturating_sub(ahead(&self.clocks_ahead_ns, about)));
+            thread.slept_until(due_ns.unwrap_or(at_ns), at_ns);
+            thread.account(at_ns, None);
+            if thread.state != State::Runs {
+                thread.become_(State::Ready, at_ns);
+            }
+        }
+        if let Some(expiring) = expiring {
+            self.pend(id, &expiring, Some(at_ns));
+        }
+    }
+
+    fn expired(&mut self, cpu: u32, timer: u64) {
+        let Some(cpu) = self.cpus.get_mut(&cpu) else { return };
+        let Some(place) = cpu.expiring.iter().rposition(|expiring| expiring.timer == timer) else { return };
+        let expiring = cpu.expiring[place];
+        cpu.expiring.truncate(place);
+        if let (false, Some(armed)) = (expiring.woke, expiring.armed)
+            && self.functions.get(&armed.function) == Some(&TIMERFD)
+        {
+            self.pend(armed.thread, &expiring, None);
+        }
+    }
+
+    /// A timer has expired for a thread.
+    fn pend(&mut self, id: u32, expiring: &Expiring, woken_ns: Option<i64>) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let Some(armed) = expiring.armed else {
+            self.counts.undated += 1;
+            return;
+        };
+        if thread.pending.len() >= MOST_PENDING {
+            self.counts.dropped += 1;
+            return;
+        }
+        let same_wait = thread.call.is_some() && (armed.thread, armed.calls) == (id, thread.calls);
+        let by_call = armed.call.filter(|_| same_wait || !self.functions.is_empty());
+        let kind = self.functions.get(&armed.function).copied().or(by_call);
+        let ahead = ahead(&self.clocks_ahead_ns, expiring.now_ns.saturating_sub(expiring.at_ns));
+        let wait = Wait {
+            thread: id,
+            name: thread.name,
+            kind: kind.unwrap_or(if self.functions.is_empty() { TIMERFD } else { "other" }),
+            deadline_ns: armed.soft_ns.saturating_sub(ahead),
+            expired_ns: Some(expiring.at_ns),
+            woken_ns,
+            ran_ns: None,
+            end_ns: expiring.at_ns,
+            slack_ns: u64::try_from(armed.hard_ns.saturating_sub(armed.soft_ns)).unwrap_or(0),
+            parts: Parts::default(),
+            behind: Vec::new(),
+        };
+        let mark_ns = woken_ns.unwrap_or(expiring.at_ns);
+        let set_ns = armed.set_ns.min(expiring.at_ns);
+        thread.account(expiring.at_ns, None);
+        let mut pending = Pending { timer: expiring.timer, wait, set_ns, mark_ns, ran_for_ns: 0 };
+        pending.overdue(&thread.pieces);
+        thread.pending.push(pending);
+    }
+
+    /// A timer that is over, although nobody saw that it expired or was cancelled: by `at_ns` its thread has gone on.
+    fn unseen(&mut self, armed: Armed, at_ns: i64) {
+        let ahead = ahead(&self.clocks_ahead_ns, armed.soft_ns.saturating_sub(at_ns));
+        let deadline_ns = armed.soft_ns.saturating_sub(ahead);
+        let Some(thread) = self.threads.get(&armed.thread).filter(|_| !armed.cancelled && deadline_ns <= at_ns) else {
+            return;
+        };
+        let end_ns = if thread.returned_ns >= deadline_ns { thread.returned_ns } else { at_ns };
+        let ran_ns = Some(thread.on_ns).filter(|on| (deadline_ns..=end_ns).contains(on));
+        let kind = self.functions.get(&armed.function).copied().or(armed.call).unwrap_or("other");
+        let (mut parts, name) = (Parts::default(), thread.name);
+        let way_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(LONGEST_WAY_NS));
+        parts.add(Class::Path, way_ns);
+        parts.add(Class::Unexplained, span(deadline_ns, end_ns) - way_ns);
+        let slack_ns = u64::try_from(armed.hard_ns.saturating_sub(armed.soft_ns)).unwrap_or(0);
+        let (thread, behind) = (armed.thread, Vec::new());
+        let (expired_ns, woken_ns) = (None, None);
+        let wait =
+            Wait { thread, name, kind, deadline_ns, expired_ns, woken_ns, ran_ns, end_ns, slack_ns, parts, behind };
+        self.counts.unseen += 1;
+        keep(&mut self.waits, &mut self.counts, wait);
+    }
+
+    fn switches(&mut self, event: &TraceEvent, state: i64, next: u32, next_name: Name) {
+        let at_ns = event.at_ns;
+        if let Some(before) = self.threads.get_mut(&event.thread) {
+            before.account(at_ns, None);
+            before.become_(
+                match state & 0xff {
+                    0 => State::Ready,
+                    0x04 | 0x08 => State::Stopped,
+                    _ => State::Sleeps,
+                },
+                at_ns,
+            );
+        }
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        if let Some(thread) = self.threads.get_mut(&next) {
+            thread.account(at_ns, Some(&cpu.occupants));
+            thread.become_(State::Runs, at_ns);
+            thread.name = next_name;
+            thread.on_ns = at_ns;
+            for pending in &mut thread.pending {
+                if pending.wait.woken_ns.is_some() {
+                    pending.wait.ran_ns.get_or_insert(at_ns);
+                }
+            }
+            if thread.call.is_none() {
+                // It waited in a call that is not watched.
+                self.goes_on(next, at_ns, |pending| pending.wait.woken_ns.is_some());
+            }
+        }
+        let occupants = &mut self.cpus.entry(event.cpu).or_default().occupants;
+        if occupants.len() >= MOST_OCCUPANTS {
+            occupants.pop_front();
+        }
+        occupants.push_back((at_ns, next, next_name));
+    }
+
+    fn returns(&mut self, id: u32, at_ns: i64) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        thread.account(at_ns, None);
+        thread.returned_ns = at_ns;
+        let (call, calls, set) = (thread.call.take(), thread.calls, thread.set.take());
+        // A call that waits for descriptors returns what expired before it, too.
+        let of_descriptors = matches!(call, Some("epoll" | "poll" | "select" | "io_uring"));
+        self.goes_on(id, at_ns, |pending| of_descriptors || pending.wait.woken_ns.is_some());
+        let set = set.filter(|timer| {
+            let of = self.timers.get(timer);
+            of.is_some_and(|of| (of.thread, of.calls) == (id, calls) && of.call.is_some())
+        });
+        // A timer of this wait, which is over, is gone.
+        if let Some(armed) = set.and_then(|timer| self.timers.remove(&timer)) {
+            let outlives = self.functions.get(&armed.function) == Some(&TIMERFD);
+            if !outlives {
+                self.unseen(armed, at_ns);
+            }
+        }
+    }
+
+    fn goes_on(&mut self, id: u32, at_ns: i64, ends: impl Fn(&Pending) -> bool) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let (ended, pending) = std::mem::take(&mut thread.pending).into_iter().partition(ends);
+        thread.pending = pending;
+        let ended: Vec<Pending> = ended;
+        for pending in ended {
+            keep(&mut self.waits, &mut self.counts, pending.ended(at_ns, thread));
+        }
+    }
+}
+
+fn keep(waits: &mut Vec<Wait>, counts: &mut Counts, wait: Wait) {
+    if waits.len() < MOST_WAITS && wait.lateness_ns().unsigned_abs() < FURTHEST_NS {
+        waits.push(wait);
+    } else {
+        counts.dropped += 1;
+    }
+}
+
+/// Of the clocks, the one that is about so far ahead.
+fn ahead(clocks_ahead_ns: &[i64], about_ns: i64) -> i64 {
+    let clocks = clocks_ahead_ns.iter().copied().chain([0]);
+    clocks.min_by_key(|clock| clock.abs_diff(about_ns)).unwrap_or(0)
+}
+
+impl Thread {
+    fn become_(&mut self, state: State, at_ns: i64) {
+        if state == State::Stopped {
+            self.stopped = Some([at_ns, i64::MAX]);
+        } else if let Some([_, to_ns]) = self.stopped.as_mut().filter(|_| self.state == State::Stopped) {
+            *to_ns = at_ns;
+        }
+        self.state = state;
+    }
+
+    /// Books the time since the last event of the thread; `occupants` are those of the CPU that it gets now.
+    fn account(&mut self, at_ns: i64, occupants: Option<&VecDeque<(i64, u32, Name)>>) {
+        let (state, from_ns) = (self.state, self.since_ns);
+        match (state, occupants) {
+            (State::Runs, _) => self.did(at_ns, Class::OwnCpu),
+            (State::Sleeps, _) => self.did(at_ns, Class::Blocked),
+            (State::Stopped, _) => self.did(at_ns, Class::Stopped),
+            (State::Ready, Some(occupants)) => {
+                // The latest first.
+                let mut pieces = Vec::new();
+                queued(from_ns, at_ns, occupants, |piece| pieces.push(piece));
+                pieces.into_iter().rev().for_each(|piece| self.keep(piece));
+                self.since_ns = at_ns;
+            }
+            (State::Unknown, _) => self.since_ns = at_ns,
+            // Behind whom, its next CPU shows.
+            (State::Ready, None) => {}
+        }
+        for pending in &mut self.pending {
+            let from_ns = pending.mark_ns.max(pending.wait.deadline_ns);
+            pending.mark_ns = pending.mark_ns.max(at_ns);
+            let ns = span(from_ns, at_ns);
+            let parts = &mut pending.wait.parts;
+            match (state, occupants) {
+                (State::Runs, _) if pending.wait.woken_ns.is_some() => pending.ran_for_ns += ns,
+                (State::Runs, _) => parts.add(Class::OwnCpu, ns),
+                (State::Ready, Some(occupants)) => queued(from_ns, at_ns, occupants, |piece| pending.wait.book(&piece)),
+                (State::Sleeps, _) => parts.add(Class::Blocked, ns),
+                (State::Stopped, _) => parts.add(Class::Stopped, ns),
+                (State::Unknown | State::Ready, _) => parts.add(Class::Unexplained, ns),
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn did(&mut self, until_ns: i64, class: Class) {
+        self.keep(Piece { from_ns: self.since_ns, to_ns: until_ns, class, behind: None });
+        self.since_ns = self.since_ns.max(until_ns);
+    }
+
+    fn slept_until(&mut self, due_ns: i64, at_ns: i64) {
+        if self.state == State::Sleeps {
+            self.did(due_ns.min(at_ns), Class::Blocked);
+            self.did(at_ns, Class::Below);
+        }
+    }
+
+    fn keep(&mut self, piece: Piece) {
+        if piece.from_ns < piece.to_ns {
+            if self.pieces.len() >= MOST_PIECES {
+                self.pieces.pop_front();
+            }
+            self.pieces.push_back(piece);
+        }
+    }
+}
+
+impl Wait {
+    fn book(&mut self, piece: &Piece) {
+        let ns = span(piece.from_ns, piece.to_ns);
+        self.parts.add(piece.class, ns);
+        if let Some(name) = piece.behind.filter(|_| ns > 0) {
+            match self.behind.iter_mut().find(|(of, _)| *of == name) {
+                Some((_, sum)) => *sum += ns,
+                None => self.behind.push((name, ns)),
+            }
+        }
+    }
+}
+
+impl Pending {
+    /// Books the time from its deadline until it was set: by what its thread did meanwhile.
+    fn overdue(&mut self, pieces: &VecDeque<Piece>) {
+        let (mut until_ns, deadline_ns) = (self.set_ns, self.wait.deadline_ns);
+        for piece in pieces.iter().rev().take_while(|piece| piece.to_ns > deadline_ns) {
+            let (from_ns, to_ns) = (piece.from_ns.max(deadline_ns), piece.to_ns.min(until_ns));
+            if from_ns < to_ns {
+                self.wait.parts.add(Class::Unexplained, span(to_ns, until_ns));
+                self.wait.book(&Piece { from_ns, to_ns, ..*piece });
+                until_ns = from_ns;
+            }
+        }
+        self.wait.parts.add(Class::Unexplained, span(deadline_ns, until_ns));
+    }
+
+    /// What it came to; the thread is accounted for until `end_ns`.
+    fn ended(self, end_ns: i64, thread: &Thread) -> Wait {
+        let Self { mut wait, ran_for_ns, set_ns, .. } = self;
+        wait.end_ns = end_ns;
+        if wait.lateness_ns() <= 0 {
+            return Wait { parts: Parts::default(), behind: Vec::new(), ..wait };
+        }
+        let parts = &mut wait.parts;
+        let expired_ns = wait.expired_ns.unwrap_or(end_ns);
+        let due_ns = wait.deadline_ns.max(set_ns);
+        let late_ns = span(due_ns, expired_ns);
+        let stood = |[from, to]: [i64; 2]| span(from.max(due_ns), to.min(expired_ns));
+        let stopped_ns = thread.stopped.map_or(0, stood);
+        let slack_ns = if wait.kind == TIMERFD { 0 } else { wait.slack_ns.min(late_ns - stopped_ns) };
+        parts.add(Class::Stopped, stopped_ns);
+        parts.add(Class::Slack, slack_ns);
+        parts.add(Class::Below, late_ns - stopped_ns - slack_ns);
+        if let Some(woken_ns) = wait.woken_ns {
+            parts.add(Class::Below, span(expired_ns.max(wait.deadline_ns), woken_ns));
+        }
+        parts.add(Class::Path, ran_for_ns.min(LONGEST_WAY_NS));
+        parts.add(Class::Below, ran_for_ns.saturating_sub(LONGEST_WAY_NS));
+        wait
+    }
+}
+
+/// Who had the CPU in a stretch of time in which a thread was ready, the latest first.
+fn queued(from_ns: i64, to_ns: i64, occupants: &VecDeque<(i64, u32, Name)>, mut each: impl FnMut(Piece)) {
+    let mut until_ns = to_ns;
+    for &(since_ns, thread, name) in occupants.iter().rev() {
+        let since_ns = since_ns.max(from_ns);
+        if since_ns < until_ns {
+            let (class, behind) = if thread == 0 { (Class::Below, None) } else { (Class::Queue, Some(name)) };
+            each(Piece { from_ns: since_ns, to_ns: until_ns, class, behind });
+            until_ns = since_ns;
+        }
+        if until_ns <= from_ns {
+            return;
+        }
+    }
+    each(Piece { from_ns, to_ns: until_ns, class: Class::Queue, behind: None });
+}
+
+fn span(from_ns: i64, to_ns: i64) -> u64 {
+    if to_ns > from_ns { to_ns.abs_diff(from_ns) } else { 0 }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
