@@ -180,7 +180,7 @@ impl Meter {
     /// `osinterval`'s `PeriodicInterval` reports them. Nothing is booked for a count of zero.
     #[inline]
     pub fn ticks(&mut self, first: Instant, count: u64) {
-        self.ticks_at(first, count, tach::Instant::from_count(tach::count()));
+        self.woke(first, count, tach::count());
     }
 
     /// As [`Meter::ticks`], of a loop that has read the clock already: it woke at `woke`.
@@ -197,10 +197,16 @@ impl Meter {
     /// ```
     #[inline]
     pub fn ticks_at(&mut self, first: Instant, count: u64, woke: tach::Instant) {
+        self.woke(first, count, woke.count());
+    }
+
+    /// At a reading of the counter.
+    #[inline]
+    fn woke(&mut self, first: Instant, count: u64, reading: u64) {
         if count == 0 {
             return;
         }
-        let now_ns = self.clock.ns_at(woke.count());
+        let now_ns = self.clock.ns_at(reading);
         // Two comparisons, where the difference of two instants costs as much as all the rest.
         let (due_ns, skipped) = match self.next {
             Some((next, due_ns)) if next == first => (due_ns, 0),

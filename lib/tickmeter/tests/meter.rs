@@ -61,6 +61,20 @@ fn ticks_are_booked_by_their_deadlines() {
 }
 
 #[test]
+fn a_loop_gives_its_own_stamp() {
+    let mut meter = Meter::register("stamped", PERIOD).unwrap();
+    let deadline = Instant::now();
+    let woke = tach::Instant::now();
+    spin(PERIOD * 20);
+    meter.ticks_at(deadline, 1, woke);
+    let before = meter.snapshot().lateness.max().unwrap();
+    meter.ticks(deadline, 1);
+    let now = meter.snapshot().lateness.max().unwrap();
+    // By a bin's width, and the error of the clock.
+    assert!(before + PERIOD * 19 < now, "{before:?} {now:?}");
+}
+
+#[test]
 fn what_comes_before_its_deadline_is_early() {
     let mut meter = Meter::register("early", PERIOD).unwrap();
     meter.tick(Instant::now() + Duration::from_secs(1));
