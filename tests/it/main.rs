@@ -25,6 +25,7 @@ mod man;
 mod merge;
 mod monitor;
 mod osjitter;
+mod packaging;
 mod readme;
 mod report;
 mod run;

@@ -1,0 +1,88 @@
+//! What a release hands out: its parts agree with each other.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A published package has neither scripts nor workflows.
+fn read(file: &str) -> Option<String> {
+    std::fs::read_to_string(root().join(file)).ok()
+}
+
+fn metadata(of: &str) -> toml::Table {
+    let manifest: toml::Table = read("Cargo.toml").expect("the manifest").parse().expect("TOML");
+    manifest["package"]["metadata"][of].as_table().expect("a table").clone()
+}
+
+#[test]
+fn what_is_fetched_is_what_the_release_is_called() {
+    let Some(script) = read("scripts/release.sh") else { return };
+    assert!(script.contains("name=osjitter-$version-$target\n"), "the script names an archive");
+    let filled = |text: &str, target: &str| {
+        let text = text.replace("{ version }", "1.2.3").replace("{ target }", target);
+        text.replace("{ bin }", "osjitter").replace("{ binary-ext }", "").replace("{ repo }", "R")
+    };
+    let all = metadata("binstall");
+    let url = |table: &toml::Table, target: &str| filled(table["pkg-url"].as_str().unwrap(), target);
+    let inside = |table: &toml::Table, target: &str| filled(table["bin-dir"].as_str().unwrap(), target);
+    let linux = "x86_64-unknown-linux-musl";
+    assert_eq!(url(&all, linux), format!("R/releases/download/v1.2.3/osjitter-1.2.3-{linux}.tar.gz"));
+    assert_eq!(inside(&all, linux), format!("osjitter-1.2.3-{linux}/osjitter"));
+    // Both Windows targets get the program of the one that is built.
+    let windows = "x86_64-pc-windows-gnu";
+    for target in [windows, "x86_64-pc-windows-msvc"] {
+        let table = all["overrides"][target].as_table().unwrap();
+        assert_eq!(url(table, target), format!("R/releases/download/v1.2.3/osjitter-1.2.3-{windows}.zip"));
+        assert_eq!(inside(table, target), format!("osjitter-1.2.3-{windows}/osjitter"));
+    }
+}
+
+#[test]
+fn what_a_debian_package_takes_is_there_or_is_built() {
+    let (deb, Some(script)) = (metadata("deb"), read("scripts/release.sh")) else { return };
+    let assets = deb["assets"].as_array().unwrap();
+    assert!(assets.len() > 5);
+    for asset in assets {
+        let source = asset[0].as_str().unwrap();
+        match source.strip_prefix("target/") {
+            Some(built) if built.starts_with("release/") => {}
+            Some(built) => {
+                let directory = Path::new("target").join(Path::new(built).components().next().unwrap());
+                assert!(script.contains(directory.to_str().unwrap()), "{source} is not made");
+            }
+            None => assert!(root().join(source).is_file(), "there is no {source}"),
+        }
+    }
+}
+
+#[test]
+fn every_action_of_others_is_pinned_by_its_commit() {
+    let Ok(workflows) = std::fs::read_dir(root().join(".github/workflows")) else { return };
+    let mut seen = 0;
+    for workflow in workflows.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&workflow).unwrap();
+        for line in text.lines().filter_map(|line| line.split_once("uses: ").map(|(_, action)| action)) {
+            let pinned = line.split_once('@').is_some_and(|(_, pin)| {
+                let (commit, version) = pin.split_once(" # v").unwrap_or((pin, ""));
+                commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) && !version.is_empty()
+            });
+            assert!(pinned || line.starts_with("./"), "{}: {line}", workflow.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} actions");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_script_refuses_what_it_does_not_know_before_it_builds() {
+    if read("scripts/release.sh").is_none() {
+        return;
+    }
+    let ran = Command::new("bash").arg(root().join("scripts/release.sh")).arg("--debb").output().unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert_eq!(String::from_utf8_lossy(&ran.stderr), "release: unknown option --debb\n");
+}
