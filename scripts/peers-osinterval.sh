@@ -3,10 +3,13 @@
 #
 #   scripts/peers-osinterval.sh NAME            measure, then the table
 #   scripts/peers-osinterval.sh --table NAME    only the table, from the JSON
+#   scripts/peers-osinterval.sh --short NAME    a few rounds of each: to see that it runs, for no figure
 set -euo pipefail
 cd "$(dirname "$0")/.."
 measure=true
+short=()
 if [ "${1:-}" = --table ]; then measure=false; shift; fi
+if [ "${1:-}" = --short ]; then short=(--short); shift; fi
 directory=results/${1:?"which directory below results/?"}
 json=$directory/peers-osinterval.json
 mkdir -p "$directory"
@@ -14,14 +17,14 @@ mkdir -p "$directory"
 if $measure; then
   (cd scripts/peers && cargo build --release --locked --package peers-osinterval)
   program=scripts/peers/target/release/peers-osinterval
-  "$program" >"$json.part"
+  "$program" "${short[@]}" >"$json.part"
   # Timer, poll and read calls of 3,000 more ticks: what starting and ending costs is in both counts.
   syscalls() {
     strace -f -c -e trace=timerfd_settime,epoll_wait,read -o "$json.strace" "$program" ticks "$1" "$2"
     awk '$NF ~ /^(timerfd_settime|epoll_wait|read)$/ { n += $4 } END { print n }' "$json.strace"
   }
   python3 - "$json.part" "$(
-    for which in os-interval periodic-interval tokio-osinterval tokio-osinterval-periodic; do
+    for which in os-interval periodic-interval tokio-osinterval tokio-osinterval-periodic tokio-hrtime async-timer; do
       echo "$which $(syscalls $which 1000) $(syscalls $which 4000)"
     done
   )" <<'PY'
@@ -57,13 +60,15 @@ for name, c in r["cpu_per_tick_500us"].items():
     print(f"| {name} | {us(c['ours_ns'])} | {us(c['theirs_ns'])} | {c['ratio_median']:.2f} | {low:.2f} to {high:.2f} |")
 l = r["lateness_100us"]
 print("\n| Lateness at 100 us, p50 of the median round | |\n|---|---|")
-for name in ("OsInterval", "PeriodicInterval", "tokio_osinterval"):
-    print(f"| {name} | {us(l[name + '_p50_ns'])} |")
-print(f"| OsInterval against the better of the others | {l['ratio_to_the_better_median']:.2f} |")
+for name in ("OsInterval", "PeriodicInterval", "tokio_osinterval", "tokio_hrtime", "async_timer"):
+    if name + "_p50_ns" in l:
+        print(f"| {name} | {us(l[name + '_p50_ns'])} |")
+print(f"| OsInterval against the best of the others | {l['ratio_to_the_better_median']:.2f} |")
 p = r["precise_500us"]
 print(f"\n| Precise mode at 500 us, median of {p['rounds_kept']} rounds of {p['rounds_tried']} | p50 | p90 | of one core |\n|---|---|---|---|")
 for name, v in p.items():
-    if isinstance(v, dict):
+    # In no round the machine could do it.
+    if isinstance(v, dict) and p["rounds_kept"]:
         print(f"| {name} | {us(v['p50_ns'])} | {us(v['p90_ns'])} | {v['core_percent']:.1f} % |")
 n = r.get("neighbour_of_500us", {"rounds": 0})
 if n["rounds"]:

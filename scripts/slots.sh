@@ -3,10 +3,13 @@
 #
 #   scripts/slots.sh NAME            measure, then the table
 #   scripts/slots.sh --table NAME    only the table, from the JSON
+#   scripts/slots.sh --short NAME    one round of each: to see that it runs, for no figure
 set -euo pipefail
 cd "$(dirname "$0")/.."
 measure=true
+short=()
 if [ "${1:-}" = --table ]; then measure=false; shift; fi
+if [ "${1:-}" = --short ]; then short=(-- --short); shift; fi
 directory=results/${1:?"which directory below results/?"}
 json=$directory/slots.json
 mkdir -p "$directory"
@@ -14,7 +17,7 @@ mkdir -p "$directory"
 if $measure; then
   cargo bench --locked -p osinterval --bench slots --no-run
   load_before=$(cut -d' ' -f1 /proc/loadavg)
-  cargo bench --locked -p osinterval --bench slots >"$json.part"
+  cargo bench --locked -p osinterval --bench slots "${short[@]}" >"$json.part"
   python3 - "$json.part" "$load_before" <<'PY'
 import json, os, platform, subprocess, sys
 rows = json.load(open(sys.argv[1]))

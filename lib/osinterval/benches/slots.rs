@@ -137,7 +137,9 @@ fn main() {
     if cfg!(not(target_os = "linux")) {
         return;
     }
-    let n_rounds = if std::env::args().any(|word| word == "--bench") { ROUNDS } else { 1 };
+    // One round of each: as a test, and to try the script.
+    let has = |flag: &str| std::env::args().any(|word| word == flag);
+    let n_rounds = if has("--bench") && !has("--short") { ROUNDS } else { 1 };
     let slots = SLOTS_US.iter().flat_map(|&us| [Contender::Group(us), Contender::Nanosleep(us)]);
     let contenders: Vec<_> = slots.chain([Contender::Tokio]).collect();
     let mut rounds = vec![Vec::new(); contenders.len()];

@@ -11,18 +11,22 @@ pub enum Contender {
     Periodic,
     PeerOneShot,
     PeerPeriodic,
+    Hrtime,
+    AsyncTimer,
     Tokio,
     SpinSleep,
     Nanosleep,
     Spin,
 }
 
-const NAMES: [(Contender, &str); 9] = [
+const NAMES: [(Contender, &str); 11] = [
     (Contender::OsInterval, "os-interval"),
     (Contender::Precise, "os-interval-precise"),
     (Contender::Periodic, "periodic-interval"),
     (Contender::PeerOneShot, "tokio-osinterval"),
     (Contender::PeerPeriodic, "tokio-osinterval-periodic"),
+    (Contender::Hrtime, "tokio-hrtime"),
+    (Contender::AsyncTimer, "async-timer"),
     (Contender::Tokio, "tokio-interval"),
     (Contender::SpinSleep, "spin_sleep"),
     (Contender::Nanosleep, "nanosleep"),
@@ -103,16 +107,41 @@ pub fn run(contender: Contender, period: Duration, ticks: u64, warmup: u64, phas
         Contender::SpinSleep | Contender::Nanosleep | Contender::Spin => on_thread(contender, &mut grid),
         _ => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            grid = runtime.block_on(async {
-                tokio::spawn(async move {
-                    on_tokio(contender, &mut grid).await;
-                    grid
-                })
-                .await
-                .expect("the round ends")
-            });
+            grid = spawned(&runtime, contender, grid);
         }
     }
+    let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
+    grid.lateness.sort_unstable();
+    Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
+}
+
+/// A task of that runtime.
+fn spawned(runtime: &tokio::runtime::Runtime, contender: Contender, mut grid: Grid) -> Grid {
+    runtime.block_on(async {
+        let task = tokio::spawn(async move {
+            on_tokio(contender, &mut grid).await;
+            grid
+        });
+        task.await.expect("the round ends")
+    })
+}
+
+/// One round on a runtime that is given.
+#[cfg(tokio_unstable)]
+pub fn run_on(
+    runtime: tokio::runtime::Runtime,
+    contender: Contender,
+    period: Duration,
+    ticks: u64,
+    warmup: u64,
+    phase: Duration,
+) -> Round {
+    let total = ticks + warmup;
+    let lateness = Vec::with_capacity(usize::try_from(total).expect("a short round"));
+    let start = Instant::now() + Duration::from_millis(2) + phase;
+    let grid = Grid { start, period, last: total - 1, warmup, lateness };
+    let (cpu, began) = (cpu_time(), Instant::now());
+    let mut grid = spawned(&runtime, contender, grid);
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
     grid.lateness.sort_unstable();
     Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
@@ -202,6 +231,27 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
                     }
                     k += 1;
                 }
+            }
+        }
+        Contender::Hrtime => {
+            let mut interval = tokio_hrtime::interval_at(grid.start, period);
+            for k in 0.. {
+                interval.tick().await;
+                if !grid.book(k) {
+                    return;
+                }
+            }
+        }
+        Contender::AsyncTimer => {
+            // Its interval has no absolute start and lets ticks go: one of its timers, set anew for each.
+            let left = |due: Instant| due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+            let mut timer = async_timer::new_timer(left(grid.due(0)));
+            for k in 0.. {
+                (&mut timer).await;
+                if !grid.book(k) {
+                    return;
+                }
+                async_timer::Timer::restart(&mut timer, left(grid.due(k + 1)));
             }
         }
         _ => {

@@ -91,15 +91,15 @@ fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Ou
 
 /// A thousand intervals of 10 ms, spread over the period and all in one phase.
 pub fn compare() -> Value {
-    const ROUNDS: usize = 9;
+    let n = crate::rounds(9);
     const TICKS: u32 = 100;
     limit_descriptors(4_096);
-    let mut result = json!({ "rounds": ROUNDS });
+    let mut result = json!({ "rounds": n });
     for (spread, phases) in [(true, "spread"), (false, "one phase")] {
         let mut cpu: Vec<Vec<f64>> = vec![Vec::new(); KINDS.len()];
         let mut p50 = cpu.clone();
         let mut p99 = cpu.clone();
-        for index in 0..ROUNDS {
+        for index in 0..n {
             // Every order in turn.
             for slot in 0..KINDS.len() {
                 let i = (slot + index) % KINDS.len();
