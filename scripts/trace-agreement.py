@@ -13,10 +13,13 @@ told apart: the median time from the one to the other, which is the runtime's an
   tokio    tokio::time::interval          bar: 5 us without the way
   os       osinterval::interval           bar: 5 us without the way
   go       time.Ticker, where go is there bar: 5 us without the way
-  python   asyncio.sleep                  bar: 5 us without the way
+  python   asyncio.sleep; its event loop notes the clock after its wait: bar 5 us without the way
+  python-task  the same, where the task notes it: no bar, because the interpreter's work varies by more than that
   hog      c beside a thread of SCHED_FIFO on the same CPU, which the trace has to name first among those on that CPU
   price    the lateness of c, traced and not, in turns
 
+All but the victim of the hog run in SCHED_RR, so that other work on the machine comes between as seldom as it can: what comes
+between the thread's return from its wait and the program's own stamp is lateness to the program, and none of its timer's.
 Exits with 1 if a bar is not met.
 """
 
@@ -37,6 +40,7 @@ OSJITTER = str(pathlib.Path(os.environ.get("OSJITTER", ROOT / "target/release/os
 BAR_NS = 5_000
 PERIOD_NS = 2_000_000
 TICKS = 3_000
+URGENT = ["chrt", "-r", "1"]
 
 C = r"""
 #include <stdio.h>
@@ -98,14 +102,22 @@ func main() {
 """
 
 PYTHON = r"""
-import asyncio, sys, time
+import asyncio, selectors, sys, time
 period, ticks, seen = int(sys.argv[1]) / 1e9, int(sys.argv[2]), []
+class Noting(selectors.EpollSelector):
+    def select(self, timeout=None):
+        ready = super().select(timeout)
+        waits.append(time.monotonic_ns())
+        return ready
+waits = []
 async def main():
     for _ in range(ticks):
         await asyncio.sleep(period)
         seen.append(time.monotonic_ns())
-asyncio.run(main())
-open(sys.argv[3], "w").write("".join(f"{at}\n" for at in seen))
+loop = asyncio.SelectorEventLoop(Noting())
+loop.run_until_complete(main())
+for name, all in (("", waits), ("-task", seen)):
+    open(sys.argv[3] + name, "w").write("".join(f"{at}\n" for at in all))
 """
 
 
@@ -152,7 +164,11 @@ def agreement(name, waits, own, deadlines=None):
     result["agrees"] = enough and all(abs(result[key][compared]) <= BAR_NS for key in ("p50", "p99"))
     shown = ", ".join(f"{key} {result[key]['trace_ns'] / 1e3:.1f} us by the trace, {result[key]['program_ns'] / 1e3:.1f} by itself"
                       for key in ("p50", "p99"))
-    print(f"{name}: {shown}; way {way / 1e3:.1f} us; {len(pairs)} of {len(own)} ticks: {'agrees' if result['agrees'] else 'DOES NOT AGREE'}", flush=True)
+    if name == "python-task":
+        verdict = "no bar"
+    else:
+        verdict = "agrees" if result["agrees"] else "DOES NOT AGREE"
+    print(f"{name}: {shown}; way {way / 1e3:.1f} us; {len(pairs)} of {len(own)} ticks: {verdict}", flush=True)
     return result
 
 
@@ -210,7 +226,7 @@ def main():
         own = home / "own"
         numbers = [str(PERIOD_NS), str(TICKS), str(own)]
 
-        waits, report = traced(home, ["--", home / "loop", *numbers], "c")
+        waits, report = traced(home, ["--", *URGENT, home / "loop", *numbers], "c")
         # The second column is when it ran; the first, its deadlines.
         deadlines = [int(line.split()[0]) for line in open(own)]
         results.append(agreement("c", waits, stamps(own), deadlines))
@@ -234,8 +250,12 @@ def main():
         else:
             skipped.append("tokio, os: cannot be built")
         for name, command in programs.items():
-            waits, report = traced(home, ["--", *command], name)
+            waits, report = traced(home, ["--", *URGENT, *command], name)
             results.append(agreement(name, waits, stamps(own)))
+            if name == "python":
+                task = agreement("python-task", waits, stamps(f"{own}-task"))
+                del task["agrees"]
+                results.append(task)
 
         # A thread that nothing else on its CPU can push aside.
         hog = subprocess.Popen(["chrt", "-f", "10", "taskset", "-c", "0", home / "hog"])
@@ -248,18 +268,19 @@ def main():
         why = report["subjects"][0]["why"]
         behind = {entry["comm"]: entry["ns"] for entry in why["behind"]}
         named = next(iter(behind), None) == "inj-hog"
-        queue = why["shares_ns"]["queue"] / why["lateness_ns"] if why["shares_ns"] else None
+        queue = sum(part["shares_ns"]["queue"] for part in why["rounds"]) / why["lateness_ns"]
         injected = {"named": named, "of_lateness": behind.get("inj-hog", 0) / why["lateness_ns"], "queue": queue,
-                    "late_timers": why["late_ticks"], "behind": why["behind"][:5]}
+                    "late_timers": why["late_ticks"],
+                    "shares_ns": {key: sum(part["shares_ns"][key] or 0 for part in why["rounds"]) for key in why["rounds"][0]["shares_ns"]}, "behind": why["behind"][:5]}
         print(f"hog: {'named first' if named else 'NOT NAMED FIRST'}, {injected['of_lateness']:.1%} of the lateness; "
-              f"all that waited for a CPU {queue or float('nan'):.1%}")
+              f"all that waited for a CPU {queue:.1%}")
 
         # In turns, so that whatever else the machine does meets both.
         medians = {True: [], False: []}
         price = None
         for turn in range(20):
             is_traced = turn % 2 == 0
-            command = [home / "loop", "1000000", "400", own]
+            command = [*URGENT, home / "loop", "1000000", "400", own]
             if is_traced:
                 _, report = traced(home, ["--", *command], f"price-{turn}")
                 price = report["trace"]
@@ -270,7 +291,7 @@ def main():
         core = price["cpu_ns"] / price["window_ns"]
         print(f"price: {cost:+.0f} ns at p50 (median of 10 pairs); the tracer took {core:.1%} of a core for {price['records']} records")
 
-    passed = named and all(result["agrees"] for result in results)
+    passed = named and all(result.get("agrees", True) for result in results)
     out = {"bar_ns": BAR_NS, "period_ns": PERIOD_NS, "programs": results, "hog": injected, "skipped": skipped,
            "price": {"p50_ns": cost, "pairs_ns": [a - b for a, b in zip(medians[True], medians[False])], "core": core},
            "load_average": os.getloadavg(), "kernel": platform.release(), "cpus": os.cpu_count(), "passed": passed}
