@@ -11,7 +11,7 @@ use crate::schema;
 const SLEEPS: [&str; 4] = ["--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.01; done"];
 
 fn traced(args: &[&str]) -> Option<Ran> {
-    let ran = Osjitter::new(["trace"]).args(args).out("").run();
+    let ran = Osjitter::new(["trace"]).out("").args(args).run();
     if ran.code == 4 && ran.stderr.contains("error: tracing: ") {
         assert!(ran.stderr.contains("it needs ") && ran.stderr.contains("osjitter run"), "{}", ran.stderr);
         assert!(ran.stdout.is_empty() && !ran.path("report.json").exists(), "nothing half written");
@@ -71,7 +71,7 @@ fn a_thread_that_waits_for_something_else_is_named_with_its_call() {
 #[test]
 fn what_cannot_be_traced_is_refused_before_anything_is_done() {
     let refused = |args: &[&str], says: &str| {
-        let ran = Osjitter::new(["trace"]).args(args).out("").run().exits(2);
+        let ran = Osjitter::new(["trace"]).out("").args(args).run().exits(2);
         assert!(
             ran.stderr.contains(says) && ran.stdout.is_empty() && !ran.path("report.json").exists(),
             "{}",

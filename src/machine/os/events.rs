@@ -150,7 +150,7 @@ impl Layout {
     }
 }
 
-/// `field:pid_t pid;	offset:24;	size:4;	signed:1;`
+/// A line such as `field:pid_t pid; offset:24; size:4; signed:1;`.
 fn described(line: &str, name: &str) -> Option<Field> {
     let mut parts = line.trim().split(';').map(str::trim);
     let declared = parts.next()?.strip_prefix("field:")?.split_whitespace().next_back()?;
