@@ -143,6 +143,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         changes: Vec::new(),
         fitness: None,
         warnings: Vec::new(),
+        trace: None,
         loads: Vec::new(),
         trace: None,
         subjects,
