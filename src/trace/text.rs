@@ -15,8 +15,11 @@ use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 use crate::trace::subjects::{Group, period_ns};
 use crate::trace::waits::Wait;
 
-/// The stretches of a wait.
-const STRETCHES: [(&str, fn(&Wait) -> Option<i64>); 4] = [
+/// How long a part of a wait took, where that was seen.
+type Stretch = fn(&Wait) -> Option<i64>;
+
+/// The parts of a wait.
+const STRETCHES: [(&str, Stretch); 4] = [
     ("expired", |w| Some(w.expired_ns? - w.deadline_ns)),
     ("woken", |w| Some(w.woken_ns? - w.expired_ns?)),
     ("ran", |w| Some(w.ran_ns? - w.woken_ns?)),
@@ -30,7 +33,7 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
     let line = |group: &Group<'_>| {
         let period = period_ns(&group.waits).map(|ns| units::short(std::time::Duration::from_nanos(ns)));
         let awake = group.waits.iter().filter(|wait| wait.woken_ns.is_none() && wait.expired_ns.is_some()).count();
-        let stretch = |(_, of): &(&str, fn(&Wait) -> Option<i64>)| {
+        let stretch = |(_, of): &(&str, Stretch)| {
             let mut all: Vec<i64> = group.waits.iter().filter_map(|wait| of(wait)).collect();
             all.sort_unstable();
             let at = |q| nearest_rank(&all, q).map_or_else(|| "-".to_owned(), time);
