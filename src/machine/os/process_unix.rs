@@ -137,7 +137,12 @@ impl Tree {
     fn left(&self) -> io::Result<impl Iterator<Item = Child>> {
         let mut of_others = leaders().clone();
         of_others.retain(|leader| *leader != self.leader);
-        Ok(children()?.filter(move |c| !self.others.contains(&c.id) && !of_others.contains(&c.group)))
+        let is_ours = move |c: &Child| !self.others.contains(&c.id) && !of_others.contains(&c.group);
+        let mut left: Vec<Child> = listed().filter(&is_ours).collect();
+        if left.is_empty() {
+            left.extend(children()?.filter(is_ours));
+        }
+        Ok(left.into_iter())
     }
 
     /// The leader stands for its group as long as that has a member.
@@ -172,17 +177,28 @@ fn keep_children() {
 fn children() -> io::Result<impl Iterator<Item = Child>> {
     let none = wait_for(libc::P_ALL, 0, libc::WNOHANG).is_err_and(|e| e.raw_os_error() == Some(libc::ECHILD));
     let processes = if none { None } else { Some(std::fs::read_dir("/proc")?) };
-    let own = std::process::id();
-    let child = move |entry: std::fs::DirEntry| {
-        let id = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        // The name, in parentheses, may hold anything.
-        let after = &stat[stat.iter().rposition(|&byte| byte == b')')?..];
-        let mut fields = std::str::from_utf8(after).ok()?.split_whitespace().skip(2);
-        let (parent, group): (u32, libc::pid_t) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        (parent == own).then_some(Child { id, group })
-    };
-    Ok(processes.into_iter().flatten().flatten().filter_map(child))
+    Ok(processes.into_iter().flatten().flatten().filter_map(|entry| child(entry.file_name().to_str()?)))
+}
+
+/// The same from the kernel's list, which may miss some while others end, and which not every kernel has. It takes no look at
+/// all other processes: a chain of which each starts the next and ends is caught up with although the machine is busy.
+#[cfg(target_os = "linux")]
+fn listed() -> impl Iterator<Item = Child> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(child).collect::<Vec<_>>())
+}
+
+/// The process of that number, if it is a child of this one.
+#[cfg(target_os = "linux")]
+fn child(id: &str) -> Option<Child> {
+    let id: libc::pid_t = id.parse().ok()?;
+    let stat = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let after = &stat[stat.iter().rposition(|&byte| byte == b')')?..];
+    let mut fields = std::str::from_utf8(after).ok()?.split_whitespace().skip(2);
+    let (parent, group): (u32, libc::pid_t) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    (parent == std::process::id()).then_some(Child { id, group })
 }
 
 fn kill(id: libc::pid_t) {
