@@ -286,6 +286,25 @@ fn nothing_is_imported_in_a_circle() {
     assert!(found.is_empty(), "circles of imports:\n{found}");
 }
 
+/// An action that is named by a tag is whatever its owner makes of it tomorrow.
+#[test]
+fn workflows_pin_what_they_use_and_may_only_read_unless_a_job_says_otherwise() {
+    let workflows = std::fs::read_dir(root().join(".github/workflows")).unwrap().map(|e| e.unwrap().path());
+    let mut used = 0;
+    for file in workflows.chain([root().join(".github/actions/gate/action.yml")]) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for action in text.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("uses: ")) {
+            let commit = action.split_once('@').map(|(_, at)| at.split_once(" # v").map_or("", |(commit, _)| commit));
+            let is_pinned = commit.is_some_and(|c| c.len() == 40 && c.chars().all(|c| c.is_ascii_hexdigit()));
+            assert!(is_pinned || action.starts_with("./"), "{}: {action}", file.display());
+            used += 1;
+        }
+        let is_action = file.ends_with("action.yml");
+        assert!(is_action || text.contains("\npermissions:\n  contents: read\n"), "{}", file.display());
+    }
+    assert!(used > 10, "{used} uses were found");
+}
+
 #[test]
 fn libraries_depend_on_each_other_as_drawn() {
     let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
