@@ -145,7 +145,6 @@ fn report(subjects: Vec<Subject>) -> Report {
         warnings: Vec::new(),
         trace: None,
         loads: Vec::new(),
-        trace: None,
         subjects,
     }
 }
