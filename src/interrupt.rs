@@ -17,7 +17,13 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
             terminal::abort();
         }
     })
-    .map_err(|e| Error::measure(format!("cannot watch for Ctrl-C: {e}")))
+    .map_err(|e| {
+        let why = match e {
+            ctrlc::Error::System(e) => e.to_string(),
+            e => e.to_string(),
+        };
+        Error::measure(format!("cannot watch for Ctrl-C: {why}; nothing was measured"))
+    })
 }
 
 /// Whether an interrupt is not the first one, which only asks to end. That holds after the measurement, too, while its
