@@ -60,6 +60,7 @@ use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    measure::caught::keep_quiet();
     match answer() {
         Ok(status) => status.report(),
         Err(error) => {

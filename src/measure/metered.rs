@@ -5,7 +5,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use tickmeter::{Meter, Place, Reader};
 
 use crate::machine::os::Accounts;
+use crate::measure::caught;
 use crate::measure::place::{builder, poll_to_end};
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
@@ -63,12 +63,8 @@ impl MeteredLoop {
         let endless =
             Endless { period, phase, runtime, meter, stop: Arc::clone(&stop), threads: threads.clone(), ready };
         let run = move || {
-            let ticking = AssertUnwindSafe(|| subject::with(&name, endless));
-            match std::panic::catch_unwind(ticking) {
-                Ok(Some(ended)) => ended.map_err(|e| e.to_string()),
-                Ok(None) => Err(format!("{name} has no loop")),
-                Err(_) => Err("its runtime gave up".to_owned()),
-            }
+            let ended = caught::caught(|| subject::with(&name, endless))?;
+            ended.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
         };
         let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(run).map_err(|e| e.to_string())?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
@@ -145,7 +141,7 @@ impl Visitor for Endless {
         let (threads, entering) = (self.threads.clone(), self.threads.clone());
         let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
         threads.enter();
-        runtime.block_on(async { tokio::spawn(ticking::<S>(self)).await }).map_err(io::Error::other)?
+        caught::of_task(runtime.block_on(async { tokio::spawn(ticking::<S>(self)).await }))
     }
 
     fn on_busypoll<S: Subject>(self) -> Self::Output {

@@ -1,6 +1,7 @@
 //! Measures: the rounds of a plan, and the report they make.
 
 pub mod answers;
+pub mod caught;
 pub mod child;
 pub mod cost;
 pub mod duet;

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
 use crate::load::Tasks;
+use crate::measure::caught;
 use crate::measure::neighbours;
 use crate::measure::ticking::{RawRound, RoundSetup, drive, drive_many, unparked};
 use crate::measure::why::{self, Asked, Asking, Unasked, Watched};
@@ -91,7 +91,7 @@ where
 fn multi_thread(workers: usize) -> io::Result<Builder> {
     threads_can_be_had(workers)?;
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(workers);
+    builder.worker_threads(workers).thread_name(caught::WORKER);
     Ok(builder)
 }
 
@@ -130,15 +130,12 @@ where
             _ => tokio::spawn(A::task(drive_many::<S, A>(setup))).await,
         }
     });
-    result.map_err(io::Error::other)?
+    caught::of_task(result)
 }
 
-/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever.
+/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever. Before
+/// each round: a limit may be met by what else runs.
 fn threads_can_be_had(n: usize) -> io::Result<()> {
-    static PROVED: AtomicUsize = AtomicUsize::new(0);
-    if PROVED.load(Ordering::Relaxed) >= n {
-        return Ok(());
-    }
     let gate = RwLock::new(());
     let started = std::thread::scope(|scope| {
         let closed = gate.write();
@@ -148,9 +145,7 @@ fn threads_can_be_had(n: usize) -> io::Result<()> {
         all.map(drop)
     });
     let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
-    started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))?;
-    PROVED.fetch_max(n, Ordering::Relaxed);
-    Ok(())
+    started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))
 }
 
 #[cfg(test)]

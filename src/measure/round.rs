@@ -3,7 +3,6 @@
 //! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os;
+use crate::measure::caught::caught;
 use crate::measure::cost::Cost;
 use crate::measure::late::{LateWatch, RoundWatch};
 use crate::measure::neighbours::Held;
@@ -231,15 +231,6 @@ impl RoundRequest<'_> {
             why: self.why.map(|_| Answer::none(self.index, "a script has no threads")),
         })
     }
-}
-
-/// What a panic of a runtime ends is its round, not the run: where a thread cannot be had, or the driver of a runtime
-/// meets an error that it does not expect.
-fn caught<T>(round: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(AssertUnwindSafe(round)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        format!("its runtime gave up: {}", text.unwrap_or("without a word"))
-    })
 }
 
 /// How far counter and kernel clock may come apart over a round: more than any rate is off, and any read delayed.
