@@ -1,6 +1,6 @@
 //! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
 
-use std::io::{PipeWriter, Read};
+use std::io::{self, PipeWriter, Read};
 use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use jitterstat::series;
 
+use crate::files;
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
 use crate::text::printable::printable;
@@ -119,7 +120,7 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
     if stop.load(Ordering::Relaxed) {
         return Err(NotMeasured::Interrupted);
     }
-    let scratch = tempfile::tempdir().map_err(|e| fail(format!("no temporary directory for it: {e}")))?;
+    let scratch = scratch().map_err(|e| fail(e.to_string()))?;
     let mut command = Command::new(&program.words()[0]);
     command
         .args(&program.words()[1..])
@@ -136,7 +137,7 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
     let (tree, stderr) = os::Tree::start(&mut command).map_err(|e| NotMeasured::NotStarted(program.not_started(e)))?;
     let run = Arc::new(Run { tree, scratch });
     under_way(&run);
-    let said = stderr.map(Said::listen);
+    let said = stderr.map(Said::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait(&run.tree, started, asked.limit, stop);
     let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
     let exited = exited.map_err(|why| match why {
@@ -157,7 +158,7 @@ fn now() -> Instant {
 /// Runs a command of the user's to its end, with what it started. It is not measured; what it says goes to standard error.
 pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) -> Result<(), String> {
     let failed = |what: String| format!("{}: {what}", program.text());
-    let scratch = tempfile::tempdir().map_err(|e| failed(format!("no temporary directory for it: {e}")))?;
+    let scratch = scratch().map_err(|e| failed(e.to_string()))?;
     let mut command = Command::new(&program.words()[0]);
     command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
     command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -172,16 +173,30 @@ pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) ->
     if ended.status.success() { Ok(()) } else { Err(failed(format!("ended with {}", ended.status))) }
 }
 
+/// Where a program writes.
+fn scratch() -> io::Result<tempfile::TempDir> {
+    let place = std::env::temp_dir();
+    let none = |e| format!("no temporary directory for it in {}: {}", place.display(), files::without_name(e));
+    tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
+}
+
+/// Starts a thread that ends by itself.
+fn watching(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let started = std::thread::Builder::new().spawn(run);
+    started.map(drop).map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
+}
+
 /// Reports when the program itself has exited.
-fn exit_of(tree: &os::Tree) -> mpsc::Receiver<std::io::Result<Instant>> {
+fn exit_of(tree: &os::Tree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
     let exit = tree.exit();
     // It ends when the program does, at the latest when that is ended by force.
-    std::thread::spawn(move || {
+    watching(move || {
         let waited = exit();
-        sender.send(waited.map(|()| now()))
-    });
-    exited
+        // Whoever asked may be gone.
+        let _ = sender.send(waited.map(|()| now()));
+    })?;
+    Ok(exited)
 }
 
 /// How long a command may take to come to its work before the first round.
@@ -192,7 +207,7 @@ const GET_READY: Duration = Duration::from_secs(30);
 /// A program that runs beside what is measured, and is ended when this goes.
 pub struct Beside {
     run: Arc<Run>,
-    exited: mpsc::Receiver<std::io::Result<Instant>>,
+    exited: mpsc::Receiver<io::Result<Instant>>,
     said: Option<Said>,
     /// Where a process of ours waits for the end of its input, even if this process is killed.
     _input: Option<PipeWriter>,
@@ -224,15 +239,18 @@ impl Beside {
 
     /// Starts a process of ours, and waits until it has written `ready`.
     pub fn start_own(args: &[&str], ready: &str) -> Result<Self, String> {
-        let failed = |e: std::io::Error| format!("cannot be started: {e}");
+        let failed = |e: io::Error| format!("cannot be started: {e}");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        let (input, end) = std::io::pipe().map_err(failed)?;
-        let (mut answer, output) = std::io::pipe().map_err(failed)?;
+        let (input, end) = io::pipe().map_err(failed)?;
+        let (mut answer, output) = io::pipe().map_err(failed)?;
         command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
         let mut beside = Self::spawn(command, Some(end)).map_err(failed)?;
         let (sender, answered) = mpsc::channel();
         let mut text = vec![0; ready.len()];
-        std::thread::spawn(move || sender.send(answer.read_exact(&mut text).map(|()| text)));
+        watching(move || {
+            let _ = sender.send(answer.read_exact(&mut text).map(|()| text));
+        })
+        .map_err(failed)?;
         match answered.recv_timeout(GET_READY) {
             Ok(Ok(text)) if text == ready.as_bytes() => Ok(beside),
             Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {GET_READY:?}")),
@@ -240,12 +258,13 @@ impl Beside {
         }
     }
 
-    fn spawn(mut command: Command, input: Option<PipeWriter>) -> std::io::Result<Self> {
-        let scratch = tempfile::tempdir()?;
+    fn spawn(mut command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
+        let scratch = scratch()?;
         let (tree, stderr) = os::Tree::start(&mut command)?;
         let run = Arc::new(Run { tree, scratch });
         under_way(&run);
-        Ok(Self { exited: exit_of(&run.tree), run, said: stderr.map(Said::listen), _input: input })
+        let exited = exit_of(&run.tree)?;
+        Ok(Self { exited, run, said: stderr.map(Said::listen).transpose()?, _input: input })
     }
 
     /// Lets it stand still until [`Self::resume`], and whether it does.
@@ -279,7 +298,7 @@ impl Beside {
 
 /// Waits until the program itself has exited: when that was.
 fn wait(tree: &os::Tree, started: Instant, limit: Duration, stop: &AtomicBool) -> Result<Instant, NotMeasured> {
-    let exited = exit_of(tree);
+    let exited = exit_of(tree).map_err(|e| NotMeasured::Failed(e.to_string()))?;
     loop {
         match exited.recv_timeout(NOTICE.min(limit.saturating_sub(started.elapsed()))) {
             Ok(Ok(at)) => return Ok(at),
@@ -303,18 +322,18 @@ struct Said {
 }
 
 impl Said {
-    fn listen(mut stderr: ChildStderr) -> Self {
+    fn listen(mut stderr: ChildStderr) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Vec::new()));
         let (sender, over) = mpsc::channel();
         let kept = Arc::clone(&tail);
-        std::thread::spawn(move || {
+        watching(move || {
             let mut chunk = vec![0; KEPT_BYTES];
             while let Ok(n @ 1..) = stderr.read(&mut chunk) {
                 keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
             }
             drop(sender);
-        });
-        Self { tail, over }
+        })?;
+        Ok(Self { tail, over })
     }
 
     /// Its last words. What has escaped may hold the pipe open for ever: that is not waited for.

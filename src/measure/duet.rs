@@ -50,9 +50,11 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicB
             .measure()
         };
         let results = std::thread::scope(|scope| {
-            let other = scope.spawn(|| one(1));
-            let here = one(0);
-            [here, other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))]
+            let other = std::thread::Builder::new().spawn_scoped(scope, || one(1));
+            match other.map_err(|e| format!("no thread for two at once: {e}")) {
+                Err(why) => [Err(why.clone()), Err(why)],
+                Ok(other) => [one(0), other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))],
+            }
         });
         for (scenario, result) in scenarios.iter().zip(&results) {
             observer.after(scenario, result);

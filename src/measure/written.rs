@@ -82,9 +82,12 @@ pub fn metrics(out: &Path) -> Result<Vec<Metric>, String> {
 /// The whole file. Nobody writes to it any more: what could has ended.
 fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let name = series::ENV_OUT;
-    let mut file = os::open_regular(out).map_err(|e| format!("wrote nothing to {name}: {e}"))?;
-    let mut bytes = Vec::new();
     let unread = |e| format!("{name}: it cannot be read: {e}");
+    let mut file = os::open_regular(out).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => format!("wrote nothing to {name}: {e}"),
+        _ => unread(e),
+    })?;
+    let mut bytes = Vec::new();
     file.by_ref().take(1).read_to_end(&mut bytes).map_err(unread)?;
     let of_a_tick = if bytes == *b"{" { TICK_BYTES } else { LINE_BYTES };
     let most = ticks.saturating_mul(of_a_tick).saturating_add(OTHER_BYTES);

@@ -29,10 +29,10 @@ impl Counter {
         let (sender, answers) = mpsc::channel();
         let stdout = child.stdout.take().expect("it is piped");
         // Ends with the program.
-        std::thread::spawn(move || {
-            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|l| sender.send(l))
-        });
-        Ok(Self { child, answers })
+        let read = move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+        let reads = std::thread::Builder::new().spawn(read);
+        let counter = Self { child, answers };
+        reads.map(|_| counter).map_err(|e| format!("cannot read from {PROGRAM}: no thread for it: {e}"))
     }
 
     /// # Errors
