@@ -149,12 +149,16 @@ impl Directory {
         let stage = if self.directory.exists() { None } else { Some(stage(parent(&self.directory)).map_err(failed)?) };
         if let Some(stage) = stage {
             replace(stage.path(), files).map_err(failed)?;
-            if std::fs::rename(stage.path(), &self.directory).is_ok() {
-                // It is no longer where it was made, so there is nothing to clean up.
-                let _ = stage.keep();
-                return Ok(());
+            match std::fs::rename(stage.path(), &self.directory) {
+                Ok(()) => {
+                    // It is no longer where it was made, so there is nothing to clean up.
+                    let _ = stage.keep();
+                    return Ok(());
+                }
+                // Somebody else has made the directory meanwhile.
+                Err(_) if self.directory.exists() => {}
+                Err(e) => return Err(failed(e)),
             }
-            // Somebody else has made the directory meanwhile.
         }
         replace(&self.directory, files).map_err(failed)
     }
@@ -204,7 +208,7 @@ fn nameless(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
 }
 
 /// The name of a temporary file stays out of a message: nobody has given it.
-fn without_name(error: io::Error) -> io::Error {
+pub fn without_name(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
 }
 
@@ -264,14 +268,15 @@ pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
 /// A file that is complete on the disk, to be renamed to the one that is there, if any.
 fn temporary(directory: &Path, text: &[u8], there: Option<&std::fs::Metadata>) -> io::Result<tempfile::NamedTempFile> {
     let mut file = nameless(directory)?;
-    file.write_all(text)?;
+    file.write_all(text).map_err(without_name)?;
     file.as_file().sync_all()?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         // A temporary file is private; a report is as readable as any other file of its owner.
         let permissions = there.map_or(std::fs::Permissions::from_mode(0o644), std::fs::Metadata::permissions);
-        file.as_file().set_permissions(permissions)?;
+        // Where it cannot be changed, as on file systems that have none, it stays as it is.
+        let _ = file.as_file().set_permissions(permissions);
     }
     #[cfg(not(unix))]
     let _ = there;
