@@ -197,23 +197,24 @@ mod tests {
             Ok(tracer) => tracer,
             Err(why) => return assert!(why.to_string().starts_with("tracing: "), "{why}"),
         };
-        let before = i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let mut events = Vec::new();
-        tracer.drain(&mut events);
         // SAFETY: it takes nothing, and returns a number.
         let own = u32::try_from(unsafe { libc::gettid() }).unwrap();
-        let ours = |e: &&TraceEvent| e.thread == own && e.at_ns >= before;
-        let slept = events.iter().filter(ours).find_map(|e| match e.what {
-            What::Start { timer, soft_ns, .. } => Some((timer, soft_ns)),
-            _ => None,
+        // Some virtual machines record nothing while certain threads run: not every sleep is seen to end.
+        let seen = (0..100).any(|_| {
+            let before = i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let mut events = Vec::new();
+            tracer.drain(&mut events);
+            let ours = |e: &&TraceEvent| e.thread == own && e.at_ns >= before;
+            let set = events.iter().filter(ours).find_map(|e| match e.what {
+                What::Start { timer, soft_ns, .. } => Some((timer, soft_ns)),
+                _ => None,
+            });
+            let Some((timer, soft_ns)) = set else { return false };
+            assert!(soft_ns >= before + 2_000_000, "{soft_ns} {before}");
+            let expired = |e: &TraceEvent| matches!(e.what, What::Expire { timer: of, .. } if of == timer);
+            events.iter().any(|e| expired(e) && e.at_ns > soft_ns)
         });
-        let (timer, soft_ns) = slept.expect("it set a timer");
-        assert!(soft_ns >= before + 2_000_000, "{soft_ns} {before}");
-        let expired = events.iter().find_map(|e| match e.what {
-            What::Expire { timer: of, .. } if of == timer && e.at_ns > soft_ns => Some(e.at_ns),
-            _ => None,
-        });
-        assert!(expired.is_some() && tracer.bytes() > 0);
+        assert!(seen && tracer.bytes() > 0);
     }
 }
