@@ -20,8 +20,10 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        // Twenty short rounds of two subjects: enough for an interval although some may be lost to a busy machine.
-        let subjects = ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "500", "--round-ticks", "25"];
+        // Twenty rounds of two subjects: enough for an interval although a busy machine stalls in some, and long enough that
+        // a stall leaves ticks to judge.
+        let subjects =
+            ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "2000", "--round-ticks", "100"];
         let _ = Osjitter::new(["run"])
             .args(subjects)
             .args(["--out", "one"])
