@@ -60,7 +60,14 @@ fn every_fault_ends_as_the_table_says() {
     let counts = counts.into_inner().unwrap();
     let wrong = Mutex::new(Vec::new());
     in_parallel(&chosen, |row| {
-        let ended = row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
+        let run = || row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
+        // A busy machine makes fewer calls of some kinds than were counted: then the fault does not come about.
+        let mut ended = run();
+        for _ in 0..2 {
+            if ended.met == Some(0) {
+                ended = run();
+            }
+        }
         let found = judge::judge(row, &ended);
         if asked.is_some() {
             eprintln!("{}: {}", row.name(), if found.is_empty() { "as it says" } else { "WRONG" });

@@ -326,6 +326,8 @@ pub static STORE: Scene = other!(
     "0",
     "--max-pairs",
     "24",
+    "--floor",
+    "100ms",
     "--seed",
     "1"
 );
