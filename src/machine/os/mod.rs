@@ -33,10 +33,13 @@ mod accounts;
 #[cfg(not(target_os = "linux"))]
 #[path = "why_other.rs"]
 mod accounts;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "calls_linux.rs"]
 mod calls;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has tracepoints"))]
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64")),
+    allow(dead_code, reason = "only Linux on 64 bits is traced")
+)]
 mod events;
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -67,16 +70,16 @@ mod process;
 mod ring;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod switches;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "tracer_linux.rs"]
 mod tracer;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 #[path = "trace_other.rs"]
 mod tracer;
 mod types;
 
 pub use accounts::*;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use calls::{WAITS, call_of, cpus_allowed, is_32_bit, is_anothers, threads_of};
 #[cfg(any(test, fuzzing))]
 pub use events::{Layout, Reader, TRACEPOINTS};

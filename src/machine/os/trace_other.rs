@@ -1,4 +1,4 @@
-//! Tracing, which only Linux offers to this program.
+//! Tracing, which only Linux on 64 bits offers to this program.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub enum Tracer {}
 
 impl Tracer {
     pub fn open() -> Result<Self, NotAvailable> {
-        Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux" })
+        Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux on 64 bits" })
     }
 
     pub fn drain(&mut self, _: &mut Vec<TraceEvent>) {
