@@ -152,7 +152,7 @@ under_qemu() {
   PROPTEST_CASES=64 run_all "$target" "$runner" \
     --skip sends_that_are_given_up --skip a_hundred_thousand_tasks --skip a_long_line_of_tokens \
     --skip within_the_bound --skip there_and_back_to_the_os_clock --skip own_process:: --skip millions_of \
-    --skip very_many_live_tasks --skip of_a_process_that_is_killed \
+    --skip very_many_live_tasks --skip of_a_process_that_is_killed --skip a_process_that_is_measured \
     --skip on_the_line_that_it_continues --skip hostile_file_harms --skip comes_and_goes <"$programs"
 }
 
