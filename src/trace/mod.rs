@@ -115,8 +115,10 @@ fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
         })
         .collect();
     let threads = if threads.is_empty() { "no such thread was seen".to_owned() } else { threads.join("; ") };
-    let lost =
-        if traced.counts.lost > 0 { format!(" ({} records were lost)", traced.counts.lost) } else { String::new() };
+    let lost = match traced.counts.lost.saturating_add(traced.unrecorded) {
+        0 => String::new(),
+        lost => format!(" ({lost} records were lost)"),
+    };
     format!(
         "{} does not wait on timers: none woke it in {window}{lost}; {threads}. A longer --duration may see more",
         target.name()
@@ -137,6 +139,7 @@ fn trace(target: &Target, traced: &Traced, thread: Option<String>) -> Trace {
         records: traced.counts.events,
         bytes: traced.bytes,
         lost: traced.counts.lost,
+        unrecorded: traced.unrecorded,
         undated: traced.counts.undated,
         unseen: traced.counts.unseen,
         dropped: traced.counts.dropped + traced.counts.disordered,

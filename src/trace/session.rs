@@ -59,6 +59,7 @@ pub struct Traced {
     pub to_ns: i64,
     pub cpu_ns: Option<u64>,
     pub bytes: u64,
+    pub unrecorded: u64,
     pub apart: bool,
     /// Why the program ended, where it did.
     pub ended: Option<String>,
@@ -140,7 +141,7 @@ pub fn run(
         std::thread::sleep(left);
     };
     let to_ns = now_ns()?;
-    tracer.drain(&mut events);
+    let unrecorded = tracer.finish(&mut events);
     feed(&mut waits, &mut events, i64::MAX);
     let bytes = tracer.bytes();
     drop(tracer);
@@ -148,7 +149,7 @@ pub fn run(
     let threads = waits.threads().map(|(thread, name)| (name, os::call_of(thread))).collect();
     let cpu_ns = os::usage().cpu_ns.zip(before).map(|(after, before)| after.saturating_sub(before));
     let (counts, waits) = (waits.counts, waits.waits);
-    Ok(Traced { waits, counts, from_ns, to_ns, cpu_ns, bytes, apart, ended, threads })
+    Ok(Traced { waits, counts, from_ns, to_ns, cpu_ns, bytes, unrecorded, apart, ended, threads })
 }
 
 /// When a window begins that is opened now.

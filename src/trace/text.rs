@@ -66,6 +66,9 @@ pub fn price(trace: &Trace) -> String {
         cost(trace.bytes as f64 / 1e6)
     );
     text += &if trace.lost == 0 { ", none lost.".to_owned() } else { format!(", {} lost.", grouped(trace.lost)) };
+    if trace.unrecorded > 0 {
+        let _ = write!(text, " The kernel counted {} more than it recorded.", grouped(trace.unrecorded));
+    }
     if trace.undated > 0 {
         let _ = write!(text, " {} timers were set before anybody looked, and are left out.", grouped(trace.undated));
     }

@@ -17,7 +17,10 @@ fn traced(args: &[&str]) -> Option<Ran> {
         assert!(ran.stdout.is_empty() && !ran.path("report.json").exists(), "nothing half written");
         return None;
     }
-    Some(ran)
+    // Some virtual machines record hardly anything.
+    let silent =
+        ran.code == 4 && ran.stderr.contains(" does not wait on timers") && ran.stderr.contains(" records were lost)");
+    (!silent).then_some(ran)
 }
 
 #[test]
@@ -31,7 +34,8 @@ fn every_timer_of_a_program_is_seen_and_never_early() {
     let sleeps: Vec<_> = report.subjects.iter().filter(|s| s.id.ends_with("/nanosleep")).collect();
     let ticks: u64 = sleeps.iter().map(|s| s.summary.as_ref().unwrap().ticks).sum();
     // A machine with all CPUs busy may lose records; then that is said, and what is left is less.
-    assert!(ticks == 12 || trace.lost > 0, "{ticks} of 12 sleeps, {} lost: {}", trace.lost, ran.stdout);
+    let lost = trace.lost + trace.unrecorded;
+    assert!(ticks == 12 || lost > 0, "{ticks} of 12 sleeps, {lost} lost: {}", ran.stdout);
     for subject in &report.subjects {
         let summary = subject.summary.as_ref().unwrap();
         assert_eq!((&subject.status, summary.early), (&Status::Measured, 0), "{}", subject.id);

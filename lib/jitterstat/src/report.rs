@@ -80,6 +80,9 @@ model! {
         pub bytes: u64,
         /// Records that the kernel had no room for, or that cannot be read: what they concern is in no number.
         pub lost: u64,
+        /// Records of the kernel's own count that it did not make, and did not say it lost: some virtual machines make none of
+        /// some interrupts.
+        pub unrecorded: u64,
         /// Timers that woke a thread, and were set before the window.
         pub undated: u64,
         /// Timers of which the kernel recorded no expiry; they are in the numbers.

@@ -184,6 +184,10 @@ const BEFORE_SAMPLE: usize = HEADER + TRAILER + 4;
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     last_ns: i64,
+    /// Records of tracepoints that were read.
+    pub samples: u64,
+    /// Records that the kernel said it had no room for.
+    pub lost: u64,
 }
 
 impl Reader {
@@ -202,6 +206,11 @@ impl Reader {
             match self.event(record, layouts) {
                 Some(Some(event)) => {
                     self.last_ns = event.at_ns.max(self.last_ns);
+                    match event.what {
+                        What::Lost { records, .. } => self.lost = self.lost.saturating_add(records),
+                        What::Forked { .. } | What::Ended { .. } | What::Named { .. } => {}
+                        _ => self.samples += 1,
+                    }
                     events.push(event);
                 }
                 Some(None) => {}

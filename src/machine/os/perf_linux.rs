@@ -1,7 +1,7 @@
 //! `perf_event_open` on Linux, and the ring that the kernel fills and this process empties.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +68,13 @@ pub(super) fn record(event: &File, on: bool) {
     let request = if on { IOC_ENABLE } else { IOC_DISABLE };
     // SAFETY: the descriptor is open as long as the file; the request takes a number.
     unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0) };
+}
+
+/// How often it occurred, by the kernel's own counter.
+pub(super) fn count(mut event: &File) -> io::Result<u64> {
+    let mut number = [0; 8];
+    event.read_exact(&mut number)?;
+    Ok(u64::from_ne_bytes(number))
 }
 
 /// What an event records, mapped into this process.

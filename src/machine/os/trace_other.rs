@@ -39,6 +39,10 @@ impl Tracer {
         match *self {}
     }
 
+    pub fn finish(&mut self, _: &mut Vec<TraceEvent>) -> u64 {
+        match *self {}
+    }
+
     pub fn bytes(&self) -> u64 {
         match *self {}
     }
