@@ -6,17 +6,20 @@
 //!      slack, or below  below    queue          the way back
 //! ```
 
+mod thread;
+mod wait;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use jitterstat::report::why::Class;
-use jitterstat::why::Parts;
 
 use crate::machine::os::{Name, TraceEvent, WAITS, What};
+use crate::trace::waits::thread::{LONGEST_WAY_NS, Pending, State, Thread};
+pub use crate::trace::waits::wait::Wait;
+use crate::trace::waits::wait::{TIMERFD, span};
 
 /// What a wait is called in which a thread goes on with the one that a signal interrupted.
 const RESTART: &str = "restart";
-/// Timers that outlive a call, and may expire while their thread is busy.
-const TIMERFD: &str = "timerfd";
 /// What becomes of a timer by the kernel's function that it calls; of the others, by the call that set it.
 pub const FUNCTIONS: [(&str, &str); 6] = [
     ("timerfd_tmrproc", TIMERFD),
@@ -26,49 +29,16 @@ pub const FUNCTIONS: [(&str, &str); 6] = [
     ("io_timeout_fn", "io_uring"),
     ("io_link_timeout_fn", "io_uring"),
 ];
-/// The way back from a wait is believed to take this long; beyond it, something interrupted it.
-const LONGEST_WAY_NS: u64 = 20_000;
 /// More than any program has armed or pending, any CPU nests or a wait looks back at: what is beyond is not followed.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_THREADS: usize = 1 << 15;
 const MOST_PENDING: usize = 64;
 const MOST_NESTED: usize = 8;
 const MOST_OCCUPANTS: usize = 1 << 12;
-const MOST_PIECES: usize = 1 << 10;
 /// Whatever is further from its deadline was set by a clock that jumped.
 const FURTHEST_NS: u64 = 100_000_000_000_000_000;
 /// So many waits are kept.
 pub const MOST_WAITS: usize = 1 << 20;
-
-/// A timer that a thread waited for, from its deadline to the thread's going on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wait {
-    pub thread: u32,
-    pub name: Name,
-    /// What it waited in.
-    pub kind: &'static str,
-    pub deadline_ns: i64,
-    /// `None` where nobody saw it: while a kernel's own records have holes, the thread's going on shows that it did.
-    pub expired_ns: Option<i64>,
-    /// `None` where the timer found it awake, or nobody saw it.
-    pub woken_ns: Option<i64>,
-    /// When it got its CPU; `None` where it had one, or that was not seen.
-    pub ran_ns: Option<i64>,
-    /// When its call returned, or it set the timer again.
-    pub end_ns: i64,
-    /// How far the kernel might delay the timer on purpose.
-    pub slack_ns: u64,
-    /// Its lateness taken apart: the parts add up to it.
-    pub parts: Parts,
-    /// Who ran while it was ready.
-    pub behind: Vec<(Name, u64)>,
-}
-
-impl Wait {
-    pub fn lateness_ns(&self) -> i64 {
-        self.end_ns.saturating_sub(self.deadline_ns)
-    }
-}
 
 /// What is not in any wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,48 +56,6 @@ pub struct Counts {
     pub disordered: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Unknown,
-    Runs,
-    Ready,
-    Sleeps,
-    Stopped,
-}
-
-#[derive(Debug, Default)]
-struct Thread {
-    name: Name,
-    state: State,
-    /// The wait that it is in, and the one before.
-    call: Option<&'static str>,
-    last_call: Option<&'static str>,
-    /// So many waits it has begun.
-    calls: u64,
-    /// The timer that it set in the last one.
-    set: Option<u64>,
-    /// When it got its CPU, and returned from a wait, the last time.
-    on_ns: i64,
-    returned_ns: i64,
-    /// When it stood still the last time.
-    stopped: Option<[i64; 2]>,
-    pending: Vec<Pending>,
-    /// What it did until `since_ns`, for timers that are set when they are overdue.
-    pieces: VecDeque<Piece>,
-    since_ns: i64,
-}
-
-/// A stretch of a thread's life.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    from_ns: i64,
-    to_ns: i64,
-    class: Class,
-    /// Who had its CPU.
-    behind: Option<Name>,
-}
-
 /// A timer that is set.
 #[derive(Clone, Copy, Debug)]
 struct Armed {
@@ -143,16 +71,10 @@ struct Armed {
     cancelled: bool,
 }
 
-/// A timer that has expired, and whose thread has not gone on.
-#[derive(Debug)]
-struct Pending {
-    timer: u64,
-    wait: Wait,
-    /// Before that it was not set; it is overdue since, if so.
-    set_ns: i64,
-    /// Accounted for until here.
-    mark_ns: i64,
-    ran_for_ns: u64,
+impl Armed {
+    fn slack_ns(&self) -> u64 {
+        u64::try_from(self.hard_ns.saturating_sub(self.soft_ns)).unwrap_or(0)
+    }
 }
 
 /// A timer whose function runs.
@@ -400,19 +322,10 @@ impl Waits {
         let by_call = armed.call.filter(|_| same_wait || !self.functions.is_empty());
         let kind = self.functions.get(&armed.function).copied().or(by_call);
         let ahead = ahead(&self.clocks_ahead_ns, expiring.now_ns.saturating_sub(expiring.at_ns));
-        let wait = Wait {
-            thread: id,
-            name: thread.name,
-            kind: kind.unwrap_or(if self.functions.is_empty() { TIMERFD } else { "other" }),
-            deadline_ns: armed.soft_ns.saturating_sub(ahead),
-            expired_ns: Some(expiring.at_ns),
-            woken_ns,
-            ran_ns: None,
-            end_ns: expiring.at_ns,
-            slack_ns: u64::try_from(armed.hard_ns.saturating_sub(armed.soft_ns)).unwrap_or(0),
-            parts: Parts::default(),
-            behind: Vec::new(),
-        };
+        let kind = kind.unwrap_or(if self.functions.is_empty() { TIMERFD } else { "other" });
+        let deadline_ns = armed.soft_ns.saturating_sub(ahead);
+        let due = Wait::due((id, thread.name), kind, deadline_ns, armed.slack_ns(), expiring.at_ns);
+        let wait = Wait { expired_ns: Some(expiring.at_ns), woken_ns, ..due };
         let mark_ns = woken_ns.unwrap_or(expiring.at_ns);
         let set_ns = armed.set_ns.min(expiring.at_ns);
         thread.account(expiring.at_ns, None);
@@ -431,15 +344,11 @@ impl Waits {
         let end_ns = if thread.returned_ns >= deadline_ns { thread.returned_ns } else { at_ns };
         let ran_ns = Some(thread.on_ns).filter(|on| (deadline_ns..=end_ns).contains(on));
         let kind = self.functions.get(&armed.function).copied().or(armed.call).unwrap_or("other");
-        let (mut parts, name) = (Parts::default(), thread.name);
+        let due = Wait::due((armed.thread, thread.name), kind, deadline_ns, armed.slack_ns(), end_ns);
+        let mut wait = Wait { ran_ns, ..due };
         let way_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(LONGEST_WAY_NS));
-        parts.add(Class::Path, way_ns);
-        parts.add(Class::Unexplained, span(deadline_ns, end_ns) - way_ns);
-        let slack_ns = u64::try_from(armed.hard_ns.saturating_sub(armed.soft_ns)).unwrap_or(0);
-        let (thread, behind) = (armed.thread, Vec::new());
-        let (expired_ns, woken_ns) = (None, None);
-        let wait =
-            Wait { thread, name, kind, deadline_ns, expired_ns, woken_ns, ran_ns, end_ns, slack_ns, parts, behind };
+        wait.parts.add(Class::Path, way_ns);
+        wait.parts.add(Class::Unexplained, span(deadline_ns, end_ns) - way_ns);
         self.counts.unseen += 1;
         keep(&mut self.waits, &mut self.counts, wait);
     }
@@ -524,149 +433,6 @@ fn keep(waits: &mut Vec<Wait>, counts: &mut Counts, wait: Wait) {
 fn ahead(clocks_ahead_ns: &[i64], about_ns: i64) -> i64 {
     let clocks = clocks_ahead_ns.iter().copied().chain([0]);
     clocks.min_by_key(|clock| clock.abs_diff(about_ns)).unwrap_or(0)
-}
-
-impl Thread {
-    fn become_(&mut self, state: State, at_ns: i64) {
-        if state == State::Stopped {
-            self.stopped = Some([at_ns, i64::MAX]);
-        } else if let Some([_, to_ns]) = self.stopped.as_mut().filter(|_| self.state == State::Stopped) {
-            *to_ns = at_ns;
-        }
-        self.state = state;
-    }
-
-    /// Books the time since the last event of the thread; `occupants` are those of the CPU that it gets now.
-    fn account(&mut self, at_ns: i64, occupants: Option<&VecDeque<(i64, u32, Name)>>) {
-        let (state, from_ns) = (self.state, self.since_ns);
-        match (state, occupants) {
-            (State::Runs, _) => self.did(at_ns, Class::OwnCpu),
-            (State::Sleeps, _) => self.did(at_ns, Class::Blocked),
-            (State::Stopped, _) => self.did(at_ns, Class::Stopped),
-            (State::Ready, Some(occupants)) => {
-                // The latest first.
-                let mut pieces = Vec::new();
-                queued(from_ns, at_ns, occupants, |piece| pieces.push(piece));
-                pieces.into_iter().rev().for_each(|piece| self.keep(piece));
-                self.since_ns = at_ns;
-            }
-            (State::Unknown, _) => self.since_ns = at_ns,
-            // Behind whom, its next CPU shows.
-            (State::Ready, None) => {}
-        }
-        for pending in &mut self.pending {
-            let from_ns = pending.mark_ns.max(pending.wait.deadline_ns);
-            pending.mark_ns = pending.mark_ns.max(at_ns);
-            let ns = span(from_ns, at_ns);
-            let parts = &mut pending.wait.parts;
-            match (state, occupants) {
-                (State::Runs, _) if pending.wait.woken_ns.is_some() => pending.ran_for_ns += ns,
-                (State::Runs, _) => parts.add(Class::OwnCpu, ns),
-                (State::Ready, Some(occupants)) => queued(from_ns, at_ns, occupants, |piece| pending.wait.book(&piece)),
-                (State::Sleeps, _) => parts.add(Class::Blocked, ns),
-                (State::Stopped, _) => parts.add(Class::Stopped, ns),
-                (State::Unknown | State::Ready, _) => parts.add(Class::Unexplained, ns),
-            }
-        }
-    }
-}
-
-impl Thread {
-    fn did(&mut self, until_ns: i64, class: Class) {
-        self.keep(Piece { from_ns: self.since_ns, to_ns: until_ns, class, behind: None });
-        self.since_ns = self.since_ns.max(until_ns);
-    }
-
-    fn slept_until(&mut self, due_ns: i64, at_ns: i64) {
-        if self.state == State::Sleeps {
-            self.did(due_ns.min(at_ns), Class::Blocked);
-            self.did(at_ns, Class::Below);
-        }
-    }
-
-    fn keep(&mut self, piece: Piece) {
-        if piece.from_ns < piece.to_ns {
-            if self.pieces.len() >= MOST_PIECES {
-                self.pieces.pop_front();
-            }
-            self.pieces.push_back(piece);
-        }
-    }
-}
-
-impl Wait {
-    fn book(&mut self, piece: &Piece) {
-        let ns = span(piece.from_ns, piece.to_ns);
-        self.parts.add(piece.class, ns);
-        if let Some(name) = piece.behind.filter(|_| ns > 0) {
-            match self.behind.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, sum)) => *sum += ns,
-                None => self.behind.push((name, ns)),
-            }
-        }
-    }
-}
-
-impl Pending {
-    /// Books the time from its deadline until it was set: by what its thread did meanwhile.
-    fn overdue(&mut self, pieces: &VecDeque<Piece>) {
-        let (mut until_ns, deadline_ns) = (self.set_ns, self.wait.deadline_ns);
-        for piece in pieces.iter().rev().take_while(|piece| piece.to_ns > deadline_ns) {
-            let (from_ns, to_ns) = (piece.from_ns.max(deadline_ns), piece.to_ns.min(until_ns));
-            if from_ns < to_ns {
-                self.wait.parts.add(Class::Unexplained, span(to_ns, until_ns));
-                self.wait.book(&Piece { from_ns, to_ns, ..*piece });
-                until_ns = from_ns;
-            }
-        }
-        self.wait.parts.add(Class::Unexplained, span(deadline_ns, until_ns));
-    }
-
-    /// What it came to; the thread is accounted for until `end_ns`.
-    fn ended(self, end_ns: i64, thread: &Thread) -> Wait {
-        let Self { mut wait, ran_for_ns, set_ns, .. } = self;
-        wait.end_ns = end_ns;
-        if wait.lateness_ns() <= 0 {
-            return Wait { parts: Parts::default(), behind: Vec::new(), ..wait };
-        }
-        let parts = &mut wait.parts;
-        let expired_ns = wait.expired_ns.unwrap_or(end_ns);
-        let due_ns = wait.deadline_ns.max(set_ns);
-        let late_ns = span(due_ns, expired_ns);
-        let stood = |[from, to]: [i64; 2]| span(from.max(due_ns), to.min(expired_ns));
-        let stopped_ns = thread.stopped.map_or(0, stood);
-        let slack_ns = if wait.kind == TIMERFD { 0 } else { wait.slack_ns.min(late_ns - stopped_ns) };
-        parts.add(Class::Stopped, stopped_ns);
-        parts.add(Class::Slack, slack_ns);
-        parts.add(Class::Below, late_ns - stopped_ns - slack_ns);
-        if let Some(woken_ns) = wait.woken_ns {
-            parts.add(Class::Below, span(expired_ns.max(wait.deadline_ns), woken_ns));
-        }
-        parts.add(Class::Path, ran_for_ns.min(LONGEST_WAY_NS));
-        parts.add(Class::Below, ran_for_ns.saturating_sub(LONGEST_WAY_NS));
-        wait
-    }
-}
-
-/// Who had the CPU in a stretch of time in which a thread was ready, the latest first.
-fn queued(from_ns: i64, to_ns: i64, occupants: &VecDeque<(i64, u32, Name)>, mut each: impl FnMut(Piece)) {
-    let mut until_ns = to_ns;
-    for &(since_ns, thread, name) in occupants.iter().rev() {
-        let since_ns = since_ns.max(from_ns);
-        if since_ns < until_ns {
-            let (class, behind) = if thread == 0 { (Class::Below, None) } else { (Class::Queue, Some(name)) };
-            each(Piece { from_ns: since_ns, to_ns: until_ns, class, behind });
-            until_ns = since_ns;
-        }
-        if until_ns <= from_ns {
-            return;
-        }
-    }
-    each(Piece { from_ns, to_ns: until_ns, class: Class::Queue, behind: None });
-}
-
-fn span(from_ns: i64, to_ns: i64) -> u64 {
-    if to_ns > from_ns { to_ns.abs_diff(from_ns) } else { 0 }
 }
 
 #[cfg(all(test, target_os = "linux"))]
