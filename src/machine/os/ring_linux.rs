@@ -70,11 +70,11 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a sleep is what makes a switch")]
     fn a_thread_that_sleeps_is_seen_to_leave_its_cpu_and_to_come_back() {
+        let before = super::super::accounts::monotonic_ns().expect("a clock");
         let mut ring = match SwitchRing::of_this_thread() {
             Ok(ring) => ring,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
-        let before = super::super::accounts::monotonic_ns().expect("a clock");
         std::thread::sleep(std::time::Duration::from_millis(1));
         let drained = ring.drain();
         let after = super::super::accounts::monotonic_ns().expect("a clock");
