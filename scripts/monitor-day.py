@@ -6,9 +6,11 @@ example `service` of tickmeter) is watched from the beginning to the end, and ot
 Watched are its memory, its descriptors and threads, its CPU time against its budget, and that no tick is lost: what the
 interval files count is what the meter itself and the monitor's counters say, and each interval's bins have its ticks. An hour
 takes some 140 MB in the temporary directory. OUT is a file for the summary, as JSON; exit code 1 where a check fails."""
-import csv, json, os, platform, shutil, signal, subprocess, sys, tempfile, time, urllib.request
-from collections import Counter
+import json, os, platform, shutil, signal, subprocess, sys, tempfile, time
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+from watched import counters, most, process, read_log  # noqa: E402, beside this script
 
 HOURS = float(sys.argv[1])
 OSJITTER = str(Path(sys.argv[2] if len(sys.argv) > 2 else "target/release/osjitter").resolve())
@@ -27,48 +29,6 @@ environment = {**os.environ, "TICKMETER_DIR": str(home / "meters")}
 
 def started(*command, said):
     return subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL, stderr=said.open("w"))
-
-
-def counters(url):
-    """Ticks of each loop, and what has no label."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-
-
-def process(pid):
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {"rss_kb": int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]), "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
-
-
-def rows(path):
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def loop_of(row):
-    """Subject or meter, period, and the program whose meter it is."""
-    labels = dict(label.split("=", 1) for label in row["labels"].split(";") if label)
-    return row["subject"], row["period_ns"], labels.get("program")
-
-
-def read_log(log):
-    """Ticks of each loop over all intervals, and how many intervals have other bins than ticks."""
-    ticks, unequal, intervals = Counter(), 0, 0
-    for path in sorted(log.glob("*/*.intervals.csv")):
-        counts = Counter()
-        for row in rows(Path(str(path).replace(".intervals.", ".bins."))):
-            counts[loop_of(row)] += int(row["count"])
-        for row in rows(path):
-            of = loop_of(row)
-            ticks[of] += int(row["ticks"])
-            unequal += counts[of] != int(row["ticks"]) - int(row["skipped"])
-        intervals += 1
-    return ticks, unequal, intervals
-
-
-def most(samples, key):
-    return max(sample[key] for sample in samples)
 
 
 log, said = home / "log", home / "monitor.log"
