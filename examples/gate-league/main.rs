@@ -1,0 +1,59 @@
+//! The rules by which people gate performance, each on the same recorded rounds: how often each is wrong.
+//!
+//! `cargo run --release --example gate-league -- DECISIONS REPORT...` writes JSON; `scripts/gate-league.py` records the
+//! reports and draws the table.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
+
+mod changes;
+mod rounds;
+mod rules;
+mod stored;
+
+use jitterstat::file::File as _;
+use jitterstat::report::Report;
+use jitterstat::stats::random::SplitMix64;
+use serde_json::json;
+
+use crate::changes::CHANGES;
+use crate::rounds::Session;
+use crate::rules::RULES;
+
+const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let usage = "usage: gate-league DECISIONS REPORT...";
+    let mut arguments = std::env::args().skip(1);
+    let decisions: u64 = arguments.next().ok_or(usage)?.parse()?;
+    let reports: Vec<Report> = arguments
+        .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
+        .collect::<Result<_, Box<dyn std::error::Error>>>()?;
+    let mut table = Vec::new();
+    for subject in SUBJECTS {
+        let sessions: Vec<Session> = reports.iter().filter_map(|report| Session::of(report, subject)).collect();
+        if sessions.len() <= rules::STORED_SESSIONS {
+            return Err(format!("{subject}: {} whole sessions, and rules that store need more", sessions.len()).into());
+        }
+        for change in &CHANGES {
+            // The same situations for every rule, whatever they are.
+            for rule in &RULES {
+                let mut random = SplitMix64::new(1);
+                let mut alarms = 0_u64;
+                let mut open = 0_u64;
+                for _ in 0..decisions {
+                    match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64())) {
+                        rules::Says::Alarm => alarms += 1,
+                        rules::Says::Nothing => {}
+                        rules::Says::Open => open += 1,
+                    }
+                }
+                eprintln!("{subject}, {}, {}: {alarms} of {decisions}", change.name, rule.name);
+                table.push(json!({
+                    "subject": subject, "change": change.name, "rule": rule.name, "of": rule.of,
+                    "decisions": decisions, "alarms": alarms, "open": open,
+                }));
+            }
+        }
+    }
+    println!("{}", serde_json::to_string_pretty(&table)?);
+    Ok(())
+}

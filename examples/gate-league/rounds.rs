@@ -1,0 +1,34 @@
+//! What was recorded: sessions, each of rounds of a subject and of the control beside it.
+
+use jitterstat::gate::baseline::CONTROL;
+use jitterstat::report::{Report, Subject};
+
+pub(crate) type Ticks = Vec<(u64, i64)>;
+
+/// Rounds that ran one after the other, within minutes.
+pub(crate) struct Session {
+    pub(crate) subject: Vec<Ticks>,
+    /// As many, each beside the subject's.
+    pub(crate) control: Vec<Ticks>,
+    pub(crate) period_ns: u64,
+}
+
+impl Session {
+    /// `None` where the report has no such subject, or an interrupt cut it short.
+    pub(crate) fn of(report: &Report, subject: &str) -> Option<Self> {
+        let rounds = |name: &str| report.subjects.iter().find(|s| s.name == name).map(rounds);
+        let (mut subject_rounds, mut control) = (rounds(subject)?, rounds(CONTROL)?);
+        let both = subject_rounds.len().min(control.len());
+        subject_rounds.truncate(both);
+        control.truncate(both);
+        let period_ns = report.subjects.first()?.period_ns;
+        (!report.partial && both >= 100).then_some(Self { subject: subject_rounds, control, period_ns })
+    }
+}
+
+fn rounds(subject: &Subject) -> Vec<Ticks> {
+    let ticks = |round: &jitterstat::report::Round| {
+        round.lateness_ns.iter().enumerate().map(|(i, &late)| (round.tick_of(i), late)).collect::<Ticks>()
+    };
+    subject.rounds.iter().map(ticks).filter(|ticks| !ticks.is_empty()).collect()
+}

@@ -1,0 +1,58 @@
+//! The gate by stored sessions: each of a subject beside its control.
+
+use jitterstat::gate::against;
+use jitterstat::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use jitterstat::gate::look::{Outcome, Rules};
+use jitterstat::gate::round::RoundRecord;
+use jitterstat::gate::verdict::Mode;
+use jitterstat::histogram;
+use jitterstat::report::Tool;
+use jitterstat::stall;
+
+use crate::changes::Change;
+use crate::rounds::{Session, Ticks};
+use crate::rules::{RESOLUTION_NS, Says};
+
+/// The new session with its change, by some stored ones without.
+pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Says {
+    let rules = Rules::new(new.period_ns);
+    let design = SessionDesign {
+        subject: String::new(),
+        runtime: None,
+        control: CONTROL.to_owned(),
+        period_ns: new.period_ns,
+        round_ticks: new.subject.first().map_or(0, |ticks| ticks.len() as u64),
+        warmup_ticks: 0,
+        mode: Mode::Interleaved,
+        bound_to_one_cpu: true,
+        already_due_ns: stall::ALREADY_DUE_NS.unsigned_abs(),
+        stalls: Some(stall::RULE.to_owned()),
+        quiet_share: 0.5,
+    };
+    let stored: Vec<StoredSession> = stored.iter().map(|session| session_of(session, None)).collect();
+    let metrics = against::judge(&session_of(new, Some(change)), &stored, &design, &rules);
+    match Outcome::of_all(metrics.iter().map(|metric| metric.verdict)) {
+        Outcome::Regressed => Says::Alarm,
+        Outcome::Inconclusive => Says::Open,
+        _ => Says::Nothing,
+    }
+}
+
+fn session_of(session: &Session, change: Option<Change>) -> StoredSession {
+    let record = |ticks: &[(u64, i64)]| RoundRecord::of(ticks.iter().copied(), session.period_ns);
+    let pair = |(subject, control): (&Ticks, &Ticks)| {
+        let subject = change.map_or_else(|| record(subject), |change| record(&change.of(subject)))?;
+        Some(SessionPair { subject_first: true, subject, control: record(control)? })
+    };
+    StoredSession {
+        tool: Tool { name: String::new(), version: String::new(), commit: None },
+        started_utc: String::new(),
+        duration_ns: 0,
+        seed: 0,
+        cpu: Some(0),
+        resolution_ns: RESOLUTION_NS,
+        pairs: session.subject.iter().zip(&session.control).filter_map(pair).collect(),
+        subject_histogram: histogram::pack([]),
+        control_histogram: histogram::pack([]),
+    }
+}
