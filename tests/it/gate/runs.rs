@@ -226,8 +226,9 @@ fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
 
 #[test]
 fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
-    let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 0.5\n");
-    let gate = Sides::new(&script, &script).gate(&["--metric", "wall", "--max-time", "3s"]).exits(0);
+    let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 1\n");
+    // Enough for a busy machine to start the first runs twelve times over.
+    let gate = Sides::new(&script, &script).gate(&["--metric", "wall", "--max-time", "6s"]).exits(0);
     let found = runs(&gate);
     assert!((1..24).contains(&found.pairs) && found.looks_taken == 0, "{}", gate.ran.stdout);
     assert_eq!((found.verdict, found.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
