@@ -26,7 +26,7 @@ import published  # noqa: E402, beside this script
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUBJECTS = ["nanosleep", "os-interval", "tokio-interval"]
 ROUNDS, ROUND_TICKS = 200, 250
-PAUSE_S = 60
+PAUSE_S = 15
 
 
 def record(state, minutes, cpu):

@@ -18,6 +18,7 @@ use tickmeter::{Meter, Place, Reader};
 use crate::machine::os::Accounts;
 use crate::measure::caught;
 use crate::measure::place::{builder, poll_to_end};
+use crate::measure::ticking::task;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, Visitor};
@@ -141,7 +142,7 @@ impl Visitor for Endless {
         let (threads, entering) = (self.threads.clone(), self.threads.clone());
         let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
         threads.enter();
-        caught::of_task(runtime.block_on(async { tokio::spawn(ticking::<S>(self)).await }))
+        caught::of_task(runtime.block_on(async { tokio::spawn(task(ticking::<S>(self))).await }))
     }
 
     fn on_busypoll<S: Subject>(self) -> Self::Output {

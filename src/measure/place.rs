@@ -10,7 +10,8 @@ use tokio::runtime::Builder;
 use crate::load::Tasks;
 use crate::measure::caught;
 use crate::measure::neighbours;
-use crate::measure::ticking::{RawRound, RoundSetup, drive, drive_many, unparked};
+use crate::measure::neighbours::Held;
+use crate::measure::ticking::{RawRound, RoundSetup, Task, drive, drive_many, task, unparked};
 use crate::measure::why::{self, Asked, Asking, Unasked, Watched};
 use crate::scenario::Runtime;
 use crate::subject::ticker::{Subject, Ticker};
@@ -109,26 +110,39 @@ fn hooked(mut builder: Builder) -> Builder {
     builder
 }
 
-fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, mut builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
+fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
+    let held = setup.held.clone();
+    let round = match setup.recorders.len() {
+        1 => task(drive::<S, A>(setup)),
+        _ => task(drive_many::<S, A>(setup)),
+    };
+    spawned(round, A::ASKS, builder, load, &held)
+}
+
+/// Runs a round on a runtime of that kind, beside a load.
+fn spawned(
+    round: Task<io::Result<RawRound>>,
+    asks: bool,
+    mut builder: Builder,
+    load: Option<Tasks>,
+    held: &Held,
+) -> io::Result<RawRound> {
     let on_unpark = move || {
         let count = tach::count();
         unparked(count);
-        if A::ASKS {
+        if asks {
             why::unpark(count);
         }
     };
     let runtime = builder.enable_all().on_thread_unpark(on_unpark).build()?;
     let result = runtime.block_on(async {
         if let Some(tasks) = load {
-            neighbours::spawn(tasks, &setup.held);
+            neighbours::spawn(tasks, held);
         }
-        match setup.recorders.len() {
-            1 => tokio::spawn(A::task(drive::<S, A>(setup))).await,
-            _ => tokio::spawn(A::task(drive_many::<S, A>(setup))).await,
-        }
+        tokio::spawn(round).await
     });
     caught::of_task(result)
 }

@@ -5,9 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::Future;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -183,10 +181,6 @@ pub fn unpark(count: u64) {
 pub trait Asking: Send + 'static {
     /// Whether its round is watched.
     const ASKS: bool;
-    /// What is spawned of a future of such a round.
-    type Task<F: Future<Output: Send> + Send + 'static>: Future<Output = F::Output> + Send + 'static;
-
-    fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> Self::Task<F>;
 
     /// For a loop of so many ticks, and what watches for late ones.
     fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self;
@@ -204,11 +198,6 @@ pub struct Unasked;
 
 impl Asking for Unasked {
     const ASKS: bool = false;
-    type Task<F: Future<Output: Send> + Send + 'static> = F;
-
-    fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> F {
-        future
-    }
 
     #[inline]
     fn of_loop(_: u64, _: Parks, _: Option<LoopWatch>) -> Self {
@@ -232,11 +221,6 @@ pub struct Watched(Option<LoopWatch>);
 
 impl Asking for Watched {
     const ASKS: bool = false;
-    type Task<F: Future<Output: Send> + Send + 'static> = F;
-
-    fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> F {
-        future
-    }
 
     fn of_loop(_: u64, _: Parks, late: Option<LoopWatch>) -> Self {
         Self(late)
@@ -288,13 +272,6 @@ pub struct Asked {
 
 impl Asking for Asked {
     const ASKS: bool = true;
-    /// Boxed: asking costs a thousand times what a call through a pointer does, and a runtime's machinery is compiled
-    /// for every type of task.
-    type Task<F: Future<Output: Send> + Send + 'static> = Pin<Box<dyn Future<Output = F::Output> + Send>>;
-
-    fn task<F: Future<Output: Send> + Send + 'static>(future: F) -> Self::Task<F> {
-        Box::pin(future)
-    }
 
     fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self {
         Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)), late }
