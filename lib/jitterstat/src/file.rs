@@ -9,6 +9,8 @@
 //! assert!(error.to_string().contains("a newer osjitter wrote it"));
 //! ```
 
+mod place;
+
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -91,12 +93,8 @@ pub trait File: Serialize + DeserializeOwned {
 /// # Errors
 /// The reason, with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
-    // Keeping track of the path costs time: only for a file that is refused.
-    serde_json::from_str(text).map_err(|error| {
-        let mut reader = serde_json::Deserializer::from_str(text);
-        let refused = serde_path_to_error::deserialize::<_, T>(&mut reader).err();
-        JsonError { path: refused.map(|e| e.path().to_string()).filter(|path| path != "."), error }
-    })
+    serde_json::from_str(text)
+        .map_err(|error| JsonError { path: place::path(text, error.line(), error.column()), error })
 }
 
 /// Why a text is not the JSON that was expected.
