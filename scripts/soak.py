@@ -118,12 +118,15 @@ matrix = [w for s in SUBJECTS for w in ("--subject", s)] + [w for p in PERIODS f
 long_ticks = max(LONG_ROUND, int(HOURS * 3_600 / LONG_PERIOD_S * 0.97) // LONG_ROUND * LONG_ROUND)
 long_out = home / "long"
 monitor_said = home / "monitor.log"
-monitor = started(OSJITTER, "monitor", *matrix, "--interval", "60s", "--log", log, "--listen", "127.0.0.1:0", "--limit", "max=60s",
-                  said=monitor_said)
+# With the default budget its probes would be stretched to a tenth of the ticks.
+monitor = started(OSJITTER, "monitor", *matrix, "--interval", "60s", "--budget", "20%", "--log", log, "--listen", "127.0.0.1:0",
+                  "--limit", "max=60s", said=monitor_said)
 long_run = started(OSJITTER, "run", "--quiet", "--no-progress", "--no-samples", "--subject", "os-interval", "--period", "2ms", "--ticks",
                    long_ticks, "--round-ticks", LONG_ROUND, "--out", long_out, said=home / "long.log")
 watched, samples = {"monitor": monitor, "run": long_run}, {"monitor": [], "service": [], "run": []}
 booked, shown = 0, 0.0
+# A loop that has ended is shown for a while: its counters are the last that were seen.
+seen = {}
 try:
     while "metrics: http" not in monitor_said.read_text():
         assert monitor.poll() is None, monitor_said.read_text()
@@ -140,7 +143,7 @@ try:
             elif name != "run" or running.returncode:
                 check(False, f"the {name} ended with {running.returncode}")
                 raise SystemExit(1)
-        counters(url)
+        seen.update(counters(url))
         (run_once, gate_once)[turn % 2]()
         booked = look_once(booked)
         turn += 1
@@ -152,7 +155,7 @@ try:
     service.send_signal(signal.SIGSTOP)
     time.sleep(2)
     booked = look_once(booked)
-    seen = counters(url)
+    seen.update(counters(url))
     monitor.terminate()
     check(monitor.wait(60) == 0, f"the monitor ended with {monitor.returncode}: {monitor_said.read_text()}")
 finally:
