@@ -135,7 +135,12 @@ fn command(text: &str) -> Result<String, String> {
     match shlex::split(text) {
         None => Err(format!("the command {text:?} has an open quote")),
         Some(words) if words.is_empty() => Err("an empty load is nothing to run; `none` measures without".to_owned()),
-        Some(_) => Ok(text.trim().to_owned()),
+        // A space outside may be one that is escaped; other white space is no blank to a shell.
+        Some(words) => {
+            let trimmed = text.trim_matches(' ');
+            let is_same = shlex::split(trimmed).is_some_and(|trimmed| trimmed == words);
+            Ok(if is_same { trimmed } else { text.trim_start_matches(' ') }.to_owned())
+        }
     }
 }
 
@@ -145,7 +150,17 @@ mod tests {
 
     #[test]
     fn a_load_reads_back() {
-        for text in ["none", "cpu:2", "memory:1", "io:3", "softirq:1", "tasks:100x50us", "stress-ng --vm 1 'a b'"] {
+        for text in [
+            "none",
+            "cpu:2",
+            "memory:1",
+            "io:3",
+            "softirq:1",
+            "tasks:100x50us",
+            "stress-ng --vm 1 'a b'",
+            "ends-in\\ ",
+            "\u{202f}",
+        ] {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         assert_eq!("memory".parse::<Load>().unwrap().to_string(), "memory:1");
