@@ -16,7 +16,7 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     let mut text = String::new();
     for row in rows {
         let cells = row.as_ref().iter().zip(&widths).enumerate();
-        let cells = cells.map(|(c, (cell, w))| if is_left(c) { format!("{cell:<w$}") } else { format!("{cell:>w$}") });
+        let cells = cells.map(|(c, (cell, w))| if is_left(c) { left(cell, *w) } else { right(cell, *w) });
         text += cells.collect::<Vec<_>>().join(GAP).trim_end();
         text.push('\n');
     }
@@ -43,10 +43,24 @@ pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
     for row in rows {
         text += &chunks(&row[0], columns);
         for (name, figure) in heading.iter().zip(row).skip(1) {
-            text += &format!("{GAP}{name:<label$}{GAP}{figure}\n");
+            text += &format!("{GAP}{}{GAP}{figure}\n", left(name, label));
         }
     }
     text
+}
+
+/// A cell with room behind it. Format widths end at 65,535, and a name in a file may be longer.
+pub fn left(cell: &str, width: usize) -> String {
+    format!("{cell}{}", room(cell, width))
+}
+
+/// A cell with room before it.
+fn right(cell: &str, width: usize) -> String {
+    format!("{}{cell}", room(cell, width))
+}
+
+fn room(cell: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(cell.chars().count()))
 }
 
 /// A name in lines of at most `columns` characters.
@@ -67,5 +81,14 @@ mod tests {
         assert_eq!(fit(&rows, 11), "os-interval\n  p50  14.2\n  max  1254\n");
         assert_eq!(fit(&rows, 6), "os-int\nerval\n  p50  14.2\n  max  1254\n");
         assert_eq!(align_by(&rows, |c| c != 1), "subject       p50  max\nos-interval  14.2  1254\n");
+    }
+
+    #[test]
+    fn a_name_may_be_longer_than_a_format_is_wide() {
+        let rows = ["x".repeat(70_000), "y".to_owned()].map(|name| vec![name, "1".to_owned(), "2".to_owned()]);
+        for columns in [80, 200_000] {
+            assert!(fit(&rows, columns).matches('1').count() >= 1);
+        }
+        assert_eq!(align(&rows, 1).lines().nth(1).map(str::len), Some(70_000 + 6));
     }
 }

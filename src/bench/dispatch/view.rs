@@ -6,7 +6,7 @@ use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRu
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::picture::canvas::Picture;
-use crate::text::align::align;
+use crate::text::align::{align, left};
 use crate::text::markdown;
 use crate::text::time::{cost, real_time};
 
@@ -14,9 +14,9 @@ impl BenchFile for DispatchReport {
     const MARKDOWN_BESIDE: bool = true;
 
     fn table(&self, _: bool) -> String {
-        let width = self.operations.iter().map(|o| o.name.len()).max().unwrap_or(0);
+        let width = self.operations.iter().map(|o| o.name.chars().count()).max().unwrap_or(0);
         let mark = |o: &MeasuredOperation| if o.by_event { " (each stamped by itself)" } else { "" };
-        let abouts = self.operations.iter().map(|o| format!("  {:<width$}  {}{}\n", o.name, o.about, mark(o)));
+        let abouts = self.operations.iter().map(|o| format!("  {}  {}{}\n", left(&o.name, width), o.about, mark(o)));
         let abouts: String = abouts.collect();
         let footer = table_footer(&self.warnings, self.partial, usize::MAX);
         format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))

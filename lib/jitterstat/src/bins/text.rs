@@ -213,7 +213,8 @@ impl Row<'_> {
     }
 
     fn key(&self) -> Result<Key, BinsFlaw> {
-        let owned = |i: usize| self.text(i).map(str::to_owned);
+        // As it would be written: two keys that differ only in what no cell holds are one.
+        let owned = |i: usize| self.text(i).map(|text| cell(text).into_owned());
         let start_us = match self.text(5)? {
             "" => None,
             start => Some(micros(start).ok_or_else(|| self.not(5, "a time in RFC 3339, UTC"))?),
