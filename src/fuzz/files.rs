@@ -8,6 +8,7 @@ use jitterstat::find::Find;
 use jitterstat::gate::against;
 use jitterstat::gate::baseline::Baseline;
 use jitterstat::gate::calibration::Calibration;
+use jitterstat::gate::calibration::runs::RunCalibration;
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::verdict::Verdict;
 
@@ -75,6 +76,10 @@ pub fn find(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
 }
 
 pub fn calibration(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+    if let Ok(of_runs) = read::<RunCalibration>(bytes, stages) {
+        shown(&of_runs, &calibrate::text::RUN_FORMATS, stages);
+        return Ok(());
+    }
     shown::<Calibration>(&read(bytes, stages)?, &calibrate::text::FORMATS, stages);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
@@ -28,6 +28,7 @@ pub enum OnInconclusive {
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
+    group = ArgGroup::new("command").args(["candidate_cmd"]),
     after_help = "\
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
@@ -35,6 +36,7 @@ Examples:
   osjitter gate --a tokio-interval --b os-interval --calibration osjitter-calibration.json --see 5%
   osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --out gate
   osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
+  osjitter gate --baseline-cmd ./old --candidate-cmd ./new --metric wall --calibration osjitter-calibration.json --see 2%
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
   osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
@@ -84,19 +86,8 @@ pub struct GateArgs {
     /// What to call the program to judge [default: the command]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
-    /// Judge whole runs of both commands by this instead of lateness: wall, cpu, max-rss, or what they write, such as
-    /// throughput or latency:p99; repeatable
-    #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "candidate_cmd", help_heading = "Whole runs")]
-    pub metric: Vec<Wanted>,
-    /// Command to run before each run, outside of its time
-    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
-    pub prepare: Option<Program>,
-    /// Runs of each side before the first pair; they are dropped
-    #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
-    pub warmup_runs: u64,
-    /// Refuse to judge wall or cpu of shorter runs: starting a process would be much of them
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
-    pub min_run_time: Duration,
+    #[command(flatten)]
+    pub runs: WholeRunArgs,
     /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
     #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
     pub max_pairs: Option<u64>,
@@ -124,7 +115,8 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
-    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50, or p99=30%; repeat for both
+    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50 or of each --metric, or p99=30%;
+    /// repeatable
     #[arg(long, value_name = "PERCENT", value_parser = seen, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub see: Vec<Tolerance>,
     /// File of osjitter calibrate: warns of a tolerance below the noise level of this machine
@@ -141,6 +133,24 @@ pub struct GateArgs {
     /// What to write to stdout
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
+}
+
+/// How whole runs of a program are measured.
+#[derive(Clone, Debug, Args)]
+pub struct WholeRunArgs {
+    /// Judge whole runs of a command by this instead of lateness: wall, cpu, max-rss, or what it writes, such as
+    /// throughput or latency:p99; repeatable
+    #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "command", help_heading = "Whole runs")]
+    pub metric: Vec<Wanted>,
+    /// Command to run before each run, outside of its time
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
+    pub prepare: Option<Program>,
+    /// Runs of each side before the first pair; they are dropped
+    #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
+    pub warmup_runs: u64,
+    /// Refuse to judge wall or cpu of shorter runs: starting a process would be much of them
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
+    pub min_run_time: Duration,
 }
 
 /// How rounds are run and judged.
@@ -238,7 +248,7 @@ fn warmup_runs(text: &str) -> Result<u64, String> {
 /// A tolerated rise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    /// A percentile of lateness, or a metric.
+    /// A percentile of lateness, or a metric; empty where any may be meant.
     pub name: String,
     /// As a share: 0.2 for 20 %.
     pub rise: f64,
@@ -247,16 +257,24 @@ pub struct Tolerance {
 /// Reads `p50=20%`.
 pub fn tolerance(text: &str) -> Result<Tolerance, String> {
     let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
-    let (name, value) = text.split_once('=').ok_or_else(bad)?;
-    let percent = value.strip_suffix('%').and_then(|v| v.trim().parse::<f64>().ok()).filter(|p| *p > 0.0);
-    let percent = percent.filter(|p| p.is_finite()).ok_or_else(bad)?;
-    Ok(Tolerance { name: name.to_owned(), rise: percent / 100.0 })
+    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
+    Ok(Tolerance { name: name.to_owned(), rise: rise(value).ok_or_else(bad)? })
 }
 
-/// Reads `5%`, which is of the median, or `p99=30%`.
+/// Reads `20%`.
+fn rise(text: &str) -> Option<f64> {
+    let percent = text.strip_suffix('%')?.trim().parse::<f64>().ok()?;
+    (percent > 0.0 && percent.is_finite()).then_some(percent / 100.0)
+}
+
+/// Reads `5%`, which has no name, or `p99=30%`.
 fn seen(text: &str) -> Result<Tolerance, String> {
-    let of = if text.contains('=') { text.to_owned() } else { format!("p50={text}") };
-    tolerance(&of).map_err(|_| format!("no change {text:?}; write 5% or p99=30%"))
+    let found = if text.contains('=') {
+        tolerance(text)
+    } else {
+        rise(text).map(|rise| Tolerance { name: String::new(), rise }).ok_or_else(String::new)
+    };
+    found.map_err(|_| format!("no change {text:?}; write 5% or p99=30%"))
 }
 
 /// A limit on a number of a summary.

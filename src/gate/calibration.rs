@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jitterstat::environment::EnvironmentKey;
-use jitterstat::gate::calibration::{Calibration, LEAST_PAIRS, ToleranceBelowNoise};
+use jitterstat::environment::{Difference, EnvironmentKey};
+use jitterstat::file::File;
+use jitterstat::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration, share};
+use jitterstat::gate::calibration::{Calibration, LEAST_PAIRS, SCHEMA, ToleranceBelowNoise};
 use jitterstat::gate::look::Rules;
+use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
@@ -13,13 +16,24 @@ use crate::exit::{self, usage};
 use crate::files;
 use crate::gate::args::{MOST_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
+use crate::gate::runs::programs::is_for;
 use crate::gate::text::{change, percent};
 use crate::machine::host;
+use crate::measure::metric::Number;
 use crate::text::time::{long, time};
 
 /// Reads the file before anything is measured.
-pub fn read(file: &Path) -> exit::Result<Calibration> {
-    files::read(file).map_err(|e| e.context("the calibration"))
+pub fn read<T: File>(file: &Path) -> exit::Result<T> {
+    let text = files::read_text(file)?;
+    let of = |schema: &str| schema != T::SCHEMA && text.contains(&format!("\"{schema}\""));
+    let read = T::from_json(&text).map_err(|error| match error {
+        _ if of(runs::SCHEMA) => {
+            usage!("it is of whole runs, and this gate is by lateness: calibrate without --metric")
+        }
+        _ if of(SCHEMA) => usage!("it is of lateness, and this gate is by --metric: calibrate with that"),
+        error => usage!("{error}"),
+    });
+    read.map_err(|e| e.context(format_args!("the calibration {}", file.display())))
 }
 
 /// A tolerance below the noise level, or why the calibration does not tell.
@@ -47,6 +61,96 @@ pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> V
     warnings
 }
 
+/// Whole runs: a tolerance below the noise level, or why the calibration does not tell.
+pub fn run_warnings(
+    calibration: &RunCalibration,
+    numbers: &[Number],
+    rules: &[MetricRule],
+    looks: &[usize],
+    host: &Host,
+) -> Vec<Warning> {
+    let differences = calibration.differences(&EnvironmentKey::of(host));
+    if !differences.is_empty() {
+        return vec![not_used(&differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))];
+    }
+    let share = share(Rules::new(1).alpha, numbers.len(), looks.len());
+    let last = looks.last().map_or(0, |&n| n as u64);
+    let of = |(number, rule): (&Number, &MetricRule)| {
+        let Some(metric) = calibrated(calibration, number) else {
+            return Some(not_used(&format!("it has no {} in {}", number.name, number.unit)));
+        };
+        let below = calibration.below_noise(metric, rule, last, share)?;
+        Some(too_tight(&below, &calibration.program))
+    };
+    numbers.iter().zip(rules).filter_map(of).collect()
+}
+
+/// What was calibrated of a number.
+fn calibrated<'a>(calibration: &'a RunCalibration, number: &Number) -> Option<&'a CalibratedRunMetric> {
+    let metric = calibration.metric(&number.name)?;
+    (metric.unit == number.unit && metric.higher_is_better == number.higher_is_better).then_some(metric)
+}
+
+/// Pairs to be planned, so that a gate sees a change.
+struct Planning<'a> {
+    /// How long a pair takes, and what it is of.
+    pair_time: Duration,
+    pair_of: &'a str,
+    most_time: Option<Duration>,
+    /// The looks of a gate of at most so many pairs.
+    looks: &'a dyn Fn(u64) -> exit::Result<Vec<usize>>,
+}
+
+impl Planning<'_> {
+    fn in_time(&self) -> u64 {
+        self.most_time.map_or(u64::MAX, |time| (time.as_secs_f64() / self.pair_time.as_secs_f64()) as u64)
+    }
+
+    fn most(&self) -> u64 {
+        self.in_time().min(MOST_PAIRS)
+    }
+
+    /// The pairs that see `what`, by what a gate with given looks needs; refused where they cannot be had, with what the most
+    /// pairs see, or that none do.
+    fn pairs(
+        &self,
+        what: &str,
+        needed: impl Fn(Vec<usize>) -> Option<u64>,
+        seen: impl Fn(u64, Vec<usize>) -> Option<String>,
+        none_do: &str,
+    ) -> exit::Result<u64> {
+        let most = self.most();
+        // More looks share the alpha, and take more pairs: until the two agree.
+        let mut takes = Some(LEAST_PAIRS as u64);
+        for _ in 0..8 {
+            takes = needed((self.looks)(takes.unwrap_or(most).min(MOST_PAIRS))?);
+        }
+        if let Some(n) = takes.filter(|n| *n <= most) {
+            return Ok(n);
+        }
+        let seen = seen(most, (self.looks)(most.max(LEAST_PAIRS as u64))?);
+        let why = match (takes, seen) {
+            (Some(n), Some(seen)) => format!(
+                "it takes about {n} pairs of {} ({}), and {most} is the most {}; those see {seen}",
+                self.pair_of,
+                long(self.pair_time.as_secs_f64() * n as f64),
+                if self.in_time() < MOST_PAIRS { "within --max-time" } else { "there may be" },
+            ),
+            _ => none_do.to_owned(),
+        };
+        Err(usage!("{what} cannot be had here: {why}; nothing was measured"))
+    }
+}
+
+/// The calibration must be of such a machine.
+fn holds(differences: &[Difference]) -> exit::Result<()> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let listed = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Err(usage!("--see: the calibration does not hold for this gate: {listed}; nothing was measured"))
+}
+
 /// The pairs that see all of these changes in a test, whose looks up to so many pairs `looks` plans; refused where they
 /// cannot be had. The rules tolerate no more than these changes.
 pub fn pairs_to_see(
@@ -57,13 +161,8 @@ pub fn pairs_to_see(
     looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
 ) -> exit::Result<u64> {
     let (key, design) = (EnvironmentKey::of(&host::capture()), &test.design);
-    let differences = calibration.differences(&key, design.period_ns, design.round_ticks);
-    if !differences.is_empty() {
-        let listed = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        return Err(usage!("--see: the calibration does not hold for this gate: {listed}; nothing was measured"));
-    }
-    let in_time = most_time.map_or(u64::MAX, |time| (time.as_secs_f64() / test.pair_time().as_secs_f64()) as u64);
-    let most = in_time.min(MOST_PAIRS);
+    holds(&calibration.differences(&key, design.period_ns, design.round_ticks))?;
+    let planning = Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
     let mut pairs = LEAST_PAIRS as u64;
     for Tolerance { name: percentile, rise } in changes {
         let what = format!("a change of {} at {percentile}", percent(*rise));
@@ -75,29 +174,42 @@ pub fn pairs_to_see(
             let (is, floor) = (time((metric.median_ns as f64 * rise) as i64), time(test.rules.floor_ns as i64));
             return Err(usage!("--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"));
         }
-        // More looks share the alpha, and take more pairs: until the two agree.
-        let mut takes = Some(LEAST_PAIRS as u64);
-        for _ in 0..8 {
-            let looks = looks(takes.unwrap_or(most).min(MOST_PAIRS))?;
-            takes = calibration.pairs_to_see(percentile, 1.0 + rise, &Rules { looks, ..test.rules.clone() });
+        let rules = |looks| Rules { looks, ..test.rules.clone() };
+        let needed = |looks| calibration.pairs_to_see(percentile, 1.0 + rise, &rules(looks));
+        let seen = |most, looks| calibration.seen_at(percentile, most, &rules(looks)).map(change);
+        let none_do = "stalls of the machine make so much of it; use a quieter machine or CPU";
+        pairs = pairs.max(planning.pairs(&what, needed, seen, none_do)?);
+    }
+    Ok(pairs)
+}
+
+/// The pairs of whole runs that see all of these changes, each of which takes so long; refused where they cannot be had. The
+/// rules tolerate no more than these changes.
+pub fn runs_to_see(
+    calibration: &RunCalibration,
+    (numbers, rules): (&[Number], &[MetricRule]),
+    changes: &[Tolerance],
+    (most_time, pair_time): (Option<Duration>, Duration),
+    looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
+) -> exit::Result<u64> {
+    holds(&calibration.differences(&EnvironmentKey::of(&host::capture())))?;
+    let planning = Planning { pair_time, pair_of: "runs", most_time, looks: &looks };
+    let mut pairs = LEAST_PAIRS as u64;
+    for (number, rule) in numbers.iter().zip(rules).filter(|(n, _)| changes.iter().any(|c| is_for(c, &n.name))) {
+        let (name, rise) = (&number.name, rule.tolerance);
+        let what = format!("a change of {} of {name}", percent(rise));
+        let metric = calibrated(calibration, number)
+            .ok_or_else(|| usage!("--see: the calibration has no {name} in {}; nothing was judged", number.unit))?;
+        if rule.tolerated(metric.median) > (MetricRule { floor: 0.0, ..*rule }).tolerated(metric.median) * (1.0 + 1e-9)
+        {
+            let (is, floor) = (time((metric.median * rise) as i64), time(rule.floor as i64));
+            return Err(usage!("--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"));
         }
-        match takes {
-            Some(n) if n <= most => pairs = pairs.max(n),
-            _ => {
-                let looks = looks(most.max(LEAST_PAIRS as u64))?;
-                let seen = calibration.seen_at(percentile, most, &Rules { looks, ..test.rules.clone() });
-                let why = match (takes, seen) {
-                    (Some(n), Some(seen)) => format!(
-                        "it takes about {n} pairs of rounds ({}), and {most} is the most {}; those see {}",
-                        long(test.seconds(n)),
-                        if in_time < MOST_PAIRS { "within --max-time" } else { "there may be" },
-                        change(seen)
-                    ),
-                    _ => "stalls of the machine make so much of it; use a quieter machine or CPU".to_owned(),
-                };
-                return Err(usage!("{what} cannot be had here: {why}; nothing was measured"));
-            }
-        }
+        let share = |looks: Vec<usize>| share(Rules::new(1).alpha, numbers.len(), looks.len());
+        let needed = |looks| calibration.pairs_to_see(metric, rise, share(looks));
+        let seen = |most, looks| calibration.seen_at(metric, most, share(looks)).map(percent);
+        pairs =
+            pairs.max(planning.pairs(&what, needed, seen, "the calibration came to no look; calibrate for longer")?);
     }
     Ok(pairs)
 }
@@ -106,7 +218,7 @@ fn not_used(why: &str) -> Warning {
     Warning {
         code: "calibration-not-used".to_owned(),
         message: format!("The calibration does not hold for this gate: {why}."),
-        hint: "Calibrate on this machine, with this period and these rounds.".to_owned(),
+        hint: "Calibrate on this machine, in the same way.".to_owned(),
     }
 }
 
@@ -116,7 +228,7 @@ fn too_tight(below: &ToleranceBelowNoise, subject: &str) -> Warning {
     Warning {
         code: "tolerance-below-noise".to_owned(),
         message: format!(
-            "{name} is tolerated to rise by {tolerated}, and {pairs} pairs show {smallest} here (calibrated with {subject}): \
+            "{name} is tolerated to change by {tolerated}, and {pairs} pairs show {smallest} here (calibrated with {subject}): \
              the gate will often be undecided."
         ),
         hint: format!("Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."),

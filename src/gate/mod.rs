@@ -43,7 +43,7 @@ type Kind = (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdi
 /// All that a gate can be asked, in the order in which it is measured and told.
 const QUESTIONS: [Kind; 4] = [
     (sides::plan, sides::sections),
-    (runs::plan, runs::sections),
+    (runs::plan, runs::text::sections),
     (against::plan, against::sections),
     (limits::plan, limits::sections),
 ];

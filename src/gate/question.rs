@@ -12,6 +12,7 @@ use crate::exit;
 use crate::files::Directory;
 use crate::gate::pairs::now;
 use crate::machine::host;
+use crate::terminal;
 
 /// Something that a gate is asked to judge, planned.
 pub trait Question {
@@ -80,6 +81,14 @@ impl Gate {
     pub fn warn(&mut self, code: &str, message: &str, hint: &str) {
         let warning = Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
         self.verdict.warnings.push(warning);
+    }
+
+    /// Warns now, while there is time to end it, and in the verdict.
+    pub fn warn_early(&mut self, warnings: Vec<Warning>) {
+        for warning in &warnings {
+            terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+        }
+        self.verdict.warnings.extend(warnings);
     }
 
     /// Takes what the machine was like for one answer: the worst is that of the gate.

@@ -10,7 +10,7 @@ use jitterstat::gate::round::Pair;
 use jitterstat::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 
 use crate::exit::{self, Error, usage};
-use crate::gate::args::{GateArgs, JudgedArgs};
+use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration;
 use crate::gate::design::{ENDLESS, PairTest, Sides, periods, rules, scenario};
 use crate::gate::pairs::{Collecting, Pairs};
@@ -21,7 +21,6 @@ use crate::machine::tuning;
 use crate::measure::duet;
 use crate::program::Program;
 use crate::scenario::{Scenario, draw_seed, one_subject};
-use crate::terminal;
 use crate::text::time::{long, time};
 
 /// Pairs after which a test ends undecided, in turn and at once.
@@ -39,7 +38,11 @@ struct PairTests {
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let mut judged = args.judged.clone();
-    judged.tolerance.extend(args.see.iter().cloned());
+    // A change without a name is one of the median.
+    let of_median =
+        |t: &Tolerance| if t.name.is_empty() { Tolerance { name: "p50".to_owned(), ..*t } } else { t.clone() };
+    let see: Vec<Tolerance> = args.see.iter().map(of_median).collect();
+    judged.tolerance.extend(see.iter().cloned());
     judged.rounds.seed.get_or_insert_with(draw_seed);
     if args.a.len() != args.b.len() {
         return Err(usage!("{} times --a and {} times --b; give as many of each", args.a.len(), args.b.len()));
@@ -53,30 +56,34 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
             tests.push(PairTest::of_subjects([a, b], &judged.rounds, rules));
         }
     }
-    if let (Some(a), Some(b), true) = (&args.baseline_cmd, &args.candidate_cmd, args.metric.is_empty()) {
-        let like = like_a_program(&judged)?;
+    if let (Some(a), Some(b), true) = (&args.baseline_cmd, &args.candidate_cmd, args.runs.metric.is_empty()) {
+        let like = like_a_program(&judged.rounds, one_period(&judged)?)?;
         let rules = rules(&judged, &like)?;
         let mut test = PairTest::of_programs([a.clone(), b.clone()], &like, &judged.rounds, rules);
         test.names = names(args, [a, b]);
         test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
         tests.push(test);
     }
-    if tests.is_empty() && !args.see.is_empty() {
+    let whole_runs = !args.runs.metric.is_empty();
+    if tests.is_empty() && !args.see.is_empty() && !whole_runs {
+        return Err(Error::usage("--see plans the pairs of two sides; give --a and --b, or two commands"));
+    }
+    if !tests.is_empty() && whole_runs && args.calibration.is_some() {
         return Err(Error::usage(
-            "--see plans the pairs of two sides, judged by lateness; give --a and --b, or two commands",
+            "--calibration is of lateness or of whole runs; ask for --metric in a gate of its own",
         ));
     }
     let several = tests.len();
-    let calibration = args.calibration.as_deref().map(calibration::read).transpose()?;
+    let calibration = args.calibration.as_deref().filter(|_| !whole_runs).map(calibration::read).transpose()?;
     let most_time = args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
     let share = |mut test: PairTest| {
         test.mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
         test.rules = test.rules.one_of(several);
         let looks = |pairs: u64| looks(test.mode, pairs, test.pair_time(), most_time, SHORTER);
         let looks = match &calibration {
-            Some(calibration) if !args.see.is_empty() => {
+            Some(calibration) if !see.is_empty() => {
                 let untimed = |pairs| self::looks(test.mode, pairs, test.pair_time(), None, SHORTER);
-                looks(calibration::pairs_to_see(calibration, &test, &args.see, most_time, untimed)?)?
+                looks(calibration::pairs_to_see(calibration, &test, &see, most_time, untimed)?)?
             }
             _ => looks(args.max_pairs.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]))?,
         };
@@ -92,16 +99,21 @@ pub fn names(args: &GateArgs, programs: [&Program; 2]) -> [String; 2] {
     [args.baseline_name.clone().unwrap_or(a), args.candidate_name.clone().unwrap_or(b)]
 }
 
+/// The period of two programs.
+pub fn one_period(judged: &JudgedArgs) -> exit::Result<Duration> {
+    match periods(judged)[..] {
+        [period] => Ok(period),
+        _ => Err(Error::usage("commands run at one period of their own; give --period once")),
+    }
+}
+
 /// Programs follow the same rule for the length of a round as any subject does.
-pub fn like_a_program(judged: &JudgedArgs) -> exit::Result<Scenario> {
-    let [period] = periods(judged)[..] else {
-        return Err(Error::usage("commands run at one period of their own; give --period once"));
-    };
-    if judged.rounds.runtime.is_some() {
+pub fn like_a_program(rounds: &RoundArgs, period: Duration) -> exit::Result<Scenario> {
+    if rounds.runtime.is_some() {
         return Err(Error::usage("--runtime is for tokio subjects; a command chooses its own"));
     }
     let thread = one_subject("nanosleep").map_err(Error::usage)?;
-    scenario(&judged.rounds, thread, period, ENDLESS)
+    scenario(rounds, thread, period, ENDLESS)
 }
 
 /// What makes a pair of rounds shorter.
@@ -158,12 +170,7 @@ impl Question for PairTests {
 
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         if let Some(calibration) = &self.calibration {
-            let warnings = calibration::warnings(calibration, &self.tests, &gate.verdict.host);
-            for warning in &warnings {
-                // Now, while there is time to end it.
-                terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
-            }
-            gate.verdict.warnings.extend(warnings);
+            gate.warn_early(calibration::warnings(calibration, &self.tests, &gate.verdict.host));
         }
         for test in &self.tests {
             if gate.over().is_some() {

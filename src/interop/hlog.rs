@@ -143,7 +143,8 @@ fn warnings(ours: bool) -> Vec<Warning> {
 
 /// Name and period of a subject; a log that we wrote has both in its tag, as `os-interval@500us/current-thread`.
 fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
-    let Some((name, rest)) = tag.split_once('@').filter(|_| ours) else { return (tag, None) };
+    let has_name = |(name, _): &(&str, &str)| ours && !name.is_empty() && !name.starts_with('*');
+    let Some((name, rest)) = tag.split_once('@').filter(has_name) else { return (tag, None) };
     let period = units::duration(rest.split('/').next().unwrap_or(rest)).ok();
     (name.split('*').next().unwrap_or(name), period.and_then(|p| ns(p).ok()))
 }

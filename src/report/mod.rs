@@ -11,6 +11,7 @@ use jitterstat::compare::Comparison;
 use jitterstat::file::File;
 use jitterstat::find::Find;
 use jitterstat::gate::calibration::Calibration;
+use jitterstat::gate::calibration::runs::RunCalibration;
 use jitterstat::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
@@ -30,13 +31,16 @@ const HEAD: usize = 4_096;
 type Show = fn(&str, &ReportArgs) -> Result<Made>;
 
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
-const KINDS: [(&str, Show); 6] = [
+const KINDS: [(&str, Show); 7] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))),
     (Comparison::SCHEMA, |text, args| make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)),
     (Checkup::SCHEMA, |text, args| make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)),
     (Find::SCHEMA, |text, args| make("what was found", &find::formats::FORMATS, args.format, &read(text)?)),
     (Calibration::SCHEMA, |text, args| make("a calibration", &calibrate::text::FORMATS, args.format, &read(text)?)),
+    (RunCalibration::SCHEMA, |text, args| {
+        make("a calibration", &calibrate::text::RUN_FORMATS, args.format, &read(text)?)
+    }),
 ];
 
 fn read<T: File>(text: &str) -> Result<T> {

@@ -2,6 +2,8 @@
 
 use jitterstat::file::File as _;
 use jitterstat::gate::calibration::Calibration;
+#[cfg(unix)]
+use jitterstat::gate::calibration::runs::RunCalibration;
 
 use crate::osjitter::Osjitter;
 use crate::schema;
@@ -149,11 +151,122 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let bare = bare.directory(home.path()).script(&scripted()).run().exits(2);
     assert!(bare.stderr.contains("--calibration"), "{}", bare.stderr);
     let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
-    for sides in [&["--max", "p50=1ms", "--subject", "scripted"][..], &programs] {
+    for (sides, says) in [
+        (&["--max", "p50=1ms", "--subject", "scripted"][..], "--see plans the pairs of two sides"),
+        (&programs, "it is of lateness, and this gate is by --metric"),
+    ] {
         let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides].concat();
         let none = Osjitter::new(args).directory(home.path()).script(&scripted()).run().exits(2);
-        assert!(none.stderr.contains("--see plans the pairs of two sides"), "{}", none.stderr);
+        assert!(none.stderr.contains(says), "{}", none.stderr);
     }
+}
+
+/// A program whose runs write a number that wanders by a tenth, and cost next to no time.
+#[cfg(unix)]
+fn bench(home: &std::path::Path) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let program = home.join("bench");
+    let text = "#!/bin/sh\nn=$(cat n 2>/dev/null || echo 7); n=$((n * 7919 % 10007)); echo $n >n\n\
+                printf 'osjitter.series/1\\nmetric rate /s higher\\nrate %d\\n' $((10000 + n / 10)) >\"$OSJITTER_OUT\"\n";
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    "./bench".to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
+    let home = tempfile::tempdir().unwrap();
+    let program = bench(home.path());
+    let args = ["--command", &program, "--metric", "rate", "--max-time", "2s", "--seed", "3", "--format", "json"];
+    let json = calibrate(&args).directory(home.path()).run().exits(0).stdout;
+    let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
+    assert_eq!(json, file);
+    schema::valid(&json, "run-calibration.1");
+    let found = RunCalibration::from_json(&json).unwrap();
+    let [rate] = &found.metrics[..] else { panic!("{:?}", found.metrics) };
+    assert!(!found.partial && found.pairs >= 24 && rate.values.len() as u64 == found.pairs, "{}", found.pairs);
+    assert_eq!((rate.name.as_str(), rate.unit.as_str(), rate.higher_is_better), ("rate", "/s", true));
+    let seen: Vec<f64> = rate.smallest_change.iter().map(|c| 1.0 - c.ratio).collect();
+    assert!(seen.len() == 4 && seen.is_sorted_by(|a, b| a > b) && seen[0] < 0.2 && seen[3] > 1e-3, "{seen:?}");
+    let table = Osjitter::new(["report", "osjitter-calibration.json"]).directory(home.path()).run().exits(0).stdout;
+    let sees = format!("see a change of {:.1} % in rate", seen[3] * 100.0);
+    assert!(table.contains("pairs of runs in") && table.replace('\n', " ").contains(&sees), "{sees}: {table}");
+
+    let gate = |more: &[&str]| {
+        let sides = ["gate", "--baseline-cmd", &program, "--candidate-cmd", &program, "--metric", "rate"];
+        let args = [&sides[..], &["--out", "gate", "--calibration", "osjitter-calibration.json"], more].concat();
+        Osjitter::new(args).directory(home.path()).run()
+    };
+    let verdict = || {
+        let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
+        jitterstat::gate::verdict::Verdict::from_json(&text).unwrap()
+    };
+    let see = format!("{:.4}%", seen[1] * 100.0 + 0.001);
+    let _ = gate(&["--see", &see]).exits(0);
+    let planned = verdict().runs.unwrap();
+    // A gate of fewer looks takes fewer pairs for the same.
+    assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
+    assert!((planned.metrics[0].tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4, "{:?}", planned.metrics[0]);
+
+    let _ = gate(&["--tolerance", "rate=0.01%", "--max-pairs", "24"]).exits(0);
+    let [warning] = &verdict().warnings[..] else { panic!() };
+    assert_eq!(warning.code, "tolerance-below-noise");
+    assert!(warning.message.starts_with("rate is tolerated to change by -0.0 %"), "{}", warning.message);
+    for (more, says) in [
+        (&["--see", "0.001%"][..], "a change of 0.0 % of rate cannot be had here: it takes about"),
+        (&["--see", "wall=5%"], "--see is of wall, and judged are rate"),
+        (&["--see", "5%", "--metric", "wall", "--min-run-time", "1ns"], "the calibration has no wall in ns"),
+    ] {
+        let refused = gate(more).exits(2);
+        assert!(refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
+    }
+    let lateness = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--calibration", "osjitter-calibration.json"];
+    let refused = Osjitter::new(lateness).directory(home.path()).run().exits(2);
+    assert!(refused.stderr.contains("it is of whole runs, and this gate is by lateness"), "{}", refused.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_that_ticks_is_calibrated_by_its_lateness() {
+    let home = tempfile::tempdir().unwrap();
+    let text = "#!/bin/sh\n{ echo 'osjitter.series/1 period_ns=1000000'\n\
+                i=0; while [ $i -lt $OSJITTER_TICKS ]; do i=$((i+1)); echo $((9000 + i * 37 % 100)); done\n\
+                } >\"$OSJITTER_OUT\"\n";
+    std::fs::write(home.path().join("loop.sh"), text).unwrap();
+    let args = [&SHORT[..], &["--command", "sh loop.sh", "--max-time", "2s", "--format", "json"]].concat();
+    let json = calibrate(&args).directory(home.path()).run().exits(0).stdout;
+    let found = Calibration::from_json(&json).unwrap();
+    assert!(found.subject == "sh loop.sh" && found.pairs >= 24, "{} of {}", found.pairs, found.subject);
+    assert!((9_000..9_100).contains(&found.metrics[0].median_ns), "{:?}", found.metrics);
+}
+
+#[cfg(unix)]
+#[test]
+fn whole_runs_that_cannot_be_had_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    let program = bench(home.path());
+    for (args, says) in [
+        (&["--metric", "wall"][..], "--command"),
+        (&["--command", "no-such-program", "--metric", "wall"], "no-such-program"),
+        (&["--command", &program, "--subject", "nanosleep"], "--subject"),
+        (&["--command", &program, "--metric", "latency"], "writes no metric \"latency\""),
+        (&["--command", &program, "--metric", "wall", "--min-run-time", "1h"], "shorter --min-run-time"),
+        (&["--command", "sleep 0.1", "--metric", "wall", "--max-time", "1s"], "give --max-time"),
+        (&["--command", &program, "--max-time", "3s", "--runtime", "multi-thread"], "--runtime is for tokio subjects"),
+    ] {
+        let refused = calibrate(args).directory(home.path()).run().exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+        assert!(!home.path().join("osjitter-calibration.json").exists(), "{args:?}");
+    }
+    let failing = "#!/bin/sh\nn=$(cat k 2>/dev/null || echo 0); n=$((n + 1)); echo $n >k\n[ $n -lt 61 ] || exit 7\n";
+    std::fs::write(home.path().join("failing.sh"), failing).unwrap();
+    let args = ["--command", "sh failing.sh", "--metric", "wall", "--min-run-time", "1ns", "--max-time", "60s"];
+    let failed = calibrate(&args).directory(home.path()).run().exits(4);
+    assert!(failed.stderr.contains("failing.sh"), "{}", failed.stderr);
+    let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
+    let found = RunCalibration::from_json(&text).unwrap();
+    assert!(found.partial && found.failure.is_some() && found.pairs == 29, "{} pairs", found.pairs);
 }
 
 #[test]

@@ -21,7 +21,7 @@
 //! | [`find`] | `files` | the shortest period at which goals hold, and the search for it: `osjitter.find/1` |
 //! | [`fitness`] | `files` | whether the machine was quiet enough for a run to be believed |
 //! | [`why`] | `files` | why a tick was late, from what its thread was doing |
-//! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1` |
+//! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`cost`] | `files` | what an operation costs, and how much more than another in the same rounds |
 //!
 //! All three are on by default; `series` and `stats` have no dependencies. `schema` adds the JSON Schema of each file.

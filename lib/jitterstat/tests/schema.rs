@@ -8,6 +8,7 @@ use jitterstat::file::File as _;
 use jitterstat::find::Find;
 use jitterstat::gate::baseline::Baseline;
 use jitterstat::gate::calibration::Calibration;
+use jitterstat::gate::calibration::runs::RunCalibration;
 use jitterstat::gate::verdict::Verdict;
 use jitterstat::report::Report;
 
@@ -20,6 +21,7 @@ fn the_committed_schemas_are_the_models() {
     check("osjitter.comparison.1.json", &Comparison::json_schema());
     check("osjitter.baseline.1.json", &Baseline::json_schema());
     check("osjitter.calibration.1.json", &Calibration::json_schema());
+    check("osjitter.run-calibration.1.json", &RunCalibration::json_schema());
     check("osjitter.find.1.json", &Find::json_schema());
     check("osjitter.verdict.1.json", &Verdict::json_schema());
 }

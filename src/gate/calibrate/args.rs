@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::gate::args::RoundArgs;
+use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;
+use crate::program::Program;
 use crate::render::formats::{Format, parser};
 use crate::scenario::one_subject;
 use crate::subject::Entry;
@@ -14,9 +15,10 @@ use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs one subject against itself, in pairs of rounds as the gate does, and reports what a gate can detect on this machine: \
-how far apart two rounds of the same thing are, the smallest change detected at each look, and how often a gate ends \
-undecided. The file is for `osjitter gate --calibration FILE`, which then warns of a tolerance below the noise level.
+Runs one subject or program against itself, in pairs of rounds as the gate does, and reports what a gate can detect on this \
+machine: how far apart two rounds of the same thing are, the smallest change detected at each look, and how often a gate ends \
+undecided. The file is for `osjitter gate --calibration FILE`, which then warns of a tolerance below the noise level, and with \
+`--see 5%` plans the pairs for a change of that size. With --metric, a round is a whole run, as in a gate.
 
 A gate raises a false alarm in at most 0.5 % of cases by design. A measured rate is reported only from at least 100 real \
 gates, which take about half an hour at 500us.
@@ -24,6 +26,7 @@ gates, which take about half an hour at 500us.
 Examples:
   osjitter calibrate
   osjitter calibrate --max-time 30m --subject tokio-interval --period 1ms --out calibration.json
+  osjitter calibrate --command './bench --size 4' --metric wall --metric max-rss
 
 Exit codes: 0 done, 2 bad usage, 4 could not measure or interrupted (what was measured is written, and marked).")]
 pub struct CalibrateArgs {
@@ -33,9 +36,17 @@ pub struct CalibrateArgs {
     /// Subject to run against itself
     #[arg(long, value_name = "SUBJECT", value_parser = one_subject, default_value = "os-interval")]
     pub subject: &'static Entry,
+    /// Program to run against itself, with its arguments, instead of a subject
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]
+    pub command: Option<Program>,
     /// Nominal period
     #[arg(long, value_name = "DURATION", value_parser = units::period, default_value = "500us", allow_hyphen_values = true)]
     pub period: Duration,
+    /// Time limit of one round of a command [default: ten times its length, and 10s]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true, requires = "command")]
+    pub max_round_time: Option<Duration>,
+    #[command(flatten)]
+    pub runs: WholeRunArgs,
     #[command(flatten)]
     pub rounds: RoundArgs,
     /// The file to write

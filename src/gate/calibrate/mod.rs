@@ -1,13 +1,14 @@
 //! `osjitter calibrate`: what a gate can detect on this machine.
 
 pub mod args;
+mod runs;
 pub mod text;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jitterstat::environment::EnvironmentKey;
-use jitterstat::file::File as _;
+use jitterstat::file::File;
 use jitterstat::fitness::Fitness;
 use jitterstat::gate::calibration::{self, Calibration, CalibrationPlan, LEAST_PAIRS, SCHEMA};
 use jitterstat::gate::look::Rules;
@@ -15,10 +16,11 @@ use jitterstat::gate::verdict;
 use jitterstat::report::Host;
 
 use crate::exit::{self, Error, ExitStatus, usage};
-use crate::gate::design::{ENDLESS, PairTest, scenario};
+use crate::gate::design::{ENDLESS, PairTest, Sides, scenario};
 use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
+use crate::gate::sides::like_a_program;
 use crate::machine::{host, tuning};
-use crate::render::formats::make;
+use crate::render::formats::{Offer, make};
 use crate::text::units;
 use crate::{files, interrupt, terminal};
 
@@ -26,7 +28,13 @@ use args::CalibrateArgs;
 
 /// Plans, measures for as long as asked, works out what it means, writes.
 pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
+    if let Some(program) = args.command.as_ref().filter(|_| !args.runs.metric.is_empty()) {
+        return runs::run(program, args);
+    }
     let test = plan(args)?;
+    if let Sides::Programs([program, _]) = &test.sides {
+        program.find().map_err(Error::usage)?;
+    }
     files::prove_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
@@ -46,35 +54,59 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let pairs = Collecting { stop: &stop, quiet, keep_ticks: false, enough }.run(&test);
     let calibration = calibration(&test, &pairs, host, started_utc, !ended);
 
+    write(&calibration, &text::FORMATS, args)?;
+    ended_as(calibration.failure, calibration.partial)
+}
+
+/// Writes what was found, and shows it.
+fn write<T: File>(calibration: &T, formats: &[Offer<T>], args: &CalibrateArgs) -> exit::Result<()> {
     files::deliver(calibration.to_json(), Some(&args.out))?;
-    let made = make("a calibration", &text::FORMATS, args.format, &calibration)?;
+    let made = make("a calibration", formats, args.format, calibration)?;
     let written = files::deliver(made.into_bytes(), None);
-    terminal::note(quiet, &format!("calibration: {}", args.out.display()));
-    written?;
-    if let Some(failure) = calibration.failure {
-        return Err(Error::measure(failure));
+    terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
+    written
+}
+
+fn ended_as(failure: Option<String>, is_partial: bool) -> exit::Result<ExitStatus> {
+    match failure {
+        Some(failure) => Err(Error::measure(failure)),
+        None if is_partial => Ok(ExitStatus::NotMeasured),
+        None => Ok(ExitStatus::Done),
     }
-    Ok(if calibration.partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 
 /// The subject against itself, for about as many pairs as the time holds.
 fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
-    let one = scenario(&args.rounds, args.subject, args.period, ENDLESS)?;
-    let rules = Rules::new(one.period_ns());
-    let mut test = PairTest::of_subjects([one.clone(), one], &args.rounds, rules);
-    let pair_time = test.pair_time();
-    test.pairs = u64::try_from(args.max_time.as_nanos() / pair_time.as_nanos()).unwrap_or(u64::MAX);
-    if test.pairs < LEAST_PAIRS as u64 {
+    let mut test = match &args.command {
+        Some(program) => {
+            let like = like_a_program(&args.rounds, args.period)?;
+            let programs = [program.clone(), program.clone()];
+            let mut test = PairTest::of_programs(programs, &like, &args.rounds, Rules::new(like.period_ns()));
+            test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+            test
+        }
+        None => {
+            let one = scenario(&args.rounds, args.subject, args.period, ENDLESS)?;
+            let rules = Rules::new(one.period_ns());
+            PairTest::of_subjects([one.clone(), one], &args.rounds, rules)
+        }
+    };
+    test.pairs = pairs_within(args.max_time, test.pair_time(), "rounds", "shorter rounds with --round-ticks")?;
+    Ok(test)
+}
+
+/// How many pairs a time holds; refused where those calibrate nothing.
+fn pairs_within(time: Duration, pair_time: Duration, of: &str, or: &str) -> exit::Result<u64> {
+    let pairs = u64::try_from(time.as_nanos() / pair_time.as_nanos().max(1)).unwrap_or(u64::MAX);
+    if pairs < LEAST_PAIRS as u64 {
         let least = pair_time.as_secs_f64() * LEAST_PAIRS as f64;
         return Err(usage!(
-            "{} holds {} pairs of rounds, and a calibration takes {LEAST_PAIRS}: give --max-time {:.0}s or more, or \
-             shorter rounds with --round-ticks",
-            units::short(args.max_time),
-            test.pairs,
+            "{} holds {pairs} pairs of {of}, and a calibration takes {LEAST_PAIRS}: give --max-time {:.0}s or more, or {or}",
+            units::short(time),
             least.ceil()
         ));
     }
-    Ok(test)
+    Ok(pairs)
 }
 
 fn calibration(test: &PairTest, pairs: &Pairs, host: Host, started_utc: String, partial: bool) -> Calibration {

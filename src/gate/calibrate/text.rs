@@ -3,8 +3,12 @@
 use std::fmt::Write as _;
 
 use jitterstat::file::File as _;
-use jitterstat::gate::calibration::{Calibration, InconclusiveChance, RealGates};
+use jitterstat::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
+use jitterstat::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
+use jitterstat::report::Warning;
 
+use crate::gate::runs::text::shown;
+use crate::gate::text::change;
 use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
@@ -14,6 +18,12 @@ use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [
     (Format::Table, |calibration| Ok(Made::Text(table(calibration)))),
+    (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
+];
+
+/// The formats of a calibration of whole runs.
+pub const RUN_FORMATS: [Offer<RunCalibration>; 2] = [
+    (Format::Table, |calibration| Ok(Made::Text(table_of_runs(calibration)))),
     (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
 ];
 
@@ -27,44 +37,95 @@ fn apart(ln: f64) -> String {
     percent(ln.exp_m1())
 }
 
+/// What was run, for how long, and what kept it from its end.
+fn head(what: &str, failure: Option<&String>, is_partial: bool) -> String {
+    let mut text = format!("{what}\n");
+    if let Some(failure) = failure {
+        text += &wrap(&format!("It could not go on: {failure}"), WIDEST_PARAGRAPH);
+    } else if is_partial {
+        text.push_str("Interrupted: this is of the pairs there were.\n");
+    }
+    text.push('\n');
+    text
+}
+
+/// Rows, sentences, warnings.
+fn body(rows: &[Vec<String>], said: &[String], warnings: &[Warning]) -> String {
+    let mut text = String::new();
+    if rows.len() > 1 {
+        text += &align(rows, 1);
+        text.push('\n');
+    }
+    text.extend(said.iter().filter(|says| !says.is_empty()).map(|says| wrap(says, WIDEST_PARAGRAPH)));
+    text.extend(warnings.iter().map(|w| wrap(&format!("{} {}", w.message, w.hint), WIDEST_PARAGRAPH)));
+    text
+}
+
 /// What a gate can see, look by look.
 fn table(calibration: &Calibration) -> String {
     let plan = &calibration.plan;
     let seconds = calibration.duration_ns as f64 / 1e9;
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
     let (subject, pairs) = (&calibration.subject, calibration.pairs);
-    let mut text = format!("{subject} against itself: {pairs} pairs of rounds in {seconds:.0}s{cpu}\n");
-    if let Some(failure) = &calibration.failure {
-        text += &wrap(&format!("It could not go on: {failure}"), WIDEST_PARAGRAPH);
-    } else if calibration.partial {
-        text.push_str("Interrupted: this is of the pairs there were.\n");
-    }
-    text.push('\n');
-    if !calibration.metrics.is_empty() {
-        text += &align(&rows(calibration), 1);
-        text.push('\n');
-    }
+    let what = format!("{subject} against itself: {pairs} pairs of rounds in {seconds:.0}s{cpu}");
     let steal = calibration.steal_share.map_or(String::new(), |s| format!(" Of all CPUs stolen: {}.", percent(s)));
     let stalls = percent(calibration.same_stall_share);
-    let said = [
-        seen(calibration),
+    let looks = |m: &CalibratedMetric| m.smallest_change.iter().map(|c| (c.after_ns, c.ratio - 1.0)).collect();
+    let metrics: Vec<_> = calibration.metrics.iter().map(|m| (m.name.as_str(), looks(m))).collect();
+    let mut said = vec![
+        seen("at", &metrics),
         undecided(&calibration.inconclusive),
         false_alarms(plan.alpha, &calibration.real_gates),
         format!("Ticks inside a stall already counted: {stalls}.{steal}"),
     ];
-    for says in said.iter().filter(|says| !says.is_empty()) {
-        text += &wrap(says, WIDEST_PARAGRAPH);
+    said.extend(fitness::sentence(calibration.fitness.as_ref()));
+    head(&what, calibration.failure.as_ref(), calibration.partial)
+        + &body(&rows(calibration), &said, &calibration.warnings)
+}
+
+/// What a gate of whole runs can see, look by look.
+fn table_of_runs(calibration: &RunCalibration) -> String {
+    let (plan, program, pairs) = (&calibration.plan, &calibration.program, calibration.pairs);
+    let seconds = calibration.duration_ns as f64 / 1e9;
+    let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
+    let what = format!("{program} against itself: {pairs} pairs of runs in {seconds:.0}s{cpu}");
+    let looks =
+        |m: &CalibratedRunMetric| m.smallest_change.iter().map(|c| (c.after_ns, (c.ratio - 1.0).abs())).collect();
+    let metrics: Vec<_> = calibration.metrics.iter().map(|m| (m.name.as_str(), looks(m))).collect();
+    let said =
+        [seen("in", &metrics), undecided(&calibration.inconclusive), false_alarms(plan.alpha, &calibration.real_gates)];
+    head(&what, calibration.failure.as_ref(), calibration.partial)
+        + &body(&rows_of_runs(&calibration.metrics), &said, &calibration.warnings)
+}
+
+fn rows_of_runs(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {
+    let row = |name: &str, cells: Vec<String>| [vec![name.to_owned()], cells].concat();
+    let all = |cell: &dyn Fn(&CalibratedRunMetric) -> String| metrics.iter().map(cell).collect();
+    let mut rows = vec![row("", all(&|m| m.name.clone()))];
+    if metrics.is_empty() {
+        return rows;
     }
-    text.extend(fitness::sentence(calibration.fitness.as_ref()).map(|line| wrap(&line, WIDEST_PARAGRAPH)));
-    for warning in &calibration.warnings {
-        text += &wrap(&format!("{} {}", warning.message, warning.hint), WIDEST_PARAGRAPH);
+    rows.push(row("median run", all(&|m| shown(m.median, &m.unit))));
+    rows.push(row("the runs of a pair differ by (sd)", all(&|m| apart(m.spread))));
+    rows.push(row("  in the quieter half of the pairs", all(&|m| apart(m.spread_quiet_half))));
+    rows.push(row("smallest change that is seen", all(&|_| String::new())));
+    for (i, look) in metrics[0].smallest_change.iter().enumerate() {
+        let name = format!("  at {} pairs, {:.0}s", look.pairs, look.after_ns as f64 / 1e9);
+        let seen = |m: &CalibratedRunMetric| {
+            let found = m.smallest_change.get(i);
+            found.map_or("-".to_owned(), |c| format!("{} = {}", change(c.ratio), shown(c.difference, &m.unit)))
+        };
+        rows.push(row(&name, all(&seen)));
     }
-    text
+    rows
 }
 
 fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
     let metrics = &calibration.metrics;
     let row = |name: &str, cells: Vec<String>| [vec![name.to_owned()], cells].concat();
+    if metrics.is_empty() {
+        return Vec::new();
+    }
     let mut rows = vec![
         row("", metrics.iter().map(|m| m.name.clone()).collect()),
         row("median round", metrics.iter().map(|m| time(m.median_ns)).collect()),
@@ -86,19 +147,24 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a gate sees in a time that people wait for; empty where the pairs do not tell.
-fn seen(calibration: &Calibration) -> String {
+/// What a gate sees in a time that people wait for; empty where the pairs do not tell. Of each metric, its looks: the time
+/// they take, and the change as a share; `of` stands before its name.
+fn seen(of: &str, metrics: &[(&str, Vec<(u64, f64)>)]) -> String {
     const WAIT_NS: u64 = 45_000_000_000;
-    let looks = calibration.metrics.first().map_or(&[][..], |m| &m.smallest_change);
-    let Some(which) = looks.iter().rposition(|c| c.after_ns <= WAIT_NS).or((!looks.is_empty()).then_some(0)) else {
+    let looks = metrics.first().map_or(&[][..], |(_, looks)| looks);
+    let Some(which) = looks.iter().rposition(|(ns, _)| *ns <= WAIT_NS).or((!looks.is_empty()).then_some(0)) else {
         return String::new();
     };
-    let changes = calibration
-        .metrics
-        .iter()
-        .filter_map(|m| m.smallest_change.get(which).map(|c| format!("{} at {}", percent(c.ratio - 1.0), m.name)));
-    let (seconds, changes) = (looks[which].after_ns as f64 / 1e9, changes.collect::<Vec<_>>().join(" and "));
-    format!("On this machine, {seconds:.0} s see a change of {changes}, 95 times in 100.")
+    let change = |(name, looks): &(&str, Vec<(u64, f64)>)| {
+        let (_, change) = looks.get(which)?;
+        Some(format!("{} {of} {name}", percent(*change)))
+    };
+    let changes: Vec<String> = metrics.iter().filter_map(change).collect();
+    let listed = match &changes[..] {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        _ => changes.concat(),
+    };
+    format!("On this machine, {:.0} s see a change of {listed}, 95 times in 100.", looks[which].0 as f64 / 1e9)
 }
 
 fn undecided(chances: &[InconclusiveChance]) -> String {

@@ -52,7 +52,13 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
         }
         let key = Key {
             host: cell(host).into_owned(),
-            subject: cell(&subject.name).into_owned(),
+            // A file of another program may have none.
+            subject: [&subject.name, &subject.id, "unnamed"]
+                .map(cell)
+                .into_iter()
+                .find(|name| !name.is_empty())
+                .unwrap_or_default()
+                .into_owned(),
             period_ns: subject.period_ns,
             runtime: subject.runtime.as_deref().map(cell).unwrap_or_default().into_owned(),
             labels,

@@ -8,36 +8,23 @@
 //! again, with labels of their own. What such gates show are their widths, and how often they end undecided. Their
 //! false alarms would only show that the labels were drawn fairly: a rate of those is claimed from real gates alone.
 
+mod gates;
+pub mod runs;
 #[cfg(test)]
 mod tests;
 
-use super::look::{self, Lift, MIN_PAIRS, Outcome, Rules};
+pub use self::gates::{InconclusiveChance, LEAST_PAIRS, LEAST_REAL_GATES, RealGates, TIMES_S};
+use self::gates::{Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening};
+use super::look::{self, Lift, Outcome, Rules};
 use super::round::{Late, Pair, tail_name};
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
-use crate::stats::quantile::rank;
-use crate::stats::random::SplitMix64;
 
 /// Value of [`Calibration::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.calibration/1";
-/// Fewer pairs calibrate nothing: the tail is judged on half of them.
-pub const LEAST_PAIRS: usize = 2 * MIN_PAIRS;
-/// Real gates that a rate of false alarms is claimed from.
-pub const LEAST_REAL_GATES: u64 = 100;
-/// Times for which the chance of an undecided gate is told, in seconds.
-pub const TIMES_S: [u64; 3] = [30, 60, 120];
-/// A change is one that a gate can see if it sees it so often.
-const POWER: f64 = 0.95;
-/// Relabelled gates behind each figure: a share of 5 % is known to 1.5 %.
-const RELABELLED: u32 = 200;
-/// Fixed: the same rounds give the same figures.
-const SEED: u64 = 0x6361_6c69_6272_6174;
-/// A normal distribution's standard deviation in median absolute deviations.
-const SD_OF_MAD: f64 = 1.482_602_218_505_602;
-
 model! {
     /// What a gate can see on one machine, with one subject.
     pub struct Calibration {
@@ -138,34 +125,6 @@ model! {
         /// B minus A.
         pub difference_ns: i64,
     }
-
-    /// How often a gate ends undecided although nothing has changed.
-    pub struct InconclusiveChance {
-        /// The time it is given.
-        pub seconds: u64,
-        /// Pairs at the last look within that time; 0 if none is.
-        pub pairs: u64,
-        /// Share of the relabelled gates; null where the time holds no look.
-        pub share: Option<f64>,
-        /// Relabelled gates behind the share.
-        pub gates: u64,
-    }
-
-    /// Gates that were really measured: the pairs in their order, under their own labels, each gate after the last.
-    pub struct RealGates {
-        /// Gates that came to an end.
-        pub gates: u64,
-        /// Of those, passed.
-        pub passed: u64,
-        /// False alarms.
-        pub regressed: u64,
-        /// Undecided.
-        pub inconclusive: u64,
-        /// Share of false alarms; null with fewer than 100 gates, which are too few to claim one.
-        pub false_alarm_rate: Option<f64>,
-        /// 95 % upper bound of that rate; null where that is.
-        pub false_alarm_rate_upper95: Option<f64>,
-    }
 }
 
 /// A tolerance below the noise level of the machine.
@@ -246,8 +205,8 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
         CalibratedMetric {
             name: name.to_owned(),
             median_ns: median_ns.round() as i64,
-            spread: tidy(spread(values)),
-            spread_quiet_half: quiet.as_deref().map(|quiet| tidy(spread(quiet))),
+            spread: tidy(apart(values)),
+            spread_quiet_half: quiet.as_deref().map(|quiet| tidy(apart(quiet))),
             stall_dominated: lift.is_some_and(|lift| lift.hides(relative[which])),
             lift: Some(tidy(both.exp())),
             smallest_change: smallest.iter().map(change).collect(),
@@ -260,13 +219,11 @@ const MEDIAN: usize = 0;
 const TAIL: usize = 1;
 
 /// Robust standard deviation of the differences.
-fn spread(values: &[[Late; 2]]) -> f64 {
-    let differences = || values.iter().map(|v| v[1].ln - v[0].ln);
-    let centre = look::median(differences());
-    SD_OF_MAD * look::median(differences().map(|d| (d - centre).abs()))
+fn apart(values: &[[Late; 2]]) -> f64 {
+    spread(values.iter().map(|v| v[1].ln - v[0].ln))
 }
 
-/// For each look, the bound of the interval that [`POWER`] of the relabelled gates stay below, for the median and for
+/// For each look, the bound of the interval that 95 % of the relabelled gates stay below, for the median and for
 /// the tail.
 ///
 /// Without a change the upper bound must lie below the tolerance for a pass, and clear of the lift, which is to be added; a
@@ -275,131 +232,44 @@ fn spread(values: &[[Late; 2]]) -> f64 {
 fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
     // With nothing to judge, a look only measures.
     let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
-    let mut relabelled = Relabelled::new(pairs);
+    let mut relabelled = Relabelled::new(pairs.len());
     let at = |n: usize| {
         let mut bounds: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..RELABELLED {
-            let look = look::look(&relabelled.gate(n), &rules, true);
+            let look = look::look(&labelled(pairs, &relabelled.gate(n)), &rules, true);
             for (bounds, judged) in bounds.iter_mut().zip([look.median, look.tail]) {
                 bounds.extend(judged.shift.iter().flat_map(|s| [s.upper, -s.lower]));
             }
         }
-        let bound = |mut bounds: Vec<f64>| {
-            bounds.sort_unstable_by(f64::total_cmp);
-            bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|b| b.is_finite())
-        };
-        let [median, tail] = bounds.map(bound);
+        let [median, tail] = bounds.map(seen_by_most);
         Some((n, [median?, tail?]))
     };
     rules.looks.clone().into_iter().filter_map(at).collect()
 }
 
-/// Gates made of recorded pairs under labels drawn anew.
-struct Relabelled<'a> {
-    pairs: &'a [Pair],
-    random: SplitMix64,
-}
-
-impl<'a> Relabelled<'a> {
-    fn new(pairs: &'a [Pair]) -> Self {
-        Self { pairs, random: SplitMix64::new(SEED) }
-    }
-
-    /// So many neighbouring pairs from a random place on.
-    fn gate(&mut self, n: usize) -> Vec<Pair> {
-        let start = self.random.index(self.pairs.len());
-        (0..n)
-            .map(|i| {
-                let pair = self.pairs[(start + i) % self.pairs.len()];
-                if self.random.coin() { pair.swapped() } else { pair }
-            })
-            .collect()
-    }
+/// The pairs of a relabelled gate.
+fn labelled(pairs: &[Pair], labels: &[Label]) -> Vec<Pair> {
+    labels.iter().map(|&(i, is_swapped)| if is_swapped { pairs[i].swapped() } else { pairs[i] }).collect()
 }
 
 /// The chance that a gate ends undecided although nothing has changed, for each of the times.
 #[must_use]
 pub fn inconclusive(pairs: &[Pair], rules: &Rules, pair_ns: u64) -> Vec<InconclusiveChance> {
-    let chance = |seconds: u64| {
-        let within = |n: &&usize| u128::from(pair_ns) * **n as u128 <= u128::from(seconds) * 1_000_000_000;
-        let looks: Vec<usize> = rules.looks.iter().take_while(within).copied().collect();
-        let (Some(&last), true) = (looks.last(), pairs.len() >= LEAST_PAIRS) else {
-            return InconclusiveChance { seconds, pairs: looks.last().map_or(0, |&n| n as u64), share: None, gates: 0 };
-        };
-        // A gate that knows how long it may take plans its looks by that.
-        let rules = Rules { looks, ..rules.clone() };
-        let mut relabelled = Relabelled::new(pairs);
-        let open = (0..RELABELLED).filter(|_| decide(&relabelled.gate(last), &rules).0 == Outcome::Inconclusive);
-        let share = tidy(open.count() as f64 / f64::from(RELABELLED));
-        InconclusiveChance { seconds, pairs: last as u64, share: Some(share), gates: RELABELLED.into() }
-    };
-    TIMES_S.into_iter().map(chance).collect()
+    gates::inconclusive(pairs.len(), &rules.looks, pair_ns, |looks, labels| {
+        let rules = Rules { looks: looks.to_vec(), ..rules.clone() };
+        decide(&labelled(pairs, labels), &rules).0
+    })
 }
 
 /// A gate over the pairs in their order: its outcome, and the pairs it took.
 fn decide(pairs: &[Pair], rules: &Rules) -> (Outcome, usize) {
-    for (i, &n) in rules.looks.iter().enumerate() {
-        let Some(so_far) = pairs.get(..n) else { break };
-        let outcome = look::look(so_far, rules, i + 1 == rules.looks.len()).outcome;
-        if outcome != Outcome::Inconclusive {
-            return (outcome, n);
-        }
-    }
-    (Outcome::Inconclusive, rules.looks.last().copied().unwrap_or(0))
+    gates::decide(&rules.looks, pairs.len(), |n, last| look::look(&pairs[..n], rules, last).outcome)
 }
 
 /// The gates that the pairs really were, one after the other; what is left at the end is none.
 #[must_use]
 pub fn real_gates(pairs: &[Pair], rules: &Rules) -> RealGates {
-    let (mut passed, mut regressed, mut inconclusive) = (0, 0, 0);
-    let mut rest = pairs;
-    while !rest.is_empty() {
-        let (outcome, taken) = decide(rest, rules);
-        if taken == 0 || taken > rest.len() {
-            break;
-        }
-        match outcome {
-            Outcome::Pass | Outcome::Improved => passed += 1,
-            Outcome::Regressed | Outcome::LimitBroken => regressed += 1,
-            Outcome::Inconclusive => inconclusive += 1,
-        }
-        rest = &rest[taken..];
-    }
-    let gates = passed + regressed + inconclusive;
-    let claimed = gates >= LEAST_REAL_GATES;
-    RealGates {
-        gates,
-        passed,
-        regressed,
-        inconclusive,
-        false_alarm_rate: claimed.then(|| tidy(regressed as f64 / gates as f64)),
-        false_alarm_rate_upper95: claimed.then(|| tidy(upper95(regressed, gates))),
-    }
-}
-
-/// The exact 95 % upper bound of a probability of which `k` of `n` trials came true (Clopper and Pearson, "The Use of
-/// Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika, 1934).
-fn upper95(k: u64, n: u64) -> f64 {
-    let at_most = |p: f64| {
-        let mut term = (n as f64 * (-p).ln_1p()).exp();
-        let mut sum = term;
-        for i in 0..k {
-            term *= (n - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
-            sum += term;
-        }
-        sum
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if at_most(middle) > 0.05 { low = middle } else { high = middle }
-    }
-    high
-}
-
-/// Six digits: more are noise, and these a reader of JSON keeps exactly.
-fn tidy(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
+    gates::real_gates(pairs.len(), |from| decide(&pairs[from..], rules))
 }
 
 impl File for Calibration {
@@ -427,28 +297,24 @@ impl Calibration {
     #[must_use]
     pub fn pairs_to_see(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
         let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        metric.pairs_to_see(ratio, self.widening(rules))
+        self.sight(metric, rules).pairs_for(ratio.ln())
     }
 
     /// The smallest ratio that a gate of these rules sees of a percentile at so many pairs.
     #[must_use]
     pub fn seen_at(&self, name: &str, pairs: u64, rules: &Rules) -> Option<f64> {
         let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        metric.seen_at(pairs, self.widening(rules))
+        self.sight(metric, rules).at(pairs).map(f64::exp)
     }
 
-    /// How much wider the intervals of these rules are than those of the calibration, as their alpha is smaller or shared
-    /// by more looks.
-    fn widening(&self, rules: &Rules) -> f64 {
-        /// Quantile of the normal distribution for [`POWER`].
-        const Z_POWER: f64 = 1.645;
-        // The normal distribution's quantile for a small probability.
-        let z = |share: f64| {
-            let y = -2.0 * share.ln();
-            (y - y.ln() - std::f64::consts::TAU.ln()).max(0.0).sqrt()
-        };
-        let here = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
-        (z(rules.share()) + Z_POWER) / (z(here) + Z_POWER)
+    /// What was calibrated of a percentile, for a gate of these rules: its alpha may be smaller, or shared by more looks.
+    fn sight(&self, metric: &CalibratedMetric, rules: &Rules) -> Sight {
+        let calibrated = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
+        Sight {
+            looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln())).collect(),
+            lift: metric.lift.map_or(0.0, f64::ln),
+            widening: widening(rules.share(), calibrated),
+        }
     }
 
     /// The percentiles on which a gate of these rules tolerates less than it can see at its last look: it will often end
@@ -457,39 +323,11 @@ impl Calibration {
     pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
         let below = |(metric, relative): (&CalibratedMetric, f64)| {
-            let smallest = metric.seen_at(last, self.widening(rules))?;
+            let smallest = self.sight(metric, rules).at(last)?.exp();
             let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
             let name = metric.name.clone();
             (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise { name, tolerated, smallest, pairs: last })
         };
         self.metrics.iter().zip([rules.tolerance_median, rules.tolerance_tail]).filter_map(below).collect()
-    }
-}
-
-impl CalibratedMetric {
-    /// The smallest change at a look that may lie between those calibrated, with intervals so much wider: what is not the
-    /// lift of stalls narrows with the root of the pairs.
-    fn seen_at(&self, pairs: u64, widening: f64) -> Option<f64> {
-        let next = self.smallest_change.iter().find(|c| c.pairs >= pairs);
-        let (from, lift) = (next.or(self.smallest_change.last())?, self.ln_lift());
-        let narrows = (from.pairs as f64 / pairs.max(1) as f64).sqrt();
-        Some(((from.ratio.ln() - lift) * widening * narrows + lift).exp())
-    }
-
-    /// From the first calibrated look that sees as much, or from the last one, the pairs at which intervals so much wider
-    /// see it.
-    fn pairs_to_see(&self, ratio: f64, widening: f64) -> Option<u64> {
-        let lift = self.ln_lift();
-        let room = ratio.ln() - lift;
-        let wide = |c: &SmallestChange| (c.ratio.ln() - lift) * widening;
-        let from = self.smallest_change.iter().find(|c| wide(c) <= room).or(self.smallest_change.last())?;
-        let before = self.smallest_change.iter().rev().find(|c| c.pairs < from.pairs).map_or(0, |c| c.pairs + 1);
-        let pairs = (from.pairs as f64 * (wide(from) / room).powi(2)).ceil() as u64;
-        (room > 0.0).then(|| pairs.max(before).max(LEAST_PAIRS as u64))
-    }
-
-    /// The logarithm of the lift that stalls give both sides.
-    fn ln_lift(&self) -> f64 {
-        self.lift.map_or(0.0, f64::ln)
     }
 }

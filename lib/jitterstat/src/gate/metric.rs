@@ -48,10 +48,7 @@ impl MetricRule {
         let sign = if self.higher_is_better { -1.0 } else { 1.0 };
         let worse = |value: &f64| sign * value.ln();
         let late = |pair: &[f64; 2]| pair.each_ref().map(|value| Late { ln: worse(value), ln_own: worse(value) });
-        let rise = if self.higher_is_better { 1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0 } else { self.tolerance };
-        // That a percentile of lateness would have such a share, of two, at one look.
-        let rules =
-            Rules { alpha: 2.0 * share, looks: vec![0], tolerance_tail: rise, floor_ns: self.floor, ..Rules::new(1) };
+        let rules = self.rules(share);
         let judged = judge_tail(&values.iter().map(late).collect::<Vec<_>>(), &rules, last);
         let back = |ratio: f64| if self.higher_is_better { 1.0 / ratio } else { ratio };
         JudgedMetric {
@@ -64,6 +61,19 @@ impl MetricRule {
             pairs: judged.pairs,
             pairs_to_decide: judged.pairs_to_decide,
         }
+    }
+
+    /// What is tolerated where the median run has such a value: the logarithm of a rise, or of a fall where more is better.
+    #[must_use]
+    pub fn tolerated(&self, median: f64) -> f64 {
+        let rules = self.rules(1.0);
+        rules.tolerance(rules.tolerance_tail, median)
+    }
+
+    /// Those by which a percentile of lateness would have such a share, of two, at one look.
+    fn rules(&self, share: f64) -> Rules {
+        let rise = if self.higher_is_better { 1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0 } else { self.tolerance };
+        Rules { alpha: 2.0 * share, looks: vec![0], tolerance_tail: rise, floor_ns: self.floor, ..Rules::new(1) }
     }
 }
 

@@ -1,0 +1,48 @@
+//! Whole runs of two programs, judged, for people.
+
+use jitterstat::gate::look::Outcome;
+use jitterstat::gate::verdict::{RunMetric, RunsVerdict, Verdict};
+
+use crate::gate::reading::Judged;
+use crate::gate::text::{Section, code, counted};
+use crate::text::time::{long, time};
+
+/// A value in its unit, with three digits.
+pub fn shown(value: f64, unit: &str) -> String {
+    let (size, unit_of) = (value.abs(), |text: String| format!("{text} {unit}"));
+    match unit {
+        "ns" => time(value.round() as i64),
+        "bytes" if size >= 1024.0 * 1024.0 => format!("{:.1} MiB", value / 1024.0 / 1024.0),
+        "bytes" => format!("{value:.0} bytes"),
+        _ if size >= 100.0 => unit_of(format!("{value:.0}")),
+        _ => unit_of(format!("{value:.*}", (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize)),
+    }
+}
+
+pub fn sections(verdict: &Verdict) -> Vec<Section> {
+    verdict.runs.iter().map(section).collect()
+}
+
+fn section(of: &RunsVerdict) -> Section {
+    let RunsVerdict { a, b, pairs, .. } = of;
+    let seconds = of.duration_ns as f64 / 1e9;
+    let row = |m: &RunMetric| Judged::from(m).row(b, &m.name, vec![shown(m.a, &m.unit), shown(m.b, &m.unit)]);
+    let open = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
+    let to_decide = open.filter_map(|m| m.pairs_to_decide).max();
+    let advice = to_decide.filter(|_| of.verdict == Outcome::Inconclusive && *pairs > 0).map(|n| {
+        let takes = seconds / *pairs as f64 * n as f64;
+        let takes = long(takes);
+        format!("about {n} pairs of runs ({takes}) would probably decide {b} against {a}: --max-pairs {n}")
+    });
+    Section {
+        title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
+        of: ("Metric", code),
+        headings: vec!["median A", "median B", "change in pairs", "interval", "tolerated"],
+        rows: of.metrics.iter().map(row).collect(),
+        measured: format!("{pairs} pairs of runs, {}, {seconds:.1}s", counted(of.looks_taken, "look")),
+        sides: Vec::new(),
+        notes: Vec::new(),
+        lifts: Vec::new(),
+        advice,
+    }
+}
