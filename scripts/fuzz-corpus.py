@@ -181,6 +181,8 @@ def make(home):
         put("bench", f"{bench}.json", smaller(text, home))
     put("verdict", "two-sides.json", (FIXTURES / "verdict.json").read_bytes())
     put("calibration", "fixture.json", (FIXTURES / "calibration.json").read_bytes())
+    runs = ["calibrate", "--quiet", "--format", "json", "--command", "sleep 0.02", "--metric", "wall", "--max-time", "3s"]
+    put("calibration", "runs.json", smaller(osjitter(*runs, "--out", home / "runs"), home))
     put("find", "find.json", smaller((ROOT / "results/2026-11-22-epyc-kvm-2cpu-find/find.json").read_text(), home))
     for name in ("doctor", "doctor-quota"):
         text = (ROOT / f"results/2026-11-22-epyc-kvm-2cpu-doctor/{name}.json").read_text()
@@ -203,6 +205,9 @@ def make(home):
              "--max-pairs", 24, "--seed", 7, "--quiet", **played)
     put("baseline", "session.json", baseline.read_bytes())
     put("series", "ticks", "osjitter.series/1 period_ns=500000\n" + "".join(f"{ns}\n" for ns in lateness))
+    times = [f"{ns} {9 * 10**12 + 500_000 * k + ns}" for k, ns in enumerate(lateness)]
+    put("series", "times", "\n".join(["osjitter.series/1 period_ns=500000", *times, ""]))
+    put("series", "waits", "\n".join(["osjitter.series/1 period_ns=500000", *(f"{tick} {7 * k}" for k, tick in enumerate(times)), ""]))
     put("series", "metrics", "osjitter.series/1\nmetric rate req/s higher\nmetric size bytes lower\nrate 4.82e4\n"
         "size 10240\nrate 1\n")
     put("series", "both", "osjitter.series/1 period_ns=500\nmetric x ns lower\n7\nx 12.5\n-8\n")

@@ -298,18 +298,18 @@ impl Scenario {
 
 impl Plan {
     pub fn expected(&self) -> Duration {
-        let all = self.scenarios.iter().map(|s| s.expected().saturating_mul(if self.asks(s) { 2 } else { 1 }));
+        let all = self.scenarios.iter().map(|s| s.expected().saturating_mul(self.turns()));
         all.fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Whether it is asked why the ticks of a scenario are late; a program is not looked into.
-    pub fn asks(&self, scenario: &Scenario) -> bool {
-        self.why.is_some() && scenario.subject.program().is_none()
+    /// How often each round runs: where it is asked why ticks are late, another one is beside it.
+    fn turns(&self) -> u32 {
+        if self.why.is_some() { 2 } else { 1 }
     }
 
     /// Rounds of all scenarios.
     pub fn rounds(&self) -> u64 {
-        self.scenarios.iter().map(|s| s.rounds().saturating_mul(if self.asks(s) { 2 } else { 1 })).sum()
+        self.scenarios.iter().map(|s| s.rounds().saturating_mul(self.turns().into())).sum()
     }
 
     /// Refuses more samples than memory holds, before anything runs.

@@ -11,7 +11,15 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     if let Ok(ticks) = &ticks {
         let mut file = Vec::new();
         let mut out = Writer::new(&mut file, ticks.period_ns).expect("memory");
-        ticks.lateness_ns.iter().for_each(|&ns| out.push(ns).expect("memory"));
+        for (k, &ns) in ticks.lateness_ns.iter().enumerate() {
+            let [at, waited] = [&ticks.wake_ns, &ticks.waited_ns].map(|column| column.as_ref().map(|column| column[k]));
+            match (at, waited) {
+                (Some(at), Some(waited)) => out.push_with(ns, at, waited),
+                (Some(at), None) => out.push_at(ns, at),
+                _ => out.push(ns),
+            }
+            .expect("memory");
+        }
         out.finish().expect("memory");
         assert_eq!(Reader::read(&file[..]).expect("a series of ours"), *ticks);
     }

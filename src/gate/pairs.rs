@@ -8,12 +8,13 @@ use jitterstat::fitness::Tally;
 use jitterstat::gate::round::{Pair, RoundRecord};
 use jitterstat::gate::verdict::{Mode, Side};
 use jitterstat::report::Round;
+use jitterstat::series::Reader;
 use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary;
 
 use crate::gate::design::{PairTest, Sides};
 use crate::machine::{host, os, tuning};
-use crate::measure::child::{Asked, NotMeasured};
+use crate::measure::child::{Asked, NotMeasured, Series};
 use crate::measure::cost::Cost;
 use crate::measure::duet;
 use crate::measure::load::Loads;
@@ -178,14 +179,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let mut random = SplitMix64::new(test.design.seed);
         let period = Duration::from_nanos(test.design.period_ns);
         let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
-        let asked = Asked { period, ticks, warmup, series: true, limit: test.max_round_time };
+        let asked = Asked { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {
                 self.progress.show(programs[side].text(), index);
                 let before = os::steal_ns();
                 match written::ticks(&programs[side], asked, stop) {
-                    Ok(Written { lateness_ns, .. }) => {
+                    Ok(Written { series: Reader { lateness_ns, .. }, .. }) => {
                         let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
                         self.add(side, slot, (0..).zip(lateness_ns), &Cost { steal_ns, ..Cost::default() });
                     }

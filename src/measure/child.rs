@@ -38,10 +38,20 @@ pub struct Asked {
     pub period: Duration,
     pub ticks: u64,
     pub warmup: u64,
-    /// Whether it is to write these ticks.
-    pub series: bool,
+    pub series: Series,
     /// When it is ended by force.
     pub limit: Duration,
+}
+
+/// What a run is to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    /// Whatever it has to say itself.
+    Own,
+    /// The lateness of these ticks.
+    Ticks,
+    /// And when each of them came.
+    TicksWithTimes,
 }
 
 /// Why there is nothing to judge.
@@ -129,7 +139,9 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
         .env(series::ENV_WARMUP, asked.warmup.to_string())
         .env(series::ENV_OUT, scratch.path().join("series"))
         .env_remove(series::ENV_SERIES)
-        .envs(asked.series.then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
+        .env_remove(series::ENV_TIMES)
+        .envs((asked.series != Series::Own).then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
+        .envs((asked.series == Series::TicksWithTimes).then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

@@ -91,6 +91,8 @@ pub fn run(
     mut keep: impl FnMut(usize, Result<MeasuredRound, String>),
 ) {
     let mut failed = vec![false; plan.scenarios.len()];
+    // Programs that do not say what it takes to find out why.
+    let mut mute = vec![false; plan.scenarios.len()];
     let session = plan.why.is_some().then(Session::open);
     let late = observer.late();
     let late = late.as_ref();
@@ -102,7 +104,7 @@ pub fn run(
             return;
         }
         let scenario = &plan.scenarios[place];
-        if failed[place] || (asked && !plan.asks(scenario)) {
+        if failed[place] || (asked && mute[place]) {
             continue;
         }
         observer.before(scenario, index);
@@ -118,6 +120,8 @@ pub fn run(
             // What was measured without questions stands.
             continue;
         }
+        let unanswered = |round: &MeasuredRound| round.why.as_ref().is_some_and(|answer| answer.round.tier.is_none());
+        mute[place] |= scenario.subject.program().is_some() && result.as_ref().is_ok_and(unanswered);
         failed[place] = result.is_err();
         observer.after(scenario, &result);
         keep(place, result);

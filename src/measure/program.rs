@@ -9,8 +9,10 @@ use tach::Anchor;
 
 use crate::exit::{self, Error};
 use crate::machine::os::TreeUsage;
-use crate::measure::child::{self, Asked, NotMeasured};
+use crate::measure::child::{self, Asked, NotMeasured, Series};
 use crate::measure::cost::{Before, Cost};
+use crate::measure::why::outside::{Ended, Outside};
+use crate::measure::why::{Answer, Session};
 use crate::measure::written::{self, Written};
 use crate::program::Program;
 use crate::scenario::Plan;
@@ -23,15 +25,32 @@ pub struct Round {
     pub samples: RoundSamples,
     /// Of the whole process, which ran for this round alone.
     pub cost: Cost,
+    /// Why its ticks were late, where it was asked.
+    pub why: Option<Answer>,
 }
 
-/// Runs one round.
+/// Runs one round; `why` has its index where it is asked why its ticks are late.
 #[allow(clippy::disallowed_methods, reason = "when the process was started")]
-pub fn round(program: &Program, grid: Grid, stop: &AtomicBool) -> Result<Round, String> {
+pub fn round(program: &Program, grid: Grid, stop: &AtomicBool, why: Option<(&Session, u64)>) -> Result<Round, String> {
+    let outside = why.map(|(session, index)| (Outside::begin(session), index));
     let (start, first, before) = (Instant::now(), Anchor::take(), Before::read());
-    let written = written::ticks(program, asked(grid), stop).map_err(|why| why.message().unwrap_or_default())?;
+    let asked = asked(grid, if outside.is_some() { Series::TicksWithTimes } else { Series::Ticks });
+    let written = written::ticks(program, asked, stop).map_err(|why| why.message().unwrap_or_default())?;
     let machine = before.cost(&first, &Anchor::take());
     let samples = samples(program, grid, &written)?;
+    let why = outside.map(|(outside, index)| {
+        let round = Ended {
+            index,
+            grid,
+            name: &program.name(),
+            started: start,
+            wall: written.wall,
+            series: &written.series,
+            steal_ns: machine.steal_ns,
+        };
+        outside.answer(&round)
+    });
+    let why = why.transpose()?;
     let Written { wall, usage, .. } = written;
     let cost = Cost {
         window_ns: ns(wall),
@@ -44,28 +63,28 @@ pub fn round(program: &Program, grid: Grid, stop: &AtomicBool) -> Result<Round, 
         suspended_ns: machine.suspended_ns,
         ..Cost::default()
     };
-    Ok(Round { start, samples, cost })
+    Ok(Round { start, samples, cost, why })
 }
 
-fn asked(grid: Grid) -> Asked {
+fn asked(grid: Grid, series: Series) -> Asked {
     let period = Duration::from_nanos(grid.period_ns);
     let ticks = u32::try_from(grid.first_tick + grid.ticks).unwrap_or(u32::MAX);
     let limit = child::limit(period.saturating_mul(ticks));
-    Asked { period, ticks: grid.ticks, warmup: grid.first_tick, series: true, limit }
+    Asked { period, ticks: grid.ticks, warmup: grid.first_tick, series, limit }
 }
 
 /// Every tick of a series was delivered.
 fn samples(program: &Program, grid: Grid, written: &Written) -> Result<RoundSamples, String> {
     let longest = ns(written.wall);
-    if let Some(far) = written.lateness_ns.iter().find(|late| late.unsigned_abs() > longest) {
+    if let Some(far) = written.series.lateness_ns.iter().find(|late| late.unsigned_abs() > longest) {
         let [far, ran] = [*far, i64::try_from(longest).unwrap_or(i64::MAX)].map(time);
         return Err(format!("{}: wrote a lateness of {far}, and ran for {ran} itself", program.text()));
     }
     Ok(RoundSamples {
         grid,
         ticks: (grid.first_tick..grid.first_tick + grid.ticks).collect(),
-        lateness_ns: written.lateness_ns.clone(),
-        until_unpark_ns: vec![None; written.lateness_ns.len()],
+        lateness_ns: written.series.lateness_ns.clone(),
+        until_unpark_ns: vec![None; written.series.lateness_ns.len()],
         coalesced: 0,
     })
 }
@@ -125,7 +144,7 @@ fn start(program: &Program, period_ns: u64, stop: &AtomicBool) -> Result<Option<
     let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
     let mut runs = Vec::new();
     while runs.len() < REHEARSALS {
-        match written::ticks(program, asked(grid), stop) {
+        match written::ticks(program, asked(grid, Series::Ticks), stop) {
             Ok(Written { usage, wall, .. }) => {
                 runs.push(usage);
                 if wall > SLOW_START.saturating_add(Duration::from_nanos(period_ns)) {

@@ -196,7 +196,7 @@ struct Rounds {
 impl Rounds {
     fn new(plan: &Plan, scenario: &Scenario) -> Self {
         let random = SplitMix64::new(plan.seed);
-        let answers = plan.why.filter(|_| plan.asks(scenario)).map(|why| Answers::new(why, scenario));
+        let answers = plan.why.map(|why| Answers::new(why, scenario));
         let (keep_all, complete) = (plan.samples, true);
         Self { kept: Vec::new(), all: None, seen: 0, complete, error_bound_ns: 0, keep_all, random, answers }
     }

@@ -182,7 +182,8 @@ impl RoundRequest<'_> {
     /// A round in a process of its own, which measured itself.
     fn start(self, own: &Program) -> Result<MeasuredRound, String> {
         let grid = self.grid();
-        let program::Round { start, samples, cost } = program::round(own, grid, self.stop)?;
+        let asked = self.why.map(|session| (session, self.index));
+        let program::Round { start, samples, cost, why } = program::round(own, grid, self.stop, asked)?;
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
@@ -193,7 +194,7 @@ impl RoundRequest<'_> {
             backend: None,
             clock: None,
             stopped: false,
-            why: None,
+            why,
         })
     }
 

@@ -21,6 +21,8 @@ use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
 use crate::measure::late::LoopWatch;
 use crate::subject::ticker::Waits;
 
+pub mod outside;
+
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
 const CYCLES_PER_TICK: usize = 16;
 /// And for no more than so many in a round.

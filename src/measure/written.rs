@@ -14,8 +14,8 @@ use crate::measure::child::{self, Asked, NotMeasured};
 use crate::program::Program;
 use crate::text::units;
 
-/// A line of a series: a sign, 19 digits, the line's end.
-const LINE_BYTES: u64 = 22;
+/// A line of a series: a sign, 19 digits, two more numbers of 20, spaces between, the line's end.
+const LINE_BYTES: u64 = 64;
 /// A tick of a report, in a round of its own with its summary.
 const TICK_BYTES: u64 = 4 << 10;
 /// What either has besides: a header, a host, a histogram.
@@ -26,8 +26,7 @@ const METRICS_BYTES: u64 = 1 << 30;
 
 /// What one round of a program came to.
 pub struct Written {
-    /// Of its ticks in order.
-    pub lateness_ns: Vec<i64>,
+    pub series: Reader,
     /// From just before it was started until it had exited.
     pub wall: Duration,
     pub usage: TreeUsage,
@@ -37,7 +36,8 @@ pub struct Written {
 pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Written, NotMeasured> {
     let ran = child::run(program, asked, stop)?;
     let named = |what: String| format!("{}: {what}", program.text());
-    let (period_ns, lateness_ns) = series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
+    let series = series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
+    let period_ns = series.period_ns;
     if u128::from(period_ns) != asked.period.as_nanos() {
         return Err(NotMeasured::OtherPeriod(named(format!(
             "ran at a period of {period_ns} ns, and --period is {} ns; give --period {}, or have it follow {}",
@@ -46,15 +46,16 @@ pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Writt
             series::ENV_PERIOD
         ))));
     }
-    if lateness_ns.len() as u64 != asked.ticks {
-        let what = format!("wrote {} ticks where {} were asked for", lateness_ns.len(), asked.ticks);
+    let ticks = series.lateness_ns.len();
+    if ticks as u64 != asked.ticks {
+        let what = format!("wrote {ticks} ticks where {} were asked for", asked.ticks);
         return Err(NotMeasured::Failed(named(what)));
     }
-    Ok(Written { lateness_ns, wall: ran.wall, usage: ran.usage })
+    Ok(Written { series, wall: ran.wall, usage: ran.usage })
 }
 
-/// Its period, and the lateness of its ticks.
-fn series(out: &Path, ticks: u64) -> Result<(u64, Vec<i64>), String> {
+/// Its period, and its ticks.
+fn series(out: &Path, ticks: u64) -> Result<Reader, String> {
     let name = series::ENV_OUT;
     let bytes = bytes(out, ticks)?;
     if bytes.starts_with(b"{") {
@@ -62,10 +63,10 @@ fn series(out: &Path, ticks: u64) -> Result<(u64, Vec<i64>), String> {
         let [subject] = report.subjects.as_slice() else {
             return Err(format!("{name} holds a report of {} subjects; one was expected", report.subjects.len()));
         };
-        Ok((subject.period_ns, subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect()))
+        let lateness_ns = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+        Ok(Reader { period_ns: subject.period_ns, lateness_ns, wake_ns: None, waited_ns: None })
     } else {
-        let read = Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?;
-        Ok((read.period_ns, read.lateness_ns))
+        Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))
     }
 }
 

@@ -65,8 +65,8 @@ Loads run during the rounds of their scenarios and pause between them; their CPU
 A command of yours is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
 and OSJITTER_OUT set: it ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with \
 0. A meter of tickmeter in the program does all that by itself. Without --subject, os-interval, tokio-interval and the two \
-controls run in the same rounds. Its CPU time is that of all its processes, without what a run of a single tick takes; --why \
-is asked of osjitter's own subjects only.
+controls run in the same rounds. Its CPU time is that of all its processes, without what a run of a single tick takes. For \
+--why, OSJITTER_TIMES=monotonic asks it to write when each tick came, too.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {

@@ -58,9 +58,6 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // Last: what is refused above leaves no directory behind.
     let out = Directory::open(args.out.as_deref(), &started_utc)?;
     announce(&plan, args.quiet);
-    if plan.why.is_some() && !plan.scenarios.iter().all(|s| plan.asks(s)) {
-        terminal::note(args.quiet, "--why is asked of osjitter's own subjects; a command is not looked into");
-    }
 
     let mut watched = Watched { view: view(&plan, args), plan: &plan, late };
     let conditions = Conditions { host, changes, started_utc, starts };

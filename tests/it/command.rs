@@ -376,17 +376,24 @@ fn a_program_inherits_the_cpu_and_the_scheduling_class_and_no_slack_of_a_control
 }
 
 #[test]
-fn why_is_asked_of_the_others_and_loads_run_beside_it() {
+fn a_program_that_writes_no_times_is_asked_why_once_and_loads_run_beside_it() {
     let home = Home::new();
-    let ran = home.run(KEEPS_THE_CONTRACT, &["--why", "--load", "none", "--load", "cpu:1"]).exits(0);
-    assert_eq!(ran.stderr.matches("--why is asked of osjitter's own subjects").count(), 1, "{}", ran.stderr);
+    let script = format!("echo \"$OSJITTER_TIMES\" >>\"$HOME_OF_TEST/times\"\n{KEEPS_THE_CONTRACT}");
+    let ran = home.run(&script, &["--why", "--load", "none", "--load", "cpu:1"]).exits(0);
     let report = report(&ran);
-    let asked: Vec<(&str, bool)> =
-        list(&report["subjects"]).iter().map(|s| (s["id"].as_str().unwrap(), s["why"].is_object())).collect();
-    assert_eq!(
-        asked,
-        [("sh@1ms", false), ("sh@1ms+cpu:1", false), ("nanosleep@1ms", true), ("nanosleep@1ms+cpu:1", true)]
-    );
+    let asked: Vec<(&str, usize)> = list(&report["subjects"])
+        .iter()
+        .map(|s| (s["id"].as_str().unwrap(), list(&s["why"]["rounds"]).len()))
+        .collect();
+    assert_eq!(asked, [("sh@1ms", 1), ("sh@1ms+cpu:1", 1), ("nanosleep@1ms", 3), ("nanosleep@1ms+cpu:1", 3)]);
+    let reason = report["subjects"][0]["why"]["missing"]["reason"].as_str().unwrap();
+    if cfg!(target_os = "linux") {
+        assert!(reason.contains("OSJITTER_TIMES=monotonic") || reason.contains("perf_event_open"), "{reason}");
+    }
+    // Each rehearsed thrice, measured thrice, and asked once.
+    let times = std::fs::read_to_string(home.path("times")).unwrap();
+    let monotonic = times.lines().filter(|line| *line == "monotonic").count();
+    assert_eq!((times.lines().count(), monotonic), (3 + 2 * (3 + 1), 2), "{times}");
     assert!(list(&report["subjects"]).iter().all(|s| s["summary"]["ticks"] == 60), "{report}");
 }
 

@@ -7,6 +7,8 @@ use jitterstat::report::why::{Class, Shares};
 use jitterstat::report::why::{Tier, Why};
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::service;
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
@@ -72,6 +74,34 @@ fn threads_and_instances_are_asked_too() {
     if why.tier.is_some() {
         assert!(why.evidence.threads >= 2, "{:?}", why.evidence);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_with_a_meter_is_asked_from_outside() {
+    let args = ["--why-threshold", "1us", "--period", "10ms", "--ticks", "60", "--round-ticks", "30"];
+    let service = service();
+    let ran = run(&args).args(["--subject", "nanosleep"]).out("").args(["--"]).args([&service]).run().exits(0);
+    schema::valid(&ran.file("report.json"), "report.1");
+    let report = report(&ran);
+    assert_eq!(report.subjects[0].name, "service");
+    let why = report.subjects[0].why.as_ref().expect("it was asked");
+    let Some(tier) = why.tier else {
+        let missing = why.missing.as_ref().expect("a reason");
+        return assert!(missing.reason.contains("perf_event_open"), "{missing:?}");
+    };
+    assert!(tier >= Tier::A2, "{tier:?}");
+    assert_eq!((why.ticks, why.rounds.len()), (60, 2));
+    let parts: u64 = why.rounds.iter().map(|r| r.shares_ns.total_ns()).sum();
+    assert_eq!(parts, why.lateness_ns, "every nanosecond is booked once");
+    // Its meter says how long its thread has waited; nothing does before the first tick of a round.
+    let unexplained: u64 = why.rounds.iter().map(|r| r.shares_ns.unexplained).sum();
+    assert!(unexplained < why.lateness_ns && why.evidence.threads == 1, "{why:?}");
+    let unknown =
+        why.rounds.iter().all(|r| (r.shares_ns.quota, r.shares_ns.faults, r.shares_ns.slack) == (None, None, None));
+    assert!(unknown, "{why:?}");
+    let without: Vec<u64> = report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
+    assert_eq!(without, [30, 30], "what was asked is in no other figure");
 }
 
 #[test]

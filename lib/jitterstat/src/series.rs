@@ -22,6 +22,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Where [`ENV_TIMES`] is `monotonic`, osjitter would also know when each tick came: the time of the wake-up on the system's
+//! monotonic clock, in nanoseconds, behind its lateness ([`Writer::push_at`]). With that, `osjitter run --why` finds out what
+//! the program's threads were doing between a deadline and its wake-up. Behind it, a program may write how long the thread that
+//! runs the tick has waited for a CPU in all ([`Writer::push_with`]), the second number of Linux's `/proc/thread-self/schedstat`:
+//! then no right is needed to tell a CPU that was taken from a timer that was late. What is left out is measured all the same.
+//!
 //! # Any program: numbers of its own
 //!
 //! Nothing need be written to gate a program by its wall time, CPU time or memory. What else it is to be judged by, for
@@ -92,6 +98,11 @@ pub const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
 pub const ENV_SERIES: &str = "OSJITTER_SERIES";
 /// Value of [`ENV_SERIES`].
 pub const SERIES_OF_TICKS: &str = "ticks";
+/// [`TIMES_MONOTONIC`] where the time of each wake-up is wanted, too.
+pub const ENV_TIMES: &str = "OSJITTER_TIMES";
+/// Value of [`ENV_TIMES`]: on Linux the clock `CLOCK_MONOTONIC`, which Python's `time.monotonic_ns` and Java's
+/// `System.nanoTime` read.
+pub const TIMES_MONOTONIC: &str = "monotonic";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
 /// More metrics than this are a mistake.
@@ -159,6 +170,22 @@ impl<W: Write> Writer<W> {
         writeln!(self.inner, "{lateness_ns}")
     }
 
+    /// The same with the time of the wake-up on the system's monotonic clock; then every tick must have one.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn push_at(&mut self, lateness_ns: i64, wake_ns: u64) -> io::Result<()> {
+        writeln!(self.inner, "{lateness_ns} {wake_ns}")
+    }
+
+    /// And with the time that the thread of this tick has waited for a CPU since it began.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn push_with(&mut self, lateness_ns: i64, wake_ns: u64, waited_ns: u64) -> io::Result<()> {
+        writeln!(self.inner, "{lateness_ns} {wake_ns} {waited_ns}")
+    }
+
     /// Flushes. Dropping a writer does so too, but hides errors.
     ///
     /// # Errors
@@ -175,6 +202,10 @@ pub struct Reader {
     pub period_ns: u64,
     /// Lateness of each tick, in order.
     pub lateness_ns: Vec<i64>,
+    /// When each of them came, on the clock of the program's system; `None` where it did not say so.
+    pub wake_ns: Option<Vec<u64>>,
+    /// How long the thread of each had waited for a CPU since it began; `None` where it did not say so.
+    pub waited_ns: Option<Vec<u64>>,
 }
 
 /// Which way a metric is better.
@@ -250,6 +281,8 @@ pub enum SeriesError {
     Header(String),
     /// Line number, from 1, and text of a line that is not a whole number of nanoseconds.
     Line(u64, String),
+    /// Line number, from 1, of a tick that has more or fewer numbers than the ticks before it.
+    Columns(u64),
     /// Line number, from 1, text, and what is wrong with it: a line of a metric, or one that is too long.
     Metric(u64, String, &'static str),
     /// The file cannot be read.
@@ -262,6 +295,7 @@ impl fmt::Display for SeriesError {
             Self::Empty => write!(f, "it is empty; the first line must be `{SCHEMA} period_ns=N`"),
             Self::Header(found) => write!(f, "the first line must be `{SCHEMA} period_ns=N`, not {found:?}"),
             Self::Line(n, found) => write!(f, "line {n} must be a whole number of nanoseconds, not {found:?}"),
+            Self::Columns(n) => write!(f, "line {n} must have as many numbers as the ticks before it"),
             Self::Metric(n, found, what) => write!(f, "line {n}, {found:?}: {what}"),
             Self::Io(error) => write!(f, "it cannot be read: {error}"),
         }
@@ -286,14 +320,28 @@ impl Reader {
         let mut lines = Lines::open(from)?;
         let period_ns = lines.period_ns.ok_or_else(|| SeriesError::Header(lines.text()))?;
         let mut lateness_ns = Vec::new();
+        let mut more: [Option<Vec<u64>>; 2] = [None, None];
         while lines.next()? {
-            match lines.line.parse() {
-                Ok(ns) => lateness_ns.push(ns),
-                Err(_) if lines.line.starts_with(|c: char| c.is_ascii_alphabetic()) && lines.line.contains(' ') => {}
-                Err(_) => return Err(SeriesError::Line(lines.number, lines.text())),
+            let Some((late, of_tick)) = tick(&lines.line) else {
+                if lines.line.starts_with(|c: char| c.is_ascii_alphabetic()) && lines.line.contains(' ') {
+                    continue;
+                }
+                return Err(SeriesError::Line(lines.number, lines.text()));
+            };
+            if lateness_ns.is_empty() {
+                more = of_tick.map(|number| number.map(|_| Vec::new()));
             }
+            for (column, number) in more.iter_mut().zip(of_tick) {
+                match (column, number) {
+                    (Some(column), Some(number)) => column.push(number),
+                    (None, None) => {}
+                    _ => return Err(SeriesError::Columns(lines.number)),
+                }
+            }
+            lateness_ns.push(late);
         }
-        Ok(Self { period_ns, lateness_ns })
+        let [wake_ns, waited_ns] = more;
+        Ok(Self { period_ns, lateness_ns, wake_ns, waited_ns })
     }
 }
 
@@ -317,6 +365,7 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
         let wrong = |what| Err(SeriesError::Metric(lines.number, lines.text(), what));
         let mut words = lines.line.split_ascii_whitespace();
         match [words.next(), words.next(), words.next(), words.next(), words.next()] {
+            _ if lines.period_ns.is_some() && tick(&lines.line).is_some() => {}
             [Some("metric"), Some(name), Some(unit), Some(better), None] => {
                 let better = match better {
                     "lower" => Better::Lower,
@@ -342,11 +391,21 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
                     Err(_) => return wrong("a value must be a decimal number"),
                 }
             }
-            _ if lines.period_ns.is_some() && lines.line.parse::<i64>().is_ok() => {}
             _ => return wrong("a line is `metric NAME UNIT lower|higher` or `NAME VALUE`"),
         }
     }
     Ok(all)
+}
+
+/// The line of a tick: its lateness, and where they are there the time at which it came and how long its thread had waited.
+fn tick(line: &str) -> Option<(i64, [Option<u64>; 2])> {
+    let mut words = line.split(' ');
+    let late = words.next()?.parse().ok()?;
+    let mut more = [None; 2];
+    for place in &mut more {
+        *place = words.next().map(str::parse).transpose().ok()?;
+    }
+    words.next().is_none().then_some((late, more))
 }
 
 fn is_word(text: &str) -> bool {
@@ -416,6 +475,12 @@ mod tests {
             ("osjitter.series/1 period_ns=-5\n", "first line"),
             ("osjitter.series/1 period_ns=5\n1\n2.5\n", "line 3"),
             ("osjitter.series/1 period_ns=5\n1\n\n", "line 3"),
+            ("osjitter.series/1 period_ns=5\n1 100\n2\n", "line 3 must have as many numbers"),
+            ("osjitter.series/1 period_ns=5\n1\n2 105\n", "line 3 must have as many"),
+            ("osjitter.series/1 period_ns=5\n1 2 3\n2 105\n", "line 3 must have as many"),
+            ("osjitter.series/1 period_ns=5\n1 2 3 4\n", "line 2 must be"),
+            ("osjitter.series/1 period_ns=5\n1 100\n2 -5\n", "line 3"),
+            ("osjitter.series/1 period_ns=5\n1  100\n", "line 2"),
         ] {
             let error = Reader::read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(says), "{text:?}: {error}");
@@ -474,7 +539,10 @@ mod tests {
         out.push(-8).unwrap();
         assert!(out.declare("two words", "ns", Better::Lower).is_err());
         out.finish().unwrap();
-        assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns: 500, lateness_ns: vec![7, -8] });
+        assert_eq!(
+            Reader::read(&file[..]).unwrap(),
+            Reader { period_ns: 500, lateness_ns: vec![7, -8], wake_ns: None, waited_ns: None }
+        );
         let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
         assert_eq!((x.samples.count(), x.samples.quantile(0.99)), (1, Some(12.5)));
         assert!(Reader::read("osjitter.series/1\n5\n".as_bytes()).unwrap_err().to_string().contains("period_ns"));
@@ -505,7 +573,25 @@ mod tests {
             let mut writer = Writer::new(&mut file, period_ns).unwrap();
             lateness_ns.iter().for_each(|&ns| writer.push(ns).unwrap());
             writer.finish().unwrap();
-            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns, lateness_ns });
+            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None });
+        }
+
+        #[test]
+        fn times_and_waits_read_back_and_are_no_metrics(
+            ticks in proptest::collection::vec(any::<(i64, u64, u64)>(), 1..50),
+            waits: bool,
+        ) {
+            let mut file = Vec::new();
+            let mut writer = Writer::new(&mut file, 5).unwrap();
+            for &(late, at, waited) in &ticks {
+                if waits { writer.push_with(late, at, waited).unwrap() } else { writer.push_at(late, at).unwrap() }
+            }
+            writer.finish().unwrap();
+            let lateness_ns = ticks.iter().map(|t| t.0).collect();
+            let wake_ns = Some(ticks.iter().map(|t| t.1).collect());
+            let waited_ns = waits.then(|| ticks.iter().map(|t| t.2).collect());
+            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns: 5, lateness_ns, wake_ns, waited_ns });
+            prop_assert_eq!(metrics(&file[..]).unwrap(), []);
         }
     }
 }

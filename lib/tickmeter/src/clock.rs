@@ -30,6 +30,11 @@ impl Clock {
         Self { origin: anchor.std(), start, count: start.count(), ns: 0, slope, holds: 0 }
     }
 
+    /// Where it counts from.
+    pub(crate) fn origin(&self) -> Instant {
+        self.origin
+    }
+
     /// Of a reading of the counter, no older than the clock.
     #[inline]
     pub(crate) fn ns_at(&mut self, count: u64) -> i64 {

@@ -6,6 +6,8 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
 /// A locked file, mapped. The lock ends with it, or with the process.
 #[derive(Debug)]
@@ -76,6 +78,20 @@ pub(crate) fn is_locked(file: &File) -> bool {
 fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     // SAFETY: takes no memory; the descriptor is open.
     if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The kernel's monotonic clock: the moment, and the same on the clock that [`Instant`] hides.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "a moment on two clocks, once a process")]
+pub(crate) fn monotonic() -> Option<(Instant, u64)> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let before = Instant::now();
+    // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
+    let read = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) } == 0;
+    let between = before.elapsed() / 2;
+    let ns =
+        u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)?;
+    read.then_some((before + between, ns))
 }
 
 /// The user that this process acts as.

@@ -116,9 +116,9 @@ impl Meter {
         let period_ns = u64::try_from(period.as_nanos()).ok().filter(|&ns| ns > 0);
         let period_ns = period_ns.ok_or(RegisterError::Period(period))?;
         let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let series = Series::claim(name);
-        let name = claim(name);
         let clock = Clock::new();
+        let series = Series::claim(name, clock.origin());
+        let name = claim(name);
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut words = vec![0; Layout::CURRENT.words];
         words[..11].copy_from_slice(&Layout::CURRENT.header());
@@ -239,7 +239,7 @@ impl Meter {
         self.idle_ns = None;
         if let Some(series) = &mut self.series {
             let seems_early = lateness_ns < 0 && !entry.early;
-            series.push(if seems_early { 0 } else { lateness_ns }, count, self.period_ns);
+            series.push(if seems_early { 0 } else { lateness_ns }, count, self.period_ns, now_ns);
         }
     }
 

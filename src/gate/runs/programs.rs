@@ -8,7 +8,7 @@ use jitterstat::stats::random::SplitMix64;
 
 use crate::exit::{self, Error, usage};
 use crate::gate::args::{Tolerance, WholeRunArgs};
-use crate::measure::child::{self, Asked, NotMeasured};
+use crate::measure::child::{self, Asked, NotMeasured, Series};
 use crate::measure::metric::{self, Number, Shown, Wanted};
 use crate::program::Program;
 use crate::scenario::Scenario;
@@ -94,7 +94,8 @@ impl Programs {
     }
 
     fn run(&self, side: usize, limit: Duration, stop: &AtomicBool) -> Result<Shown, NotMeasured> {
-        let asked = Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], series: false, limit };
+        let asked =
+            Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], series: Series::Own, limit };
         if let Some(prepare) = &self.prepare {
             child::run(prepare, Asked { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked }, stop)?;
         }

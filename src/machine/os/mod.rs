@@ -89,7 +89,7 @@ pub use io_uring::RingSleeper;
 pub use process::Tree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
-pub use switches::SwitchRecord;
+pub use switches::{Drained, SwitchRecord};
 pub use tracer::*;
 pub use types::{NotAvailable, Sched, TreeUsage, Usage};
 

@@ -8,6 +8,8 @@ pub struct SwitchRecord {
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     pub at_ns: u64,
     pub cpu: u32,
+    /// Whose switch it is, by the number in the system.
+    pub thread: u32,
     pub kind: SwitchKind,
     /// Of a switch of the whole CPU that takes it from a thread: the thread that gets it.
     pub next: Option<u32>,
@@ -18,11 +20,14 @@ pub struct SwitchRecord {
 pub struct Drained {
     /// In the order they were written.
     pub switches: Vec<SwitchRecord>,
+    /// Threads that took a name, in the order in which they did.
+    pub names: Vec<(u32, String)>,
     /// Records for which there was no room, and such that cannot be read.
     pub lost: u64,
 }
 
 const LOST: u32 = 2;
+const COMM: u32 = 3;
 const SWITCH: u32 = 14;
 const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
@@ -53,6 +58,10 @@ pub fn parse(bytes: &[u8]) -> Drained {
                 Some(switch) => drained.switches.push(switch),
                 None => drained.lost += 1,
             },
+            COMM => match name(record) {
+                Some(named) => drained.names.push(named),
+                None => drained.lost += 1,
+            },
             // Throttling and what later kernels may add.
             _ => {}
         }
@@ -73,9 +82,17 @@ fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
     Some(SwitchRecord {
         at_ns: number::<8>(record, trailer + 8)?,
         cpu: number::<4>(record, trailer + 16)? as u32,
+        thread: number::<4>(record, trailer + 4)? as u32,
         kind,
         next: other.filter(|_| kind != SwitchKind::On),
     })
+}
+
+/// Process, thread and its name, which ends with a zero.
+fn name(record: &[u8]) -> Option<(u32, String)> {
+    let text = record.get(HEADER + 8..record.len().checked_sub(TRAILER)?)?;
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    Some((number::<4>(record, HEADER + 4)? as u32, String::from_utf8_lossy(text).into_owned()))
 }
 
 /// A number of so many bytes, in the order of this machine.
@@ -110,20 +127,21 @@ mod tests {
             record(LOST, 0, &[&1_u64.to_ne_bytes()[..], &5_u64.to_ne_bytes(), &trailer(250, 1)].concat()),
             record(SWITCH_CPU_WIDE, SWITCH_OUT | SWITCH_OUT_PREEMPT, &[&other[..], &trailer(300, 0)].concat()),
             record(SWITCH_CPU_WIDE, 0, &[&other[..], &trailer(400, 0)].concat()),
+            record(COMM, 0, &[&other[..], b"worker\0\0", &trailer(500, 0)].concat()),
         ]
         .concat()
     }
 
     #[test]
     fn switches_are_read_and_losses_counted() {
-        let of = |at_ns, cpu, kind, next| SwitchRecord { at_ns, cpu, kind, next };
+        let of = |at_ns, cpu, kind, next| SwitchRecord { at_ns, cpu, thread: 8, kind, next };
         let switches = vec![
             of(100, 1, SwitchKind::On, None),
             of(200, 1, SwitchKind::Waits, None),
             of(300, 0, SwitchKind::Preempted, Some(42)),
             of(400, 0, SwitchKind::On, None),
         ];
-        assert_eq!(parse(&several()), Drained { switches, lost: 5 });
+        assert_eq!(parse(&several()), Drained { switches, names: vec![(42, "worker".to_owned())], lost: 5 });
         assert_eq!(parse(&[]), Drained::default());
     }
 
@@ -154,6 +172,7 @@ mod tests {
         let endless = [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
         let drained = parse(&endless);
         assert_eq!((drained.switches.len(), drained.lost), (1, 1));
-        assert_eq!(parse(&record(SWITCH, 0, &[0; 8])), Drained { switches: Vec::new(), lost: 1 });
+        assert_eq!(parse(&record(SWITCH, 0, &[0; 8])), Drained { lost: 1, ..Drained::default() });
+        assert_eq!(parse(&record(COMM, 0, &[0; 30])), Drained { lost: 1, ..Drained::default() }, "no room for a name");
     }
 }

@@ -64,6 +64,10 @@ impl SwitchRing {
         Err(NOWHERE_ELSE)
     }
 
+    pub fn of_programs(_: usize) -> Result<Self, NotAvailable> {
+        Err(NOWHERE_ELSE)
+    }
+
     pub fn of_cpu(_: usize) -> Result<Self, NotAvailable> {
         Err(NOWHERE_ELSE)
     }

@@ -2,9 +2,10 @@
 //!
 //! [`explain`] is a function of plain data: deadlines and wake times, what the thread's accounts said whenever it parked,
 //! when it was switched on and off its CPU, and a few facts about the machine. [`pool::Pool`] adds the late ticks of
-//! a run up. All times are nanoseconds after one common origin.
+//! a run up. [`outside`] prepares what is seen of a program that does not report when it parks. All times are nanoseconds after one common origin.
 
 mod apart;
+pub mod outside;
 mod parts;
 pub mod pool;
 mod seen;

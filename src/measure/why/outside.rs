@@ -1,0 +1,161 @@
+//! A program of the user's, asked from outside why its ticks are late: the switches of its threads, which the kernel records,
+//! are held against the times that it wrote itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use jitterstat::report::why::{Evidence, Missing, Tier};
+use jitterstat::sample::Grid;
+use jitterstat::series::{self, Reader};
+use jitterstat::why::outside::{self, Given, Watched};
+use jitterstat::why::pool::{AskedRound, AskedTick};
+use jitterstat::why::{self, Facts, Thread};
+
+use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
+use crate::measure::why::{Answer, Kernel, LONGEST_PATH_NS, Session, name, occupants};
+
+/// Fewer of its ticks at times at which one of its threads ran: these are not the times.
+const LEAST_PLACED: f64 = 0.9;
+
+/// Watches the next program that this thread starts.
+pub struct Outside<'a> {
+    session: &'a Session,
+    rings: Result<Vec<SwitchRing>, NotAvailable>,
+}
+
+/// A round of the program, after its end.
+#[derive(Debug)]
+pub struct Ended<'a> {
+    pub index: u64,
+    pub grid: Grid,
+    /// What it is called.
+    pub name: &'a str,
+    /// When it was started, and for how long it ran.
+    pub started: Instant,
+    pub wall: Duration,
+    /// What it wrote.
+    pub series: &'a Reader,
+    pub steal_ns: Option<u64>,
+}
+
+impl<'a> Outside<'a> {
+    pub fn begin(session: &'a Session) -> Self {
+        let cpus = os::affinity().unwrap_or_else(|| vec![0]);
+        let rings = cpus.into_iter().map(SwitchRing::of_programs).collect();
+        session.record(true);
+        Self { session, rings }
+    }
+
+    /// Takes the lateness of every tick of the round apart, as far as it can be seen from outside.
+    ///
+    /// # Errors
+    /// Of this round, switches were lost.
+    pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
+        self.session.record(false);
+        let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
+        if drained.iter().any(|d| d.lost > 0) {
+            return Err("the kernel's buffer was too small: switches were lost".to_owned());
+        }
+        Ok(self.explained(&drained, round).unwrap_or_else(|why| Answer::none(round.index, &why)))
+    }
+
+    fn explained(&self, drained: &[Drained], round: &Ended<'_>) -> Result<Answer, String> {
+        self.rings.as_ref().map_err(NotAvailable::to_string)?;
+        let kernel = Kernel::new(round.started).ok_or("the kernel's clock cannot be read")?;
+        let times = round.series.wake_ns.as_ref().ok_or_else(|| {
+            format!(
+                "it writes no time beside its lateness, for which {}={} asks",
+                series::ENV_TIMES,
+                series::TIMES_MONOTONIC
+            )
+        })?;
+        let ticks: Vec<(i64, i64)> = times
+            .iter()
+            .zip(&round.series.lateness_ns)
+            .map(|(&at_ns, late_ns)| (kernel.ns(at_ns).saturating_sub(*late_ns), kernel.ns(at_ns)))
+            .collect();
+        let wall = 0..=i64::try_from(round.wall.as_nanos()).unwrap_or(i64::MAX);
+        if !ticks.iter().all(|(_, wake_ns)| wall.contains(wake_ns)) {
+            return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
+        }
+        let threads = threads(drained, &kernel);
+        let (given, why_no_names) = match &self.session.cpus {
+            Err(why) => (None, Some(why.to_string())),
+            Ok(rings) => match occupants(&mut rings.lock().unwrap_or_else(PoisonError::into_inner), &kernel) {
+                Some(given) => (Some(given), None),
+                None => (None, Some("the kernel's buffer was too small: switches of others were lost".to_owned())),
+            },
+        };
+        let waited_ns = round.series.waited_ns.as_deref();
+        let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), LONGEST_PATH_NS);
+        if (seen.placed as f64) < LEAST_PLACED * ticks.len() as f64 {
+            return Err("none of its threads was seen to run at the times that it writes".to_owned());
+        }
+        let mut names: HashMap<u32, String> = threads.iter().map(|t| (t.id, round.name.to_owned())).collect();
+        names.extend(drained.iter().flat_map(|d| d.names.iter().cloned()));
+        let asked = asked(round, &seen, given.as_ref(), &mut names);
+        let tier = if given.is_some() { Tier::B1 } else { Tier::A2 };
+        let missing = why_no_names.map(|reason| Missing {
+            tier: Tier::B1,
+            reason: match waited_ns {
+                Some(_) => reason,
+                None => format!(
+                    "{reason}. Without it, or the time that the program says its thread waited, waiting for a CPU \
+                                 cannot be told from what is below the thread"
+                ),
+            },
+        });
+        let mut ran: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
+        ran.sort_unstable();
+        ran.dedup();
+        let evidence = Evidence { steal_ns: round.steal_ns, threads: ran.len() as u64, ..Evidence::default() };
+        let known = why::Known::default();
+        let round =
+            AskedRound { index: round.index, ticks: asked, tier: Some(tier), known, evidence, ..AskedRound::default() };
+        let threads = ran.into_iter().filter_map(|place| seen.threads.get(place).cloned()).collect::<Vec<Thread>>();
+        Ok(Answer { round, missing, threads, occupants: given.unwrap_or_default() })
+    }
+}
+
+/// The threads that were seen, each with its switches in order of time.
+fn threads(drained: &[Drained], kernel: &Kernel) -> Vec<Watched> {
+    let mut all: BTreeMap<u32, Vec<why::Switch>> = BTreeMap::new();
+    for record in drained.iter().flat_map(|d| &d.switches) {
+        all.entry(record.thread).or_default().push(kernel.switch(record));
+    }
+    let in_order = |(id, mut switches): (u32, Vec<why::Switch>)| {
+        // It may have been on several CPUs, each of which has a ring.
+        switches.sort_by_key(|switch| switch.at_ns);
+        Watched { id, switches }
+    };
+    all.into_iter().map(in_order).collect()
+}
+
+fn asked(
+    round: &Ended<'_>,
+    seen: &outside::Round,
+    given: Option<&Given>,
+    names: &mut HashMap<u32, String>,
+) -> Vec<AskedTick> {
+    let facts = Facts { path_ns: seen.way_ns, steal_ns: round.steal_ns.unwrap_or(0), ..Facts::default() };
+    let explained = why::explain(&seen.ticks, &seen.threads, &facts);
+    let tick = |((tick, of), explained): ((u64, &why::Tick), why::Explained)| {
+        let mut behind: HashMap<String, u64> = HashMap::new();
+        for queued in &explained.queued {
+            let switches = given.and_then(|given| given.get(&queued.cpu)).map_or(&[][..], Vec::as_slice);
+            for (thread, ns) in why::behind(queued, switches) {
+                *behind.entry(name(names, thread)).or_default() += ns;
+            }
+        }
+        AskedTick {
+            instance: 0,
+            tick,
+            deadline_ns: of.deadline_ns,
+            wake_ns: of.wake_ns,
+            parts: explained.parts,
+            behind: behind.into_iter().collect(),
+        }
+    };
+    (round.grid.first_tick..).zip(&seen.ticks).zip(explained).map(tick).collect()
+}
