@@ -110,6 +110,24 @@ gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\
 expect 1 regressed '`rate`'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "no figures of whole runs"
 
+# How small a change it can see is said first, and pairs are planned for one.
+tick="\"$work/one/program\""
+slow=(GATE_BASELINE_CMD="sleep 0.02" GATE_CANDIDATE_CMD="sleep 0.030" GATE_ARGS=$'--max-pairs=24\n--metric=wall' GATE_CALIBRATE=3s)
+gate "${slow[@]}"
+expect 1 regressed 'On this machine, .* see a change of .* in wall'
+grep -q '^::notice title=Jitter gate::On this machine, .* times in 100\.$' "$work/log" || die "what it can see is no annotation"
+gate "${slow[@]}" GATE_ARGS=--metric=wall GATE_SEE=30%
+expect 1 regressed 'On this machine'
+gate "${slow[@]}" GATE_ARGS=--metric=wall GATE_SEE=0.0001%
+expect 2 '' 'no verdict'
+gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_CALIBRATE=10ms
+expect 0 pass 'pass'
+grep -q '^::notice title=Jitter gate::not calibrated: ' "$work/log" || die "that it is not calibrated is not said"
+gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_CALIBRATE=10ms GATE_SEE=5%
+expect 4 '' 'Not calibrated'
+gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_SEE=5%
+expect 2 '' 'Give calibrate'
+
 # What cannot be gated is named, and is no pass.
 gate "${tree[@]}" GATE_BASE=0123456789012345678901234567890123456789
 expect 2 '' 'fetch-depth: 0'

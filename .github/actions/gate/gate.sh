@@ -6,6 +6,7 @@ set -euo pipefail
 
 : "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASE:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
 : "${GATE_PERIOD:=500us}" "${GATE_ARGS:=}" "${GATE_ON_INCONCLUSIVE:=pass}" "${GATE_OSJITTER:=}"
+: "${GATE_CALIBRATE:=}" "${GATE_SEE:=}"
 : "${GITHUB_STEP_SUMMARY:=/dev/null}" "${GITHUB_OUTPUT:=/dev/null}"
 root=$PWD
 work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
@@ -114,6 +115,35 @@ more=()
 while IFS= read -r line; do
   [ -z "$line" ] || more+=("$line")
 done <<<"$GATE_ARGS"
+
+# What a gate can see on this very runner, found out with the program that the candidate is compared with.
+if [ -n "$GATE_CALIBRATE" ]; then
+  calibration=$work/calibration.json
+  same=()
+  for flag in ${more[@]+"${more[@]}"}; do
+    case $flag in
+      --metric=* | --prepare=* | --warmup-runs=* | --min-run-time=* | --round-ticks=* | --warmup=* | --cpu=* | --max-round-time=*)
+        same+=("$flag") ;;
+    esac
+  done
+  if "$osjitter" calibrate --command "$GATE_BASELINE_CMD" --period "$GATE_PERIOD" --max-time "$GATE_CALIBRATE" \
+    --out "$calibration" ${same[@]+"${same[@]}"} >"$work/calibration.txt" 2>"$work/talk"; then
+    quoted_log cat "$work/talk" "$work/calibration.txt"
+    # One sentence, whatever the width it was wrapped at.
+    sees=$(tr '\n' ' ' <"$work/calibration.txt" | grep -o 'On this machine, [^.]*\(\.[0-9][^.]*\)*\.' | head -n 1)
+    annotate notice "${sees:-calibrated; what it can see is in the log}"
+    printf '%s\n\n' "${sees:-}" >>"$GITHUB_STEP_SUMMARY"
+    more+=(--calibration "$calibration")
+  else
+    quoted_log cat "$work/talk"
+    [ -z "$GATE_SEE" ] || refuse 4 "Not calibrated, so nothing can be planned for $GATE_SEE: $(tail -n 1 "$work/talk")"
+    annotate notice "not calibrated: $(tail -n 1 "$work/talk")"
+  fi
+fi
+if [ -n "$GATE_SEE" ]; then
+  [ -n "$GATE_CALIBRATE" ] || refuse 2 "Give calibrate, for example 60s, with see: it plans by what was seen."
+  more+=(--see "$GATE_SEE")
+fi
 
 out=$work/verdict
 code=0
