@@ -1,4 +1,4 @@
-//! The data of the page's pictures, packed: two bytes a tick, and every tick of the tail exactly.
+//! The data of the page's pictures, packed: two characters a tick, and every tick of the tail exactly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,8 +12,10 @@ use crate::render::label::is_control;
 use crate::render::samples::Lateness;
 use crate::render::{percentile, quantity, tradeoff};
 
-/// Bits of a value that a code keeps: within 0.05 %, less than a pixel of any picture.
-const KEPT: u32 = 11;
+/// Bits of a value that a code keeps: within 0.4 %, less than a pixel of any picture.
+const KEPT: u32 = 8;
+/// The largest code that has 12 bits: two characters of base64. Ticks that are later, by minutes, are of the tail.
+const LARGEST: u16 = 0xfff;
 /// One tick in so many is written exactly: the largest ones.
 const TAIL: u64 = 100;
 
@@ -43,7 +45,7 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
     let mut exact = Vec::new();
     let mut last = 0;
     for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
-        codes.extend(code(late).to_le_bytes());
+        codes.push(code(late));
         if late >= above || late < 0 {
             exact.extend([(n - last) as i64, late]);
             last = n;
@@ -54,11 +56,17 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
         .iter()
         .map(|r| {
             let d = r.summary.as_ref().map(|s| &s.lateness_ns);
-            json!({
-                "index": r.index, "instance": (subject.instances > 1).then_some(r.instance), "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
-                "tick": r.tick.as_ref().map(|_| BASE64.encode(indices(r))),
+            let mut round = json!({
+                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
                 "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
-            })
+            });
+            if subject.instances > 1 {
+                round["instance"] = r.instance.into();
+            }
+            if r.tick.is_some() {
+                round["tick"] = BASE64.encode(indices(r)).into();
+            }
+            round
         })
         .collect();
     let (r, g, b) = sign.colour;
@@ -80,7 +88,7 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
         "above": above, "keeps_up": tradeoff::keeps_up(subject),
         "bins": bins(&values),
         "split": split(subject),
-        "codes": BASE64.encode(codes), "exact": exact, "rounds": rounds,
+        "codes": BASE64.encode(packed(&codes)), "exact": exact, "rounds": rounds,
     })
 }
 
@@ -102,11 +110,21 @@ fn indices(round: &Round) -> Vec<u8> {
     bytes
 }
 
-/// A value as exponent and leading bits: itself below 2048, within one part in 2048 above.
+/// A value as exponent and leading bits: itself below 256, within one part in 256 above.
 fn code(late: i64) -> u16 {
     let value = u64::try_from(late).unwrap_or(0);
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT);
-    ((shift << (KEPT - 1)) + (value >> shift) as u32) as u16
+    (((shift << (KEPT - 1)) + (value >> shift) as u32) as u16).min(LARGEST)
+}
+
+/// Two codes in three bytes, the first in the lower bits.
+fn packed(codes: &[u16]) -> Vec<u8> {
+    let pair = |pair: &[u16]| {
+        let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
+        let [a, b, c, _] = both.to_le_bytes();
+        [a, b, c]
+    };
+    codes.chunks(2).flat_map(pair).collect()
 }
 
 /// Bins of a factor of ten.
@@ -155,11 +173,11 @@ mod tests {
     /// As the page's script does it.
     fn decoded(code: u16) -> f64 {
         let code = u32::from(code);
-        if code < 2048 {
+        if code < 256 {
             return f64::from(code);
         }
-        let shift = (code >> 10) - 1;
-        (f64::from(code - (shift << 10)) + 0.5) * 2_f64.powi(shift as i32)
+        let shift = (code >> 7) - 1;
+        (f64::from(code - (shift << 7)) + 0.5) * 2_f64.powi(shift as i32)
     }
 
     #[test]
@@ -169,11 +187,24 @@ mod tests {
     }
 
     #[test]
-    fn a_code_keeps_a_value_within_a_thousandth() {
-        for value in [0, 1, 2_047, 2_048, 4_095, 4_096, 1_234_567, 86_400_000_000_000, i64::MAX] {
+    fn a_code_keeps_a_value_within_four_thousandths() {
+        for value in [0, 1, 255, 256, 511, 512, 4_095, 4_096, 1_234_567, 200_000_000_000] {
             let error = (decoded(code(value)) - value as f64).abs();
-            assert!(error <= value as f64 / 1_000.0, "{value}: {error}");
+            assert!(error <= value as f64 / 250.0, "{value}: {error}");
         }
-        assert_eq!(code(-7), 0);
+        assert_eq!([code(-7), code(i64::MAX)], [0, LARGEST]);
+        assert!(decoded(LARGEST) > 270e9, "minutes");
+    }
+
+    #[test]
+    fn codes_are_packed_as_the_page_unpacks_them() {
+        let codes = [0x123, 0xabc, LARGEST];
+        let bytes = packed(&codes);
+        assert_eq!(bytes.len(), 6);
+        let unpacked = |i: usize| {
+            let [a, b, c] = [0, 1, 2].map(|k| u16::from(bytes[i / 2 * 3 + k]));
+            if i % 2 == 0 { a | (b & 15) << 8 } else { b >> 4 | c << 4 }
+        };
+        assert_eq!([0, 1, 2].map(unpacked), codes);
     }
 }

@@ -45,9 +45,9 @@ pub fn page(reports: &[Report]) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <button id=\"theme\" type=\"button\">light / dark</button>\n\
-         {}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         {}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escaped(&title),
         reports.iter().zip(signs(reports)).map(|(report, signs)| section(report, &signs)).collect::<String>()
     )

@@ -20,14 +20,16 @@ const indices = (text, n) => {
 
 const unpack = (s) => {
   const bytes = bytesOf(s.codes);
-  const n = bytes.length / 2;
+  const n = s.rounds.reduce((sum, r) => sum + r.n, 0);
   s.late = new Float64Array(n);
   s.at = new Float64Array(n);
   s.place = new Float64Array(n);
   for (let i = 0; i < n; i++) {
-    const c = bytes[2 * i] | (bytes[2 * i + 1] << 8);
-    const shift = (c >> 10) - 1;
-    s.late[i] = c < 2048 ? c : (c - shift * 1024 + 0.5) * 2 ** shift;
+    // Two codes of twelve bits in three bytes.
+    const b = (i >> 1) * 3;
+    const c = i & 1 ? (bytes[b + 1] >> 4) | (bytes[b + 2] << 4) : bytes[b] | ((bytes[b + 1] & 15) << 8);
+    const shift = (c >> 7) - 1;
+    s.late[i] = c < 256 ? c : (c - shift * 128 + 0.5) * 2 ** shift;
   }
   s.tail = [];
   let last = 0;
@@ -59,6 +61,6 @@ const unpack = (s) => {
 const roundOf = (s, i) => s.rounds.find((r) => i >= r.from && i < r.from + r.n);
 const tickOf = (s, i) => {
   const r = roundOf(s, i);
-  const instance = r.instance === null ? "" : `, instance ${r.instance}`;
+  const instance = r.instance === undefined ? "" : `, instance ${r.instance}`;
   return { round: r.index, instance, tick: r.tick ? r.tick[i - r.from] : r.first + i - r.from };
 };
