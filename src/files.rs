@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::exit::{Error, Result, usage};
 use crate::machine::os;
@@ -204,7 +205,28 @@ pub fn try_writing(directory: &Path) -> io::Result<()> {
 
 /// A temporary file, empty.
 fn nameless(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::NamedTempFile::new_in(directory).map_err(without_name)
+    let [prefix, suffix] = UNDER_WAY;
+    tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(directory).map_err(without_name)
+}
+
+/// How the name of a file begins and ends until it is whole.
+const UNDER_WAY: [&str; 2] = [".osjitter-", ".tmp"];
+/// No file is under way for so long: what is older was left by a process that was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Removes what killed processes have left in a directory of files that were under way.
+pub fn sweep(directory: &Path) {
+    let [prefix, suffix] = UNDER_WAY;
+    let is_abandoned = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix));
+        let age = || entry.metadata().ok().filter(std::fs::Metadata::is_file)?.modified().ok()?.elapsed().ok();
+        ours && age().is_some_and(|age| age > ABANDONED)
+    };
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().filter(is_abandoned) {
+        // Somebody else may have been faster, and what cannot be removed does no harm.
+        let _ = std::fs::remove_file(entry.path());
+    }
 }
 
 /// The name of a temporary file stays out of a message: nobody has given it.

@@ -24,6 +24,9 @@ impl Log {
     pub fn open(directory: &Path, host: &str, keep: Option<usize>) -> exit::Result<Self> {
         let refused = |e| usage!("cannot write to {}: {e}; give another directory with --log", directory.display());
         std::fs::create_dir_all(directory).and_then(|()| files::try_writing(directory)).map_err(refused)?;
+        for day in std::fs::read_dir(directory).map_err(refused)?.flatten() {
+            files::sweep(&day.path());
+        }
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let host = host.chars().map(|c| if plain(c) { c } else { '_' }).collect();
         Ok(Self { directory: directory.to_owned(), host, keep })
@@ -141,6 +144,20 @@ mod tests {
         assert_eq!(left.len(), 5, "{left:?}");
         assert!(other.exists() && left.iter().all(|name| !name.contains("T23000")), "{left:?}");
         assert!(!home.path().join("2026-11-20").exists(), "an empty day goes");
+    }
+
+    #[test]
+    fn what_a_killed_one_left_goes_an_hour_later() {
+        let home = tempfile::tempdir().unwrap();
+        let day = home.path().join("2026-11-21");
+        std::fs::create_dir(&day).unwrap();
+        let hours = |n: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(n * 3600 + 60);
+        let names = [".osjitter-a.tmp", ".osjitter-b.tmp", ".osjitter-c", "d.tmp", "host.20261121T235500Z.bins.csv"];
+        for (name, at) in names.iter().zip([hours(1), hours(0), hours(2), hours(2), hours(2)]) {
+            std::fs::File::create(day.join(name)).unwrap().set_modified(at).unwrap();
+        }
+        Log::open(home.path(), "host", None).unwrap();
+        assert_eq!(all(home.path()), names[1..]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(bytes.len(), 6);
         let unpacked = |i: usize| {
             let [a, b, c] = [0, 1, 2].map(|k| u16::from(bytes[i / 2 * 3 + k]));
-            if i % 2 == 0 { a | (b & 15) << 8 } else { b >> 4 | c << 4 }
+            if i.is_multiple_of(2) { a | (b & 15) << 8 } else { b >> 4 | c << 4 }
         };
         assert_eq!([0, 1, 2].map(unpacked), codes);
     }

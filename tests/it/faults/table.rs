@@ -209,7 +209,7 @@ pub const ROWS: &[Line] = &[
     // The writing path: a fresh directory appears whole or not at all.
     call(&CONTROL, "mkdir@/.osjitter", "EROFS", ONCE, Refused("Read-only file system")),
     call(&CONTROL, "mkdir@/.osjitter", "EDQUOT", &[End], Unwritten("quota")),
-    call(&PICTURES, "open@/.tmp", "ENOSPC", ALWAYS, Unwritten(FULL)),
+    call(&PICTURES, "open@.tmp", "ENOSPC", ALWAYS, Unwritten(FULL)),
     call(&PICTURES, "write@/.osjitter", "ENOSPC", EDGES, Unwritten(FULL)),
     call(&PICTURES, "write@/.osjitter", "EDQUOT", EDGES, Unwritten("quota")),
     call(&PICTURES, "write@/.osjitter", "EIO", ALWAYS, Unwritten("Input/output error")),
@@ -221,8 +221,8 @@ pub const ROWS: &[Line] = &[
     call(&PICTURES, "rename", "EROFS", ALWAYS, Unwritten("Read-only file system")),
     call(&PICTURES, "rename@/out", "EIO", &[End], Unwritten("Input/output error")),
     // In one that is there, earlier files stay until all of the new ones are there.
-    call(&AGAIN, "open@/out/.tmp", "EROFS", ALWAYS, Refused("Read-only file system")),
-    call(&AGAIN, "open@/out/.tmp", "ENOSPC", &[Middle, End], Unwritten(FULL)),
+    call(&AGAIN, "open@/out/.osjitter-", "EROFS", ALWAYS, Refused("Read-only file system")),
+    call(&AGAIN, "open@/out/.osjitter-", "ENOSPC", &[Middle, End], Unwritten(FULL)),
     call(&AGAIN, "write@/out/", "ENOSPC", EDGES, Unwritten(FULL)),
     call(&AGAIN, "fsync", "EDQUOT", EDGES, Unwritten("quota")),
     call(&AGAIN, "rename", "EACCES", EDGES, Unwritten("Permission denied")),
@@ -230,7 +230,7 @@ pub const ROWS: &[Line] = &[
     limit(&AGAIN, "trap '' XFSZ; ulimit -f 8", Unwritten("File too large")),
     limit(&PAGE, "trap '' XFSZ; ulimit -f 2", Unwritten("File too large")),
     // Other results.
-    call(&PAGE, "write@/.tmp", "ENOSPC", ONCE, Unwritten(FULL)),
+    call(&PAGE, "write@/.osjitter-", "ENOSPC", ONCE, Unwritten(FULL)),
     call(&PAGE, "fsync", "EIO", ONCE, Unwritten("Input/output error")),
     call(&PAGE, "rename", "EROFS", ONCE, Unwritten("Read-only file system")),
     call(&PAGE, "read@cyclictest", "EIO", EDGES, Refused("Input/output error")),
@@ -238,7 +238,7 @@ pub const ROWS: &[Line] = &[
     call(&GATE, "write@/.osjitter", "ENOSPC", ONCE, Unwritten(FULL)),
     call(&GATE, "fsync", "EIO", ONCE, Unwritten("Input/output error")),
     call(&GATE, "rename", "EDQUOT", EDGES, Unwritten("quota")),
-    call(&STORE, "write@/.tmp", "ENOSPC", &[End], Unwritten(FULL)),
+    call(&STORE, "write@/.osjitter-", "ENOSPC", &[End], Unwritten(FULL)),
     call(&STORE, "rename", "EIO", &[End], Unwritten("Input/output error")),
     call(&MONITOR, "write@/out/", "ENOSPC", EDGES, Says(FULL)),
     call(&MONITOR, "fsync@/out/", "EIO", EDGES, Says("Input/output error")),
