@@ -89,7 +89,7 @@ pub async fn drive<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRo
 }
 
 /// A future as tokio gets it: a runtime's machinery is compiled for each type of task, and there are hundreds. The call through
-/// a pointer that this adds to a poll takes a nanosecond or two.
+/// a pointer that this adds to a poll was not to be told from none, in pairs of runs.
 pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pub fn task<T>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {

@@ -115,9 +115,11 @@ fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
         })
         .collect();
     let threads = if threads.is_empty() { "no such thread was seen".to_owned() } else { threads.join("; ") };
-    let lost = match traced.counts.lost.saturating_add(traced.unrecorded) {
-        0 => String::new(),
-        lost => format!(" ({lost} records were lost)"),
+    let lost = match [traced.counts.lost, traced.unrecorded] {
+        [0, 0] => String::new(),
+        [lost, 0] => format!(" ({lost} records were lost)"),
+        [0, unrecorded] => format!(" ({unrecorded} events were counted and not recorded)"),
+        [lost, unrecorded] => format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)"),
     };
     format!(
         "{} does not wait on timers: none woke it in {window}{lost}; {threads}. A longer --duration may see more",

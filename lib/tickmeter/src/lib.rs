@@ -42,10 +42,11 @@
 //! # Measured and gated
 //!
 //! Where osjitter runs the program, as `osjitter run -- ./service` and `osjitter gate --baseline-cmd ./service-before
-//! --candidate-cmd ./service` do, the meter writes the lateness of each tick for it, warm-up dropped, and ends the process with
-//! exit code 0 at the tick after the last that was asked for: a service that would tick for ever needs no code of its own for
-//! that. It is the first meter to be registered, or the one that `OSJITTER_METER` names. A program that writes the file itself
-//! (`OSJITTER_OUT`) is left alone. Without osjitter's variables all of it is one branch a tick.
+//! --candidate-cmd ./service` do, the meter writes the lateness of each tick for it, warm-up dropped; for `osjitter run --why`
+//! also when it came, and how long its thread had waited for a CPU. It ends the process with exit code 0 at the tick after the
+//! last that was asked for: a service that would tick for ever needs no code of its own for that. It is the first meter to be
+//! registered, or the one that `OSJITTER_METER` names. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
+//! Without osjitter's variables all of it is one branch a tick.
 //!
 //! # Where it is
 //!
