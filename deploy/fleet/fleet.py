@@ -3,29 +3,13 @@
 
 Needs the package duckdb. The questions are the .sql files beside this one; `rollup --out fleet.bins.csv` writes what they
 can be asked of again."""
-import argparse
 import re
 import sys
 from pathlib import Path
-from string import Template
 
 import duckdb
 
-HERE = Path(__file__).resolve().parent
-UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-
-
-def limit_ns(text):
-    found = re.fullmatch(r"(\d+)(ns|us|ms|s)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 500us or 1ms")
-    return int(found[1]) * UNITS[found[2]]
-
-
-def label_key(text):
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no key of a label")
-    return text
+from arguments import COLUMNS, parser, printed, question, statements
 
 
 def source(where, kind):
@@ -45,23 +29,15 @@ def opened(where, label="rack", limit=1_000_000):
         sys.exit(f"error: no *.bins.csv and no *.bins.parquet is in {where}; osjitter monitor --log and osjitter report --format bins write them")
     if intervals is None:
         # A roll-up has no rows of intervals.
-        columns = "host subject period_ns runtime start labels ticks skipped missed early max_ns".split()
-        intervals = "(SELECT " + ", ".join(f"NULL::VARCHAR AS {c}" for c in columns) + " WHERE false)"
+        intervals = "(SELECT " + ", ".join(f"NULL::VARCHAR AS {c}" for c in COLUMNS["intervals"]) + " WHERE false)"
     db = duckdb.connect()
-    db.execute(Template((HERE / "open.duckdb.sql").read_text()).substitute(BINS=bins, INTERVALS=intervals, LABEL=label, LIMIT_NS=limit))
+    for statement in statements("duckdb", BINS=bins, INTERVALS=intervals, LABEL=label, LIMIT_NS=limit):
+        db.execute(statement)
     return db
 
 
-def question(name):
-    return (HERE / f"{name}.sql").read_text()
-
-
 def main():
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("logs", type=Path, help="a directory of bins, or one NAME.bins.csv")
-    args.add_argument("question", nargs="?", default="percentiles", choices=["percentiles", "outliers", "within", "ticks", "rollup"])
-    args.add_argument("--label", type=label_key, default="rack", help="the label to group by [default: rack]")
-    args.add_argument("--limit", type=limit_ns, default="1ms", help="of the question within [default: 1ms]")
+    args = parser(__doc__, Path)
     args.add_argument("--out", type=Path, help="write here as CSV instead of a table")
     args = args.parse_args()
     if not args.logs.exists():
@@ -75,10 +51,7 @@ def main():
         new.replace(args.out)
         return
     rows = db.execute(asked)
-    table = [[d[0] for d in rows.description]] + [["" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in rows.fetchall()]
-    widths = [max(map(len, column)) for column in zip(*table)]
-    for row in table:
-        print("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
+    printed([d[0] for d in rows.description], rows.fetchall())
 
 
 if __name__ == "__main__":

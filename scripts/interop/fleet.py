@@ -1,15 +1,15 @@
 """A fleet that does not exist, written as osjitter.bins/1, and what engines that are not ours find in it.
 
-python fleet.py WORK OSJITTER [clickhouse]: DuckDB and DataFusion, and ClickHouse where asked for. The counts must be equal, each
+python fleet.py WORK OSJITTER [clickhouse] [spark]: DuckDB and DataFusion, and the others where asked for. The counts must be equal, each
 percentile that of the exact values up to the width of a bin, and a roll-up must give the answers that its source gave."""
 import bisect, csv, gzip, math, random, subprocess, sys
 from collections import defaultdict
 from pathlib import Path
-from string import Template
 
 HERE = Path(__file__).resolve().parents[2] / "deploy/fleet"
 sys.path.insert(0, str(HERE))
 import fleet
+from arguments import QUESTIONS, question, statements
 
 work, osjitter, engines = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 HOSTS, RACKS, STARTS, TICKS = 200, 10, ["2026-11-22T05:20", "2026-11-22T05:40", "2026-11-22T06:00"], 400
@@ -103,7 +103,7 @@ class DataFusion:
                 self.db.from_pydict({name: [""][:0] for name in names.split(",")}, name=f"{kind}_none")
                 parts = [f"SELECT * FROM {kind}_none"]
             self.db.sql(f"CREATE VIEW {kind}_files AS {' UNION ALL '.join(parts)}").collect()
-        for statement in statements("datafusion", BINS="bins_files", INTERVALS="intervals_files"):
+        for statement in statements("datafusion", BINS="bins_files", INTERVALS="intervals_files", LABEL="rack", LIMIT_NS=1_000_000):
             self.db.sql(statement).collect()
 
     def ask(self, question):
@@ -123,7 +123,7 @@ class ClickHouse:
         read = lambda kind: f"file('{where}/**/*.{kind}.csv*', CSVWithNames, '{structure[kind]}')" if has(kind) else none(kind)
         self.db.query("CREATE DATABASE IF NOT EXISTS fleet")
         self.db.query("USE fleet")
-        for statement in statements("clickhouse", **{name: read(kind) for name, kind in columns.items()}):
+        for statement in statements("clickhouse", LABEL="rack", LIMIT_NS=1_000_000, **{name: read(kind) for name, kind in columns.items()}):
             self.db.query(statement)
 
     def ask(self, question):
@@ -132,13 +132,17 @@ class ClickHouse:
         return [tuple(row) for row in answer["data"]]
 
 
-def statements(dialect, **tables):
-    text = Template((HERE / f"open.{dialect}.sql").read_text()).substitute(tables, LABEL="rack", LIMIT_NS=1_000_000)
-    code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-    return [statement for statement in code.split(";\n") if statement.strip()]
+class Spark:
+    """A cluster of two workers on this machine, each a process of its own."""
 
+    def __init__(self, where):
+        import spark
+        from pyspark.sql import SparkSession
+        builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("osjitter fleet")
+        self.db = spark.opened(builder.config("spark.ui.enabled", "false").getOrCreate(), where)
 
-NAMES = ["percentiles", "outliers", "within", "ticks", "rollup"]
+    def ask(self, question):
+        return list(map(tuple, self.db.sql(question).collect()))
 
 
 def plain(rows):
@@ -146,7 +150,7 @@ def plain(rows):
 
 
 def answers(engine):
-    return {name: plain(engine.ask(fleet.question(name))) for name in NAMES}
+    return {name: plain(engine.ask(question(name))) for name in QUESTIONS}
 
 
 def check_percentiles(rows):
@@ -179,7 +183,8 @@ def check_others(found):
         assert missed == skipped + len(values) - bisect.bisect_left(values, period) and early == bisect.bisect_left(values, 0)
 
 
-chosen = {"DuckDB": DuckDb, "DataFusion": DataFusion} | ({"ClickHouse": ClickHouse} if "clickhouse" in engines else {})
+chosen = {"DuckDB": DuckDb, "DataFusion": DataFusion, "ClickHouse": ClickHouse, "Spark": Spark}
+chosen = {name: engine for name, engine in chosen.items() if name in ("DuckDB", "DataFusion") or name.lower() in engines}
 first = None
 for name, engine in chosen.items():
     found = answers(engine(logs))
@@ -193,8 +198,8 @@ for name, engine in chosen.items():
         writer.writerow((KEY + ",binning,lower_ns,upper_ns,count").split(","))
         writer.writerows(found["rollup"])
     second = answers(engine(again))
-    for question in ("percentiles", "within", "rollup"):
-        assert second[question] == found[question], (name, question)
+    for asked in ("percentiles", "within", "rollup"):
+        assert second[asked] == found[asked], (name, asked)
     first = first or found
     assert found == first, f"{name} and DuckDB disagree"
     print(f"{name}: {intervals} intervals of {HOSTS} hosts in {rows} rows; {len(exact)} groups with equal counts, percentiles at most "

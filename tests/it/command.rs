@@ -302,7 +302,7 @@ fn nothing_of_a_program_outlives_its_round() {
     let away = if cfg!(target_os = "linux") { "setsid sleep 600 &" } else { "" };
     let script = format!(
         "for id in $(cat \"$HOME_OF_TEST/ids\" 2>/dev/null); do kill -0 \"$id\" 2>/dev/null && echo \"$id\" >>\"$HOME_OF_TEST/alive\"; done\n\
-         exec 2>&-\nsleep 600 & echo $! >>\"$HOME_OF_TEST/ids\"\n( ( sleep 600 & echo $! >>\"$HOME_OF_TEST/ids\" ) & )\n{away}\n{KEEPS_THE_CONTRACT}"
+         exec 2>&-\nsleep 600 & echo $! >>\"$HOME_OF_TEST/ids\"\n( sleep 600 & echo $! >>\"$HOME_OF_TEST/ids\" )\n{away}\n{KEEPS_THE_CONTRACT}"
     );
     let ran = home.run(&script, &[]).exits(0);
     assert_eq!(report(&ran)["subjects"][0]["summary"]["ticks"], 60);
