@@ -61,7 +61,7 @@ tsan() {
 }
 
 miri() {
-  export CARGO_TARGET_DIR=$PWD/target/miri CARGO_INCREMENTAL=0
+  export CARGO_TARGET_DIR=$PWD/target/miri CARGO_INCREMENTAL=0 PROPTEST_CASES=${PROPTEST_CASES:-3}
   local flags=-Zmiri-disable-isolation
   local run=(rustup run "$nightly" cargo miri test --quiet --locked)
   local busypoll=("${run[@]}" --package busypoll --no-default-features)
