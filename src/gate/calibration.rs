@@ -17,7 +17,7 @@ use crate::files;
 use crate::gate::args::{MOST_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
 use crate::gate::runs::programs::is_for;
-use crate::gate::text::{change, percent};
+use crate::gate::text::{asked, change, percent, tolerated};
 use crate::machine::host;
 use crate::measure::metric::Number;
 use crate::text::time::{long, time};
@@ -165,7 +165,7 @@ pub fn pairs_to_see(
     let planning = Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
     let mut pairs = LEAST_PAIRS as u64;
     for Tolerance { name: percentile, rise } in changes {
-        let what = format!("a change of {} at {percentile}", percent(*rise));
+        let what = format!("a change of {} at {percentile}", asked(*rise));
         let metric = calibration.metrics.iter().find(|m| m.name == *percentile);
         let metric =
             metric.ok_or_else(|| usage!("--see: the calibration has no {percentile}; nothing was measured"))?;
@@ -197,7 +197,7 @@ pub fn runs_to_see(
     let mut pairs = LEAST_PAIRS as u64;
     for (number, rule) in numbers.iter().zip(rules).filter(|(n, _)| changes.iter().any(|c| is_for(c, &n.name))) {
         let (name, rise) = (&number.name, rule.tolerance);
-        let what = format!("a change of {} of {name}", percent(rise));
+        let what = format!("a change of {} of {name}", asked(rise));
         let metric = calibrated(calibration, number)
             .ok_or_else(|| usage!("--see: the calibration has no {name} in {}; nothing was judged", number.unit))?;
         if rule.tolerated(metric.median) > (MetricRule { floor: 0.0, ..*rule }).tolerated(metric.median) * (1.0 + 1e-9)
@@ -224,7 +224,7 @@ fn not_used(why: &str) -> Warning {
 
 fn too_tight(below: &ToleranceBelowNoise, subject: &str) -> Warning {
     let (name, pairs) = (&below.name, below.pairs);
-    let (tolerated, smallest) = (change(below.tolerated), change(below.smallest));
+    let (tolerated, smallest) = (tolerated(below.tolerated), change(below.smallest));
     Warning {
         code: "tolerance-below-noise".to_owned(),
         message: format!(

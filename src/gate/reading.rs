@@ -4,7 +4,7 @@ use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 
 use crate::gate::args::MOST_PAIRS;
-use crate::gate::text::{Row, between, change, or_none, percent, why};
+use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};
 use crate::text::time::long;
 
 /// A percentile of two sides, judged.
@@ -47,7 +47,7 @@ impl<'a> From<&'a RunMetric> for Judged<'a> {
 impl Judged<'_> {
     /// What is found of it: its change, the interval of that, and what is tolerated.
     fn cells(&self) -> [String; 3] {
-        [or_none(self.ratio, change), or_none(self.interval, |both| between(both, change)), change(self.tolerated)]
+        [or_none(self.ratio, change), or_none(self.interval, |both| between(both, change)), tolerated(self.tolerated)]
     }
 
     /// Its row: what the sides took, and what is found of it. Class and case are its name as a test.

@@ -81,6 +81,22 @@ pub fn change(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
+/// A ratio that is tolerated, as a rise.
+pub fn tolerated(ratio: f64) -> String {
+    let rise = ratio - 1.0;
+    format!("{}{}", if rise < 0.0 { "-" } else { "+" }, asked(rise.abs()))
+}
+
+/// A share that a user asked for: a small one is not shown as nothing.
+pub fn asked(share: f64) -> String {
+    let value = share * 100.0;
+    if value > 0.0 && value < 0.095 {
+        let decimals = (1.0 - (value * 1.001).log10().floor()).min(9.0) as usize;
+        return format!("{value:.decimals$} %");
+    }
+    percent(share)
+}
+
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value < 1_000.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
