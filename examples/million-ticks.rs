@@ -130,6 +130,7 @@ fn report(subjects: Vec<Subject>) -> Report {
         rate_stated_hz: None,
         cross_thread_order: None,
         why_not_counter: None,
+        observer_ns_per_tick: None,
     };
     Report {
         schema: SCHEMA.to_owned(),

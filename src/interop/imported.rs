@@ -126,6 +126,7 @@ pub(super) fn clock(source: &str, step_ns: u64) -> Clock {
         rate_stated_hz: None,
         cross_thread_order: None,
         why_not_counter: None,
+        observer_ns_per_tick: None,
     }
 }
 

@@ -15,6 +15,7 @@ mod place;
 pub mod program;
 pub mod record;
 pub mod round;
+mod stamp;
 mod ticking;
 pub mod why;
 pub mod written;

@@ -18,6 +18,7 @@ use crate::measure::load::Loads;
 use crate::measure::order::{self, Observer};
 use crate::measure::program::Starts;
 use crate::measure::round::{Instance, MeasuredRound};
+use crate::measure::stamp::observer_ns_per_tick;
 use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
 use crate::subject::Place;
 use crate::text::time::time;
@@ -127,6 +128,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
             cross_thread_order: Some(info.cross_thread_order.to_string()),
             why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
+            observer_ns_per_tick: self.plan.scenarios.iter().any(is_stamped).then(observer_ns_per_tick),
         };
         let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
         let subjects: Vec<Subject> = subjects
@@ -168,6 +170,11 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         }
         Fitness::of(&tally, self.conditions.host.cpus_online)
     }
+}
+
+/// Whether osjitter stamps its wake-ups: a program stamps its own, and a script has none.
+fn is_stamped(scenario: &Scenario) -> bool {
+    scenario.subject.ours().is_some_and(|entry| entry.place != Place::Script)
 }
 
 fn ns(duration: Duration) -> u64 {

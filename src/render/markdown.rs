@@ -38,7 +38,8 @@ fn section(report: &Report) -> String {
         let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", cell(name));
     }
     text += &why::to_markdown(report);
-    let tool = format!("{} {}, {}.", report.tool.name, report.tool.version, origin(report));
+    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
+    let tool = format!("{} {}, {}{observer}.", report.tool.name, report.tool.version, origin(report));
     let _ = writeln!(text, "\n{}", cell(&tool));
     if report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| !s.lateness_ns.ci95.is_empty()) {
         text += "In brackets: 95 % confidence intervals over rounds.\n";

@@ -78,6 +78,12 @@ pub fn load(load: &Load) -> Option<String> {
     Some(format!("load {}: {cpu} of CPU time for {} of rounds, in no subject's cost", load.load, ns(load.active_ns)))
 }
 
+/// What osjitter's own part of each tick is.
+pub fn observer(report: &Report) -> Option<String> {
+    let ns = i64::try_from(report.clock.observer_ns_per_tick?).unwrap_or(i64::MAX);
+    Some(format!("stamping costs {} a tick", time(ns)))
+}
+
 /// A count with its digits in groups.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();

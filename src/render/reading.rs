@@ -7,7 +7,7 @@ use jitterstat::report::{Report, Subject, Summary};
 use crate::render::cost::core_percent;
 use crate::render::label::{is_control, labels, why_unmeasured};
 use crate::render::quantity::is_gaps;
-use crate::render::{percentile, tradeoff};
+use crate::render::{origin, percentile, tradeoff};
 use crate::text::time::{share, time};
 
 /// One subject as the sentences need it.
@@ -147,8 +147,16 @@ fn beware(report: &Report, lines: &[Line<'_>]) -> Option<String> {
             Some(format!("{} and {last} missed most of their ticks and are not ranked", rest.join(", ")))
         }
     };
-    let all: Vec<String> = unranked.into_iter().chain(lines.iter().flat_map(odd)).chain(steal(report)).collect();
+    let oddities = lines.iter().flat_map(odd).chain(observer(report, lines));
+    let all: Vec<String> = unranked.into_iter().chain(oddities).chain(steal(report)).collect();
     (!all.is_empty()).then(|| format!("Beware: {}.", all.join("; ")))
+}
+
+/// What the observer costs, where that is a tenth of a lateness or more.
+fn observer(report: &Report, lines: &[Line<'_>]) -> Option<String> {
+    let ns = report.clock.observer_ns_per_tick?;
+    let least = lines.iter().filter_map(|l| l.summary.lateness_ns.p50).min()?;
+    (least <= i64::try_from(ns.saturating_mul(10)).unwrap_or(i64::MAX)).then(|| origin::observer(report)).flatten()
 }
 
 /// One sentence per subject: its place in the report, and what follows its name.

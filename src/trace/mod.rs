@@ -203,6 +203,7 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
             rate_stated_hz: None,
             cross_thread_order: None,
             why_not_counter: None,
+            observer_ns_per_tick: None,
         },
         changes: Vec::new(),
         fitness: None,

@@ -44,6 +44,10 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
         assert_eq!(samples as u64, s.ticks - s.skipped, "{}", subject.id);
         assert!(ran.stdout.contains(&subject.name), "{}", ran.stdout);
     }
+    let observer = report.clock.observer_ns_per_tick.expect("they are stamped by this program");
+    let markdown =
+        Osjitter::new(["report", "--format", "markdown"]).args([ran.path("report.json")]).run().exits(0).stdout;
+    assert!(observer > 0 && markdown.contains("; stamping costs "), "{observer}: {markdown}");
     // Each round holds every subject once.
     let rounds = report.subjects[0].rounds.len();
     for index in 0..rounds {
@@ -98,6 +102,7 @@ const SCRIPTED: [&str; 7] = ["--seed", "1", "--ticks", "1000", "--round-ticks", 
 fn what_was_late_is_in_the_report_to_the_nanosecond() {
     let ran = run(&SCRIPTED).args(["scripted", "--warmup", "7"]).script(&script()).out("").run().exits(0);
     let report = report(&ran);
+    assert_eq!(report.clock.observer_ns_per_tick, None, "nothing is stamped");
     let subject = &report.subjects[0];
     assert_eq!((subject.status.clone(), subject.backend.as_deref()), (Status::Measured, Some("a script")));
     assert_eq!(subject.rounds.len(), 20);

@@ -224,6 +224,10 @@ model! {
         pub cross_thread_order: Option<String>,
         /// Why the CPU counter was not used.
         pub why_not_counter: Option<String>,
+        /// What stamping a wake-up and keeping it took in this run: the observer's own part of each tick. Null
+        /// where a program measured itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub observer_ns_per_tick: Option<u64>,
     }
 
     /// Something the tool changed for the run.

@@ -231,8 +231,9 @@ fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
 fn facts(report: &Report) -> String {
     let (host, clock) = (&report.host, &report.clock);
     let ns = |ns: u64| time(i64::try_from(ns).unwrap_or(i64::MAX));
+    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
     let stamps = format!(
-        "{}, {:.0} Hz ({}), error at most {}",
+        "{}, {:.0} Hz ({}), error at most {}{observer}",
         clock.source,
         clock.rate_hz,
         clock.rate_known_by,

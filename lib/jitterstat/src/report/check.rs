@@ -26,6 +26,7 @@ fn every_number(report: &Report) -> Checked {
     not_too_many("plan.scenarios", report.plan.scenarios.len())?;
     time("duration_ns", report.duration_ns)?;
     time("clock.error_bound_ns", report.clock.error_bound_ns)?;
+    time("clock.observer_ns_per_tick", report.clock.observer_ns_per_tick.unwrap_or(0))?;
     for (i, s) in report.plan.scenarios.iter().enumerate() {
         let at = |field: &str| format!("plan.scenarios[{i}].{field}");
         time(&at("period_ns"), s.period_ns)?;
