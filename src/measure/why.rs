@@ -14,13 +14,17 @@ use jitterstat::report::why::{Evidence, Missing, Tier};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Switch, Thread, Tick};
+use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Thread, Tick};
 use tach::Conversion;
 
 use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
 use crate::measure::late::LoopWatch;
+use crate::measure::why::chains::Chains;
+use crate::measure::why::kernel::Kernel;
 use crate::subject::ticker::Waits;
 
+mod chains;
+mod kernel;
 pub mod outside;
 
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
@@ -41,6 +45,7 @@ pub struct Session {
     fault_ns: Option<u64>,
     /// A ring for each CPU that the process may use, or why there is none.
     cpus: Result<Mutex<Vec<SwitchRing>>, NotAvailable>,
+    chains: Chains,
 }
 
 impl Session {
@@ -48,12 +53,13 @@ impl Session {
         os::watch_stops();
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::of_cpu).collect::<Result<Vec<_>, _>>();
-        Self { quotas: os::quotas(), fault_ns: os::fault_ns(), cpus: rings.map(Mutex::new) }
+        Self { quotas: os::quotas(), fault_ns: os::fault_ns(), cpus: rings.map(Mutex::new), chains: Chains::open() }
     }
 
     /// A round of so many ticks is about to begin.
     pub fn begin(&self, ticks: usize) -> Watch {
         self.record(true);
+        self.chains.record(true);
         let capacity = ticks.saturating_mul(CYCLES_PER_TICK).saturating_add(64).min(MOST_CYCLES);
         let shared =
             Shared { quotas: self.quotas.clone(), capacity, threads: AtomicUsize::new(0), logs: Mutex::default() };
@@ -341,6 +347,7 @@ pub struct Ended<'a> {
 /// Takes the lateness of every tick of a round apart.
 pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
     session.record(false);
+    session.chains.record(false);
     let logs = watch.logs();
     let origin = round.instances.first().map_or_else(|| os::monotonic_pair().ok().map(|(at, _)| at), |i| Some(i.start));
     let Some(origin) = origin else { return Answer::none(round.index, "the clocks of this system cannot be joined") };
@@ -349,8 +356,9 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
     let why_no_accounts = logs.iter().find_map(|log| log.without_accounts.as_ref().map(NotAvailable::to_string));
     let mut why_no_switches = kernel.is_none().then(|| "the kernel's clock cannot be read".to_owned());
     let slack_ns = logs.iter().map(|log| log.slack_ns).max().flatten();
-    let mut threads = Vec::new();
+    let (mut threads, mut ids) = (Vec::new(), Vec::new());
     for mut log in logs {
+        let mut id = None;
         let cycles: Vec<Cycle> = log.cycles.iter().map(|raw| cycle(raw, &round.conversion, origin)).collect();
         evidence.cycles_lost += log.cycles_lost;
         let periods =
@@ -362,6 +370,7 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
             (Ok(ring), Some(kernel)) => {
                 let drained = ring.drain();
                 evidence.switches_lost += drained.lost;
+                id = drained.switches.first().map(|s| s.thread);
                 (drained.lost == 0).then(|| drained.switches.iter().map(|s| kernel.switch(s)).collect())
             }
             (Err(why), _) => {
@@ -372,6 +381,8 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         };
         threads.resize_with(log.thread, Thread::default);
         threads.push(Thread { cycles, switches });
+        ids.resize(log.thread, None);
+        ids.push(id);
     }
     if evidence.switches_lost > 0 {
         why_no_switches.get_or_insert_with(|| "the kernel's buffer was too small: switches were lost".to_owned());
@@ -385,13 +396,20 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         }
         drained
     });
+    let wakeups = match &kernel {
+        Some(kernel) => session.chains.wakeups(&ids, kernel),
+        None => Err("the kernel's clock cannot be read".to_owned()),
+    };
     let tier = match (&why_no_accounts, &why_no_switches) {
         (Some(_), Some(_)) => None,
         (None, Some(_)) => Some(Tier::A1),
+        (_, None) if occupants.is_some() && wakeups.is_ok() => Some(Tier::B2),
         (_, None) if occupants.is_some() => Some(Tier::B1),
         (_, None) => Some(Tier::A2),
     };
-    let reasons = [(Tier::A1, why_no_accounts), (Tier::A2, why_no_switches), (Tier::B1, why_no_names)];
+    let why_no_chains = wakeups.as_ref().err().cloned();
+    let reasons =
+        [(Tier::A1, why_no_accounts), (Tier::A2, why_no_switches), (Tier::B1, why_no_names), (Tier::B2, why_no_chains)];
     let missing = reasons.into_iter().find_map(|(tier, reason)| Some(Missing { tier, reason: reason? }));
     let ticks: Vec<(u64, Vec<(u64, Tick)>)> =
         (0..).zip(round.instances).map(|(i, instance)| (i, ticks(instance, round, origin))).collect();
@@ -408,6 +426,7 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
                     *behind.entry(name(&mut names, thread)).or_default() += ns;
                 }
             }
+            let of_thread = threads.get(of.thread).zip(wakeups.as_ref().ok().and_then(|all| all.get(of.thread)));
             asked.push(AskedTick {
                 instance: *instance,
                 tick: *tick,
@@ -415,6 +434,9 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
                 wake_ns: of.wake_ns,
                 parts: explained.parts,
                 behind: behind.into_iter().collect(),
+                way: of_thread
+                    .filter(|_| tier == Some(Tier::B2))
+                    .map(|(thread, wakeups)| why::way(of, thread, wakeups, &explained)),
             });
         }
     }
@@ -496,30 +518,6 @@ fn facts(
         usual_cpu_ns: round.alone.then_some(usual_cpu_ns),
         continued_ns: kernel.map_or(Vec::new(), |k| os::continued_ns().into_iter().map(|ns| k.ns(ns)).collect()),
         steal_ns: round.steal_ns.unwrap_or(0),
-    }
-}
-
-/// The kernel's clock at the common origin of a round.
-struct Kernel {
-    origin_ns: i128,
-}
-
-impl Kernel {
-    fn new(origin: Instant) -> Option<Self> {
-        let (at, ns) = os::monotonic_pair().ok()?;
-        let before = match at.checked_duration_since(origin) {
-            Some(before) => i128::try_from(before.as_nanos()).ok()?,
-            None => -i128::try_from(origin.saturating_duration_since(at).as_nanos()).ok()?,
-        };
-        Some(Self { origin_ns: i128::from(ns) - before })
-    }
-
-    fn ns(&self, at_ns: u64) -> i64 {
-        i64::try_from(i128::from(at_ns) - self.origin_ns).unwrap_or(i64::MAX)
-    }
-
-    fn switch(&self, record: &os::SwitchRecord) -> Switch {
-        Switch { at_ns: self.ns(record.at_ns), kind: record.kind, cpu: record.cpu }
     }
 }
 

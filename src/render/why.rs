@@ -1,6 +1,6 @@
 //! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for the page.
 
-use jitterstat::report::why::{Behind, Class, LateTick, Shares, Tier, Why};
+use jitterstat::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use jitterstat::report::{Report, Subject};
 use jitterstat::why::pool::{LEAST_EPISODES, LEAST_TICKS};
 
@@ -162,10 +162,54 @@ impl Answer<'_> {
         Some(format!("Tier {} would add {adds}; {}.", tier_name(missing.tier), message(&missing.reason)))
     }
 
+    /// The way from timer to task, where the kernel's records show it.
+    pub fn way(&self) -> Option<String> {
+        let chain = self.why.kernel_chain.as_ref().filter(|c| c.whole > 0)?;
+        let at = |name: &str, of: &dyn Fn(&Link) -> Option<i64>| {
+            let links = chain.links.iter().filter_map(|link| Some((link.name.as_str(), of(link)?)));
+            format!("at {name}, {}", stations(links))
+        };
+        let p99 = chain.links.iter().all(|link| link.p99.is_some()).then(|| at("p99", &|link| link.p99));
+        let broken = if chain.broken == 0 { String::new() } else { format!(", {} incomplete", grouped(chain.broken)) };
+        let agreement = chain.agreement.map_or(String::new(), |share| {
+            format!(
+                " On the wait for a CPU, the thread's own account agrees for {} of the lateness of late ones.",
+                percent(share)
+            )
+        });
+        Some(format!(
+            "From timer to task, by the kernel's records of {} ticks{broken}: {}{}.{agreement}",
+            grouped(chain.whole),
+            at("p50", &|link| Some(link.p50)),
+            p99.map_or(String::new(), |p99| format!("; {p99}")),
+        ))
+    }
+
     /// The longest of them, a line each.
     pub fn stories(&self) -> impl Iterator<Item = String> {
         self.why.longest.iter().map(story)
     }
+}
+
+/// The stations of the way, each after the one before it.
+fn stations<'a>(links: impl Iterator<Item = (&'a str, i64)>) -> String {
+    let station = |(name, ns): (&str, i64)| {
+        let what = match name {
+            "timer" => {
+                return if ns < 0 {
+                    format!("the timer {} early", time(-ns))
+                } else {
+                    format!("the timer +{}", time(ns))
+                };
+            }
+            "woken" => "woken",
+            "on_cpu" => "on its CPU",
+            "runtime" => "in the runtime",
+            _ => "in the task",
+        };
+        format!("{what} +{}", time(ns))
+    };
+    links.map(station).collect::<Vec<_>>().join(", ")
 }
 
 fn tier_name(tier: Tier) -> &'static str {
@@ -203,7 +247,19 @@ fn story(tick: &LateTick) -> String {
         format!("{} {}{behind}", time(ns as i64), words(class))
     };
     let parts: Vec<String> = worth(&tick.shares_ns).into_iter().map(part).collect();
-    format!("{}, round {} tick {}: {}", time(tick.lateness_ns as i64), tick.round, tick.tick, parts.join(", "))
+    let way = tick.chain.as_ref().map_or(String::new(), |chain| format!("; {}", stations(links(chain))));
+    format!("{}, round {} tick {}: {}{way}", time(tick.lateness_ns as i64), tick.round, tick.tick, parts.join(", "))
+}
+
+fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
+    let all = [
+        ("timer", Some(chain.timer_ns)),
+        ("woken", Some(chain.woken_ns)),
+        ("on_cpu", Some(chain.on_cpu_ns)),
+        ("runtime", chain.runtime_ns),
+        ("task", Some(chain.task_ns)),
+    ];
+    all.into_iter().filter_map(|(name, ns)| Some((name, ns?)))
 }
 
 /// For the terminal, below the table; empty where nobody asked.
@@ -227,7 +283,8 @@ pub fn text(report: &Report, columns: usize) -> String {
         let longest = answer.stories().next().filter(|_| answer.why.tier.is_some());
         let longest = longest.map_or(String::new(), |story| paragraph(&format!("Longest: {story}.")));
         let next = answer.next().map_or(String::new(), |next| paragraph(&next));
-        format!("\n{}{table}{longest}{next}", paragraph(&answer.heading()))
+        let way = answer.way().map_or(String::new(), |way| paragraph(&way));
+        format!("\n{}{table}{longest}{way}{next}", paragraph(&answer.heading()))
     };
     answers(report).map(of).collect()
 }
@@ -242,7 +299,8 @@ pub fn to_markdown(report: &Report) -> String {
         let table = if rows.len() > 1 { format!("\n{}", markdown::table(&rows, 3)) } else { String::new() };
         let stories: String = answer.stories().map(|s| format!("- {}\n", markdown::cell(&s))).collect();
         let next = answer.next().map_or(String::new(), |next| format!("\n{}\n", markdown::cell(&next)));
-        format!("\n#### {}\n{table}\n{stories}{next}", markdown::cell(&answer.heading()))
+        let way = answer.way().map_or(String::new(), |way| format!("\n{}\n", markdown::cell(&way)));
+        format!("\n#### {}\n{table}\n{stories}{way}{next}", markdown::cell(&answer.heading()))
     };
     answers(report).map(of).collect()
 }
@@ -255,7 +313,7 @@ pub fn part_of_round(shares: &Shares, class: Class) -> String {
 #[cfg(test)]
 mod tests {
     use jitterstat::file::File as _;
-    use jitterstat::report::why::{Difference, Evidence, Missing};
+    use jitterstat::report::why::{Difference, Evidence, KernelChain, Missing};
 
     use super::*;
 
@@ -292,6 +350,7 @@ mod tests {
             overhead_ns: Some(Difference { p50: 500, ci95: Some([-300, 1_200]) }),
             overhead_cpu_ns: Some(Difference { p50: 3_700, ci95: None }),
             evidence: Evidence::default(),
+            kernel_chain: None,
             longest: vec![LateTick {
                 round: 17,
                 instance: 0,
@@ -299,6 +358,7 @@ mod tests {
                 lateness_ns: 12_700_000,
                 shares_ns: shares(12_000_000, 0, 0, 690_000, 10_000),
                 behind: Some(whom),
+                chain: None,
             }],
             rounds: Vec::new(),
         }
@@ -317,6 +377,31 @@ mod tests {
                         Longest: 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
                         46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
+    }
+
+    #[test]
+    fn the_way_through_the_kernel_is_told_link_by_link() {
+        let chain =
+            Chain { timer_ns: 12_578_000, woken_ns: 400, on_cpu_ns: 118_000, runtime_ns: Some(2_300), task_ns: 1_300 };
+        let link = |(name, p50): (&str, i64)| Link { name: name.to_owned(), p50, p99: Some(2 * p50), within_1us: 0.9 };
+        let typical = Chain { timer_ns: -9_000, runtime_ns: None, ..chain };
+        let kernel_chain = KernelChain {
+            whole: 24_000,
+            broken: 12,
+            agreement: Some(0.987),
+            links: links(&typical).map(link).collect(),
+        };
+        let mut b2 = Why { tier: Some(Tier::B2), kernel_chain: Some(kernel_chain), ..why() };
+        b2.longest[0].chain = Some(chain);
+        let said = text(&asked(b2), 200).replace('\n', " ");
+        let expected = "From timer to task, by the kernel's records of 24,000 ticks, 12 incomplete: at p50, the timer 9.00 us \
+                        early, woken +400 ns, on its CPU +118 us, in the task +1.30 us; at p99, the timer 18.0 us early, woken \
+                        +800 ns, on its CPU +236 us, in the task +2.60 us. On the wait for a CPU, the thread's own account \
+                        agrees for 98.7 % of the lateness of late ones. ";
+        assert!(said.ends_with(expected), "{said}");
+        let story = "690 us below the thread; the timer +12.6 ms, woken +400 ns, on its CPU +118 us, in the runtime +2.30 us, \
+                     in the task +1.30 us.";
+        assert!(said.contains(story), "{said}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::exit::{self, Error, usage};
-use crate::machine::os::{self, Name, NotAvailable, TraceEvent, Tracer};
+use crate::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
 use crate::measure::child::Beside;
 use crate::program::Program;
 use crate::trace::waits::{Counts, FUNCTIONS, Wait, Waits};
@@ -95,7 +95,10 @@ pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
 
 /// The tracer, recording from now on.
 pub fn open() -> exit::Result<Tracer> {
-    Tracer::open().map_err(|why: NotAvailable| Error::measure(format!("{why}; {WITHOUT}")))
+    let tracer = Tracer::open(Scope::Waits);
+    let tracer = tracer.map_err(|why: NotAvailable| Error::measure(format!("{why}; {WITHOUT}")))?;
+    tracer.record(true);
+    Ok(tracer)
 }
 
 fn now_ns() -> exit::Result<i64> {

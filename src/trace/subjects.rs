@@ -165,6 +165,7 @@ fn asked(index: i64, waits: &[&Wait], length_ns: i64, known: Known) -> AskedRoun
         wake_ns: wait.end_ns,
         parts: wait.parts,
         behind: wait.behind.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(),
+        way: Some(wait.way()),
     };
     AskedRound {
         index: index.unsigned_abs(),

@@ -105,6 +105,23 @@ pub const TRACEPOINTS: [(&str, &[&str]); 8] = [
 ];
 const FIELDS: usize = 4;
 
+/// Which of them are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    Waits,
+    /// Timers that expire, and the threads that they wake.
+    Wakeups,
+}
+
+impl Scope {
+    pub fn holds(self, path: &str) -> bool {
+        const WAKEUPS: [&str; 4] =
+            ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking", "sched/sched_switch"];
+        self == Self::Waits || WAKEUPS.contains(&path)
+    }
+}
+
 /// Where a field lies in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {

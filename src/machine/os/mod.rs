@@ -21,8 +21,9 @@
 //! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of a thread or a CPU;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`, `continued_ns()`: what else explains a
 //!   late tick;
-//! - `Tracer`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`, `call_of(thread)`, `threads_of(process)`, `cpus_allowed(thread)`,
-//!   `is_anothers(process)`, `is_32_bit(process)`: the timers, switches and waits of other programs;
+//! - `Tracer`, `numbers_threads_as_the_kernel()`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`, `call_of(thread)`,
+//!   `threads_of(process)`, `cpus_allowed(thread)`, `is_anothers(process)`, `is_32_bit(process)`: timers, switches and waits as
+//!   the kernel records them, those of other programs, too;
 //! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one;
 //! - `RingSleeper`: the same by the wait of an `io_uring`, where that takes an absolute deadline.
 #![allow(unsafe_code)]
@@ -83,7 +84,7 @@ pub use accounts::*;
 pub use calls::{WAITS, call_of, cpus_allowed, is_32_bit, is_anothers, threads_of};
 #[cfg(any(test, fuzzing))]
 pub use events::{Layout, Reader, TRACEPOINTS};
-pub use events::{Name, TraceEvent, What};
+pub use events::{Name, Scope, TraceEvent, What};
 pub use imp::*;
 pub use io_uring::RingSleeper;
 pub use process::Tree;

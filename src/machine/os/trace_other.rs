@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::machine::os::events::TraceEvent;
+use crate::machine::os::events::{Scope, TraceEvent};
 use crate::machine::os::types::NotAvailable;
 
 pub const WAITS: &[(i64, &str)] = &[];
@@ -31,8 +31,12 @@ pub fn cpus_allowed(_: u32) -> Vec<usize> {
 pub enum Tracer {}
 
 impl Tracer {
-    pub fn open() -> Result<Self, NotAvailable> {
+    pub fn open(_: Scope) -> Result<Self, NotAvailable> {
         Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux on 64 bits" })
+    }
+
+    pub fn record(&self, _: bool) {
+        match *self {}
     }
 
     pub fn drain(&mut self, _: &mut Vec<TraceEvent>) {
@@ -46,6 +50,10 @@ impl Tracer {
     pub fn bytes(&self) -> u64 {
         match *self {}
     }
+}
+
+pub fn numbers_threads_as_the_kernel() -> bool {
+    true
 }
 
 pub fn functions(_: &[&str]) -> HashMap<u64, String> {

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use crate::machine::os::calls::WAITS;
-use crate::machine::os::events::{Layout, Reader, TRACEPOINTS, TraceEvent};
+use crate::machine::os::events::{Layout, Reader, Scope, TRACEPOINTS, TraceEvent};
 use crate::machine::os::perf::{self, Attributes, Ring};
 use crate::machine::os::types::NotAvailable;
 
@@ -39,11 +39,11 @@ struct Cpu {
 }
 
 impl Tracer {
-    /// Records from now on.
+    /// Ready to record.
     ///
     /// # Errors
     /// A right is missing, or the kernel has no such tracepoints.
-    pub fn open() -> Result<Self, NotAvailable> {
+    pub fn open(scope: Scope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
             return Err(NotAvailable { what: "tracing", error: String::new(), needs: "a 64-bit system" });
         }
@@ -58,11 +58,16 @@ impl Tracer {
         };
         let layouts = TRACEPOINTS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let filters = filters();
-        let open = |cpu| Cpu::open(cpu, &layouts, &filters).map_err(|e| refused(format!("perf_event_open: {e}")));
+        let open =
+            |cpu| Cpu::open(cpu, scope, &layouts, &filters).map_err(|e| refused(format!("perf_event_open: {e}")));
         let cpus = online().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        cpus.iter()
-            .for_each(|cpu| cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, true)));
         Ok(Self { cpus, layouts, bytes: 0 })
+    }
+
+    /// Records from now on, or no longer.
+    pub fn record(&self, on: bool) {
+        let all = |cpu: &Cpu| cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, on));
+        self.cpus.iter().for_each(all);
     }
 
     /// Appends what was recorded since the last time: each CPU's events in order, one CPU after the other.
@@ -78,8 +83,7 @@ impl Tracer {
     ///
     /// Some virtual machines lose records of interrupts like this, on one of their CPUs and not on another.
     pub fn finish(&mut self, events: &mut Vec<TraceEvent>) -> u64 {
-        let all = |cpu: &Cpu| cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, false));
-        self.cpus.iter().for_each(all);
+        self.record(false);
         self.drain(events);
         let unrecorded = |cpu: &Cpu| {
             let counted: u64 = cpu.events.iter().map(|event| perf::count(event).unwrap_or(0)).sum();
@@ -95,7 +99,7 @@ impl Tracer {
 }
 
 impl Cpu {
-    fn open(cpu: usize, layouts: &[Layout], filters: &[Option<CString>]) -> io::Result<Self> {
+    fn open(cpu: usize, scope: Scope, layouts: &[Layout], filters: &[Option<CString>]) -> io::Result<Self> {
         let number = i32::try_from(cpu).unwrap_or(i32::MAX);
         let attributes = || Attributes {
             sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU | SAMPLE_RAW,
@@ -106,7 +110,8 @@ impl Cpu {
         let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes().flags | COMM | TASK);
         let ring = Ring::map(perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?, &PAGES)?;
         let mut events = Vec::new();
-        for (layout, filter) in layouts.iter().zip(filters) {
+        let recorded = layouts.iter().zip(filters).zip(TRACEPOINTS).filter(|(_, (path, _))| scope.holds(path));
+        for ((layout, filter), _) in recorded {
             let of = Attributes { kind: TRACEPOINT, config: layout.id, sample_period: 1, ..attributes() };
             let event = perf::open(of, -1, number)?;
             // SAFETY: both descriptors are open as long as their files; the request takes a number.
@@ -166,6 +171,13 @@ fn refused(error: String) -> NotAvailable {
 
 fn missing(error: String) -> NotAvailable {
     NotAvailable { what: "tracing", error, needs: "a kernel with tracepoints of timers, switches and system calls" }
+}
+
+/// Whether threads have here the numbers that the kernel's own records have: not in a container, as a rule.
+pub fn numbers_threads_as_the_kernel() -> bool {
+    /// The number of the first of all namespaces is fixed.
+    const FIRST: &str = "pid:[4026531836]";
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(FIRST))
 }
 
 /// The CPUs that are online.
@@ -231,10 +243,11 @@ mod tests {
 
     #[test]
     fn the_timers_of_sleeps_are_recorded_or_the_missing_right_is_named() {
-        let mut tracer = match Tracer::open() {
+        let mut tracer = match Tracer::open(Scope::Waits) {
             Ok(tracer) => tracer,
             Err(why) => return assert!(why.to_string().starts_with("tracing: "), "{why}"),
         };
+        tracer.record(true);
         let mut all = Vec::new();
         let seen: usize = (0..50).map(|_| sleep(&mut tracer, &mut all)).sum();
         let unrecorded = tracer.finish(&mut all);

@@ -13,7 +13,8 @@ use jitterstat::why::pool::{AskedRound, AskedTick};
 use jitterstat::why::{self, Facts, Thread};
 
 use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
-use crate::measure::why::{Answer, Kernel, LONGEST_PATH_NS, Session, name, occupants};
+use crate::measure::why::kernel::Kernel;
+use crate::measure::why::{Answer, LONGEST_PATH_NS, Session, name, occupants};
 
 /// Fewer of its ticks at times at which one of its threads ran: these are not the times.
 const LEAST_PLACED: f64 = 0.9;
@@ -155,6 +156,7 @@ fn asked(
             wake_ns: of.wake_ns,
             parts: explained.parts,
             behind: behind.into_iter().collect(),
+            way: None,
         }
     };
     (round.grid.first_tick..).zip(&seen.ticks).zip(explained).map(tick).collect()

@@ -41,7 +41,8 @@ fn one(answer: &Answer<'_>) -> String {
         })
         .collect();
     let next = answer.next().map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escaped(&next)));
-    format!("<p>{}</p>\n{causes}{bars}{stories}{next}", escaped(&answer.heading()))
+    let way = answer.way().map_or(String::new(), |way| format!("<p>{}</p>\n", escaped(&way)));
+    format!("<p>{}</p>\n{causes}{bars}{stories}{way}{next}", escaped(&answer.heading()))
 }
 
 /// A bar a round, as high as the lateness of its late ticks, made of its causes.

@@ -1,7 +1,7 @@
 //! One timer that a thread waited for, and the stretches that its lateness is made of.
 
-use jitterstat::report::why::Class;
-use jitterstat::why::Parts;
+use jitterstat::report::why::{Chain, Class};
+use jitterstat::why::{Parts, Way};
 
 use crate::machine::os::Name;
 
@@ -35,6 +35,24 @@ pub struct Wait {
 impl Wait {
     pub fn lateness_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.deadline_ns)
+    }
+
+    /// Its stations, as far as they were seen.
+    pub fn way(&self) -> Way {
+        match (self.expired_ns, self.woken_ns, self.ran_ns) {
+            (Some(expired_ns), Some(woken_ns), Some(ran_ns)) => {
+                let chain = Chain {
+                    timer_ns: expired_ns.saturating_sub(self.deadline_ns),
+                    woken_ns: woken_ns.saturating_sub(expired_ns),
+                    on_cpu_ns: ran_ns.saturating_sub(woken_ns),
+                    runtime_ns: None,
+                    task_ns: self.end_ns.saturating_sub(ran_ns),
+                };
+                Way::Whole { chain, apart_ns: None }
+            }
+            (Some(_), None, _) => Way::Awake,
+            _ => Way::Broken,
+        }
     }
 
     /// Of a timer that nothing is known of but when it was due; until more is known, it ends when it expired, or was gone.

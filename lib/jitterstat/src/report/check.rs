@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::why::{Behind, Shares, Why};
+use super::why::{Behind, Chain, KernelChain, Shares, Why};
 use super::{Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary};
 use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
@@ -214,9 +214,29 @@ fn why(at: &str, w: &Why) -> Checked {
         count(&format!("{at}.rounds[{i}].late_ticks"), r.late_ticks)?;
         time(&format!("{at}.rounds[{i}].start_ns"), r.start_ns)?;
     }
+    w.kernel_chain.as_ref().map_or(Ok(()), |c| kernel_chain(&format!("{at}.kernel_chain"), c))?;
+    for (i, tick) in w.longest.iter().enumerate() {
+        tick.chain.map_or(Ok(()), |c| chain(&format!("{at}.longest[{i}].chain"), &c))?;
+    }
     let of_ticks = w.longest.iter().filter_map(|t| t.behind.as_ref());
     let each = |b: &Behind| time(&format!("{at}.behind, {}", b.comm), b.ns);
     w.behind.iter().chain(of_ticks).flatten().try_for_each(each)
+}
+
+fn kernel_chain(at: &str, c: &KernelChain) -> Checked {
+    count(&format!("{at}.whole"), c.whole)?;
+    count(&format!("{at}.broken"), c.broken)?;
+    let shares = c.links.iter().map(|link| link.within_1us).chain(c.agreement);
+    for share in shares {
+        require((0.0..=1.0).contains(&share), || (at.to_owned(), Flaw::Number(share)))?;
+    }
+    let mut values = c.links.iter().flat_map(|link| link.p99.into_iter().chain([link.p50]));
+    values.try_for_each(|ns| signed(|| format!("{at}.links"), ns))
+}
+
+fn chain(at: &str, c: &Chain) -> Checked {
+    let mut links = [c.timer_ns, c.woken_ns, c.on_cpu_ns, c.runtime_ns.unwrap_or(0), c.task_ns].into_iter();
+    links.try_for_each(|ns| signed(|| at.to_owned(), ns))
 }
 
 fn shared(at: &str, shares: &Shares, lateness_ns: u64) -> Checked {

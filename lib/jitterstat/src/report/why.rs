@@ -38,6 +38,9 @@ model! {
         pub overhead_cpu_ns: Option<Difference>,
         /// What the counters of the machine say about these rounds.
         pub evidence: Evidence,
+        /// The kernel's records of the timers and the threads that they woke; null where there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub kernel_chain: Option<KernelChain>,
         /// The latest tick of each of the longest episodes.
         pub longest: Vec<LateTick>,
         /// The rounds that were asked, in order.
@@ -111,6 +114,46 @@ model! {
         pub threads: u64,
     }
 
+    /// Ticks whose way through the kernel was recorded: those for which their thread slept when they were due.
+    pub struct KernelChain {
+        /// Every station was recorded.
+        pub whole: u64,
+        /// A record is missing, or says something else than the thread's own account.
+        pub broken: u64,
+        /// Share of the lateness of whole ones that were late for which both accounts say alike whether the thread waited for a CPU; null
+        /// without a second account.
+        pub agreement: Option<f64>,
+        /// From station to station, in order: `timer`, `woken`, `on_cpu`, `runtime`, `task`, as in [`Chain`].
+        pub links: Vec<Link>,
+    }
+
+    /// How long one link took.
+    pub struct Link {
+        /// Which one.
+        pub name: String,
+        /// The median.
+        pub p50: i64,
+        /// The 99th percentile; null with too few.
+        pub p99: Option<i64>,
+        /// The share within a microsecond of the median.
+        pub within_1us: f64,
+    }
+
+    /// The way of one tick, link by link: they add up to its lateness.
+    #[derive(Copy, Eq)]
+    pub struct Chain {
+        /// From the deadline until the timer's function began; negative for a timer that was set to come before.
+        pub timer_ns: i64,
+        /// Until that had made the thread ready.
+        pub woken_ns: i64,
+        /// Until the thread had a CPU.
+        pub on_cpu_ns: i64,
+        /// Until its runtime came back from its wait; null without one.
+        pub runtime_ns: Option<i64>,
+        /// Until the task ran.
+        pub task_ns: i64,
+    }
+
     /// One late tick.
     pub struct LateTick {
         /// Index of its round.
@@ -125,6 +168,9 @@ model! {
         pub shares_ns: Shares,
         /// Who ran while it waited; null where that was not recorded.
         pub behind: Option<Vec<Behind>>,
+        /// Its way through the kernel; null where that was not recorded as a whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub chain: Option<Chain>,
     }
 
     /// One round that was asked.

@@ -2,9 +2,11 @@
 //!
 //! [`explain`] is a function of plain data: deadlines and wake times, what the thread's accounts said whenever it parked,
 //! when it was switched on and off its CPU, and a few facts about the machine. [`pool::Pool`] adds the late ticks of
-//! a run up. [`outside`] prepares what is seen of a program that does not report when it parks. All times are nanoseconds after one common origin.
+//! a run up. [`outside`] prepares what is seen of a program that does not report when it
+//! parks, and [`way`] puts beside a tick what the kernel recorded of its timer. All times are nanoseconds after one common origin.
 
 mod apart;
+mod chain;
 pub mod outside;
 mod parts;
 pub mod pool;
@@ -12,6 +14,7 @@ mod seen;
 mod stretches;
 
 pub use apart::explain;
+pub use chain::{Wakeup, Way, way};
 pub use parts::{Known, Parts};
 pub use seen::{Cycle, Explained, Facts, Queued, Reading, Switch, SwitchKind, Thread, Tick};
 pub use stretches::{Occupant, behind};

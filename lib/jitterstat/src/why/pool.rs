@@ -7,6 +7,7 @@ use crate::stats::bootstrap::ratio_interval;
 use crate::stats::quantile::nearest_rank;
 use crate::stats::sign_test::median_interval;
 
+use super::chain::{Way, Ways};
 use super::parts::{Known, Parts};
 
 /// Without a threshold, the ticks above this quantile are the late ones.
@@ -34,6 +35,8 @@ pub struct AskedTick {
     pub parts: Parts,
     /// Who ran while it waited.
     pub behind: Vec<(String, u64)>,
+    /// What the kernel recorded of its way; `None` where nothing was.
+    pub way: Option<Way>,
 }
 
 /// A round that was asked.
@@ -78,6 +81,7 @@ pub struct Pool {
     tier: Option<Tier>,
     known: Known,
     evidence: Evidence,
+    ways: Option<Ways>,
 }
 
 impl Pool {
@@ -94,6 +98,7 @@ impl Pool {
             tier: None,
             known: Known::default(),
             evidence: Evidence::default(),
+            ways: None,
         }
     }
 
@@ -113,6 +118,11 @@ impl Pool {
         all.switches_lost += of_round.switches_lost;
         all.cycles_lost += of_round.cycles_lost;
         all.threads = all.threads.max(of_round.threads);
+        for tick in &round.ticks {
+            if let Some(way) = &tick.way {
+                self.ways.get_or_insert_default().add(way);
+            }
+        }
         self.rounds.push(WhyRound {
             index: round.index,
             start_ns: round.start_ns,
@@ -178,6 +188,7 @@ impl Pool {
                 lateness_ns: lateness(tick) as u64,
                 shares_ns: tick.parts.shares(self.known),
                 behind: named.then(|| behind([tick].into_iter())),
+                chain: tick.way.and_then(|way| way.whole()),
             }
         };
         let difference = |of: &dyn Fn(&WhyRound, &Beside) -> Option<f64>| {
@@ -207,6 +218,11 @@ impl Pool {
             behind: named.then(|| behind(self.late.iter().map(|(_, t)| t))),
             overhead_ns: difference(&|asked, beside| Some((asked.p50? - beside.p50) as f64)),
             overhead_cpu_ns: difference(&|asked, beside| Some(asked.cpu_ns_per_tick? - beside.cpu_ns_per_tick?)),
+            kernel_chain: self.ways.as_ref().map(|ways| {
+                let late =
+                    |(_, tick): &(usize, AskedTick)| Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)));
+                ways.finish(self.late.iter().filter_map(late))
+            }),
             longest: longest.iter().take(LONGEST).map(told).collect(),
             evidence: self.evidence,
             rounds: self.rounds,

@@ -228,7 +228,15 @@ fn asked(index: u64, ticks: &[(i64, i64)]) -> AskedRound {
         parts.add(Class::Below, ((late_us - queue_us) * US) as u64);
         let deadline_ns = k * PERIOD;
         let behind = vec![("cc1".to_owned(), (queue_us * US) as u64)];
-        AskedTick { instance: 0, tick: k as u64, deadline_ns, wake_ns: deadline_ns + late_us * US, parts, behind }
+        AskedTick {
+            instance: 0,
+            tick: k as u64,
+            deadline_ns,
+            wake_ns: deadline_ns + late_us * US,
+            parts,
+            behind,
+            way: None,
+        }
     };
     AskedRound {
         index,
@@ -363,4 +371,71 @@ proptest! {
             prop_assert_eq!(one.parts, other.parts);
         }
     }
+}
+
+/// What the kernel recorded of [`one`]: the timer of 1,000 us expires at `expired_us`, and so on.
+fn wakeup(expired_us: Option<i64>, woken_us: i64, on_cpu_us: i64) -> Wakeup {
+    Wakeup { expired_ns: expired_us.map(|us| us * US), woken_ns: woken_us * US, on_cpu_ns: on_cpu_us * US }
+}
+
+fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
+    let switches = vec![on(0), off(park_us + 5, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
+    let cycles = vec![cycle(park_us, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, 35))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let thread = Thread { cycles, switches: Some(switches) };
+    let explained = explain(&[tick], std::slice::from_ref(&thread), &Facts::default()).remove(0);
+    way(&tick, &thread, wakeups, &explained)
+}
+
+#[test]
+fn the_links_of_a_way_add_up_to_the_lateness() {
+    let others = [wakeup(Some(100), 101, 110), wakeup(Some(1_450), 1_451, 1_460)];
+    let [before, after] = others;
+    let Way::Whole { chain, apart_ns } = way_of(&[before, wakeup(Some(1_030), 1_031, 1_380), after], 349, 600) else {
+        panic!("it is whole")
+    };
+    let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap(), chain.task_ns];
+    assert_eq!(links.map(|ns| ns / US), [30, 1, 349, 10, 10]);
+    assert_eq!((links.iter().sum::<i64>(), apart_ns), (400 * US, Some(0)));
+    // The kernel says that it was ready for 349 us, its own account that it waited 20.
+    assert_eq!(way_of(&[wakeup(Some(1_030), 1_031, 1_380)], 20, 600), Way::Broken);
+    assert_eq!(way_of(&[wakeup(None, 1_031, 1_380)], 349, 600), Way::Broken, "no timer is known");
+    assert_eq!(way_of(&others, 349, 600), Way::Broken, "neither is of this park");
+    assert_eq!(way_of(&[wakeup(Some(1_030), 1_031, 1_380)], 349, 1_010), Way::Awake, "it came to its park too late");
+}
+
+#[test]
+fn ways_are_added_up_without_being_kept() {
+    let chain = |timer_ns| crate::report::why::Chain {
+        timer_ns,
+        woken_ns: 400,
+        on_cpu_ns: 3_000,
+        runtime_ns: None,
+        task_ns: 6_000,
+    };
+    let whole = |timer_ns, apart_ns| Some(Way::Whole { chain: chain(timer_ns), apart_ns: Some(apart_ns) });
+    let tick = |(n, way): (u64, Option<Way>)| AskedTick {
+        tick: n,
+        deadline_ns: 0,
+        wake_ns: 20_000,
+        way,
+        ..AskedTick::default()
+    };
+    let mut pool = Pool::new(Some(1), 1_000);
+    for index in 0..10 {
+        let ways = (0..98).map(|n| whole(17_000 + n % 2, 0)).chain([whole(-500, 10_000), Some(Way::Broken)]);
+        let ticks = (0..).zip(ways.chain([Some(Way::Awake)])).map(tick).collect();
+        pool.add(AskedRound { index, ticks, tier: Some(Tier::B2), ..AskedRound::default() });
+    }
+    let found = pool.finish(&[], None).kernel_chain.expect("ways were recorded");
+    assert_eq!((found.whole, found.broken), (990, 10));
+    assert!((found.agreement.unwrap() - (1.0 - 10_000.0 / (99.0 * 20_000.0))).abs() < 1e-9, "{found:?}");
+    let names: Vec<&str> = found.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["timer", "woken", "on_cpu", "task"], "no runtime, no link of it");
+    // Within a thousandth, and what is early is negative.
+    assert!((16_980..=17_001).contains(&found.links[0].p50) && found.links[0].within_1us > 0.98, "{:?}", found.links);
+    assert_eq!((found.links[1].p50, found.links[1].p99, found.links[1].within_1us), (400, Some(400), 1.0));
+    let mut none = Pool::new(Some(1), 10);
+    none.add(AskedRound { ticks: vec![tick((0, None))], ..AskedRound::default() });
+    assert_eq!(none.finish(&[], None).kernel_chain, None);
 }
