@@ -116,8 +116,7 @@ pub enum Scope {
 
 impl Scope {
     pub fn holds(self, path: &str) -> bool {
-        const WAKEUPS: [&str; 4] =
-            ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking", "sched/sched_switch"];
+        const WAKEUPS: [&str; 3] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking"];
         self == Self::Waits || WAKEUPS.contains(&path)
     }
 }

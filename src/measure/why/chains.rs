@@ -41,7 +41,6 @@ impl Chains {
             let shifted = |w: Wakeup| Wakeup {
                 expired_ns: w.expired_ns.map(|ns| kernel.after(ns)),
                 woken_ns: kernel.after(w.woken_ns),
-                on_cpu_ns: kernel.after(w.on_cpu_ns),
             };
             of.remove(id).unwrap_or_default().into_iter().map(shifted).collect()
         };
@@ -54,9 +53,8 @@ fn woken(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
     // Each CPU's are in order, and stand one after the other.
     events.sort_by_key(|event| event.at_ns);
     let mut all: HashMap<u32, Vec<Wakeup>> = HashMap::new();
-    // The timer whose function runs on a CPU, and the threads that are ready.
+    // When the timer began whose function runs on a CPU.
     let mut runs: HashMap<u32, i64> = HashMap::new();
-    let mut ready: HashMap<u32, (Option<i64>, i64)> = HashMap::new();
     for event in events {
         match event.what {
             What::Lost { .. } => return None,
@@ -66,18 +64,9 @@ fn woken(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
             What::Expired { .. } => {
                 runs.remove(&event.cpu);
             }
-            // A thread that is ready already is woken once.
             What::Waking { thread } => {
-                ready.entry(thread).or_insert((runs.get(&event.cpu).copied(), event.at_ns));
-            }
-            What::Switch { state, next, .. } => {
-                // It was woken before it had fallen asleep.
-                if state != 0 {
-                    ready.remove(&event.thread);
-                }
-                if let Some((expired_ns, woken_ns)) = ready.remove(&next) {
-                    all.entry(next).or_default().push(Wakeup { expired_ns, woken_ns, on_cpu_ns: event.at_ns });
-                }
+                let expired_ns = runs.get(&event.cpu).copied();
+                all.entry(thread).or_default().push(Wakeup { expired_ns, woken_ns: event.at_ns });
             }
             _ => {}
         }
@@ -88,7 +77,6 @@ fn woken(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::os::Name;
 
     fn at(at_ns: i64, cpu: u32, what: What) -> TraceEvent {
         TraceEvent { at_ns, cpu, thread: 0, what }
@@ -99,34 +87,23 @@ mod tests {
         [at(at_ns, cpu, entry), at(at_ns + 50, cpu, What::Expired { timer: 1 })]
     }
 
-    fn given(at_ns: i64, cpu: u32, next: u32) -> TraceEvent {
-        at(at_ns, cpu, What::Switch { state: 0, next, next_name: Name::of(b"loop") })
-    }
-
     #[test]
     fn a_wake_up_is_by_the_timer_whose_function_runs_on_its_cpu() {
         let [first, last] = expire(100, 1);
         let [other, others_end] = expire(90, 0);
-        // Two CPUs, one after the other; the thread is woken a second time while it is ready, once by no timer, and once in
-        // vain.
+        // Two CPUs, one after the other.
         let events = vec![
             other,
             others_end,
             at(400, 0, What::Waking { thread: 7 }),
-            given(410, 0, 7),
-            at(420, 0, What::Waking { thread: 7 }),
-            TraceEvent { thread: 7, ..at(430, 0, What::Switch { state: 1, next: 0, next_name: Name::default() }) },
-            given(440, 0, 7),
             first,
             at(120, 1, What::Waking { thread: 7 }),
-            at(130, 1, What::Waking { thread: 7 }),
+            at(130, 1, What::Waking { thread: 8 }),
             last,
-            given(200, 1, 9),
-            given(300, 1, 7),
         ];
-        let by_timer = Wakeup { expired_ns: Some(100), woken_ns: 120, on_cpu_ns: 300 };
-        let by_another = Wakeup { expired_ns: None, woken_ns: 400, on_cpu_ns: 410 };
-        assert_eq!(woken(events).unwrap(), [(7, vec![by_timer, by_another])].into());
+        let by = |expired_ns, woken_ns| Wakeup { expired_ns, woken_ns };
+        let expected = [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
+        assert_eq!(woken(events).unwrap(), expected.into());
         let lost = vec![first, at(110, 1, What::Lost { records: 1, until_ns: 120 })];
         assert_eq!(woken(lost), None, "what is missing may have been a wake-up");
     }

@@ -21,8 +21,6 @@ pub struct Wakeup {
     pub expired_ns: Option<i64>,
     /// When it was made ready.
     pub woken_ns: i64,
-    /// When it was given a CPU.
-    pub on_cpu_ns: i64,
 }
 
 /// What the kernel's records say of a tick.
@@ -52,25 +50,26 @@ impl Way {
     }
 }
 
-/// The way of a tick, as far as its thread's wake-ups were recorded; `explained` is what its own account says.
+/// The way of a tick, as far as its thread's wake-ups were recorded, in order of time; `explained` is what its own account says.
 #[must_use]
 pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explained) -> Way {
     let until = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
     let Some(cycle) = until.checked_sub(1).map(|i| &thread.cycles[i]) else { return Way::Broken };
     let back_ns = cycle.unpark_ns.filter(|&ns| ns <= tick.wake_ns);
     let end_ns = back_ns.unwrap_or(tick.wake_ns);
-    let slept = thread.switches.as_ref().is_none_or(|switches| {
-        let first = switches.partition_point(|s| s.at_ns < cycle.park_ns);
-        switches[first..].iter().take_while(|s| s.at_ns <= end_ns).any(|s| s.kind == SwitchKind::Waits)
-    });
-    if cycle.park_ns > tick.deadline_ns || !slept {
-        return Way::Awake;
-    }
-    let last = wakeups.partition_point(|w| w.on_cpu_ns <= end_ns);
-    let found = last.checked_sub(1).map(|i| wakeups[i]).filter(|w| w.woken_ns >= cycle.park_ns);
-    let Some((found, expired_ns)) = found.and_then(|w| Some((w, w.expired_ns?))) else { return Way::Broken };
+    let Some(switches) = &thread.switches else { return Way::Broken };
+    let before = &switches[..switches.partition_point(|s| s.at_ns <= end_ns)];
+    let slept = before.iter().rposition(|s| s.kind == SwitchKind::Waits).filter(|&i| before[i].at_ns >= cycle.park_ns);
+    let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else { return Way::Awake };
+    // Of several, the first made it ready.
+    let found = wakeups.get(wakeups.partition_point(|w| w.woken_ns < before[slept].at_ns));
+    let on = before[slept..].iter().find(|s| s.kind == SwitchKind::On);
+    let known = found.zip(on).and_then(|(found, on)| Some((found.expired_ns?, found.woken_ns, on.at_ns)));
+    let Some((expired_ns, woken_ns, on_cpu_ns)) = known.filter(|(_, woken_ns, on_cpu_ns)| woken_ns <= on_cpu_ns) else {
+        return Way::Broken;
+    };
     let clipped = |from: i64, to: i64| span(from.max(tick.deadline_ns), to.min(end_ns));
-    let recorded_ns = clipped(found.woken_ns, found.on_cpu_ns);
+    let recorded_ns = clipped(woken_ns, on_cpu_ns);
     let own_ns: u64 = explained.queued.iter().map(|q| clipped(q.from_ns, q.to_ns)).sum();
     let apart_ns = recorded_ns.abs_diff(own_ns);
     if apart_ns > AGREES_NS.max(span(tick.deadline_ns, tick.wake_ns) / AGREES_SHARE) {
@@ -80,10 +79,10 @@ pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explain
     let runtime_ns = back_ns.filter(|&ns| ns < tick.wake_ns);
     let chain = Chain {
         timer_ns: expired_ns.saturating_sub(tick.deadline_ns),
-        woken_ns: found.woken_ns.saturating_sub(expired_ns),
-        on_cpu_ns: found.on_cpu_ns.saturating_sub(found.woken_ns),
-        runtime_ns: runtime_ns.map(|ns| ns.saturating_sub(found.on_cpu_ns)),
-        task_ns: tick.wake_ns.saturating_sub(runtime_ns.unwrap_or(found.on_cpu_ns)),
+        woken_ns: woken_ns.saturating_sub(expired_ns),
+        on_cpu_ns: on_cpu_ns.saturating_sub(woken_ns),
+        runtime_ns: runtime_ns.map(|ns| ns.saturating_sub(on_cpu_ns)),
+        task_ns: tick.wake_ns.saturating_sub(runtime_ns.unwrap_or(on_cpu_ns)),
     };
     Way::Whole { chain, apart_ns: Some(apart_ns) }
 }

@@ -373,9 +373,9 @@ proptest! {
     }
 }
 
-/// What the kernel recorded of [`one`]: the timer of 1,000 us expires at `expired_us`, and so on.
-fn wakeup(expired_us: Option<i64>, woken_us: i64, on_cpu_us: i64) -> Wakeup {
-    Wakeup { expired_ns: expired_us.map(|us| us * US), woken_ns: woken_us * US, on_cpu_ns: on_cpu_us * US }
+/// What the kernel recorded.
+fn wakeup(expired_us: Option<i64>, woken_us: i64) -> Wakeup {
+    Wakeup { expired_ns: expired_us.map(|us| us * US), woken_ns: woken_us * US }
 }
 
 fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
@@ -389,19 +389,19 @@ fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
 
 #[test]
 fn the_links_of_a_way_add_up_to_the_lateness() {
-    let others = [wakeup(Some(100), 101, 110), wakeup(Some(1_450), 1_451, 1_460)];
-    let [before, after] = others;
-    let Way::Whole { chain, apart_ns } = way_of(&[before, wakeup(Some(1_030), 1_031, 1_380), after], 349, 600) else {
+    let [before, again, after] = [wakeup(Some(100), 101), wakeup(None, 1_200), wakeup(Some(1_450), 1_451)];
+    let timer = wakeup(Some(1_030), 1_031);
+    let Way::Whole { chain, apart_ns } = way_of(&[before, timer, again, after], 349, 600) else {
         panic!("it is whole")
     };
     let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap(), chain.task_ns];
     assert_eq!(links.map(|ns| ns / US), [30, 1, 349, 10, 10]);
     assert_eq!((links.iter().sum::<i64>(), apart_ns), (400 * US, Some(0)));
     // The kernel says that it was ready for 349 us, its own account that it waited 20.
-    assert_eq!(way_of(&[wakeup(Some(1_030), 1_031, 1_380)], 20, 600), Way::Broken);
-    assert_eq!(way_of(&[wakeup(None, 1_031, 1_380)], 349, 600), Way::Broken, "no timer is known");
-    assert_eq!(way_of(&others, 349, 600), Way::Broken, "neither is of this park");
-    assert_eq!(way_of(&[wakeup(Some(1_030), 1_031, 1_380)], 349, 1_010), Way::Awake, "it came to its park too late");
+    assert_eq!(way_of(&[timer], 20, 600), Way::Broken);
+    assert_eq!(way_of(&[wakeup(None, 1_031)], 349, 600), Way::Broken, "no timer is known");
+    assert_eq!(way_of(&[before, after], 349, 600), Way::Broken, "neither is of this park");
+    assert_eq!(way_of(&[timer], 349, 1_010), Way::Awake, "it came to its park too late");
 }
 
 #[test]
