@@ -82,6 +82,17 @@ def sign_interval(values):
     return None if k == 0 else [values[k - 1], values[n - k]]
 
 
+def publish(name, kept):
+    """The sentence of the book."""
+    rows = kept["percentiles"]
+    ratios = ", ".join(f"{row['ratio']:.3f} [{row['ratio_interval95'][0]:.3f}, {row['ratio_interval95'][1]:.3f}] at {q}" for q, row in rows.items())
+    published.put("beside cyclictest", (
+        f"  The control's lateness over cyclictest's, {len(kept['turns'])} turns, with 95 % intervals: {ratios} "
+        f"([the table](results/{name}/cyclictest.md), {published.machine(kept['host'])}). cyclictest's main thread is on another CPU: "
+        f"where it is by itself, on the measured one, its wake-ups make the others earlier, "
+        f"{rows['p50']['its main thread beside'] / 1e3:.1f} us instead of {rows['p50']['cyclictest'] / 1e3:.1f} us at p50."))
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("name", help="directory below results/")
@@ -127,6 +138,7 @@ def main():
     lines.append("")
     (directory / "cyclictest.md").write_text("\n".join(lines))
     print("\n".join(lines))
+    publish(asked.name, kept)
     published.index(asked.name, [(f"`{asked.name}`", "cyclictest.md")], host, "`scripts/beside-cyclictest.py`")
 
 

@@ -153,6 +153,15 @@ def stated(differences):
             "within_ns": within, "within_ns_of_the_median": around}
 
 
+def publish(name, result, machine):
+    """The sentence of the book."""
+    us = lambda key: f"{result['all']['difference_ns'][key] / 1e3:.1f} us"
+    published.put("kernel agreement", (
+        f"  Of {result['all']['ticks']:,} ticks, the difference was {us('min')} at least, {us('p50')} at the median, {us('p99')} at p99 "
+        f"and {us('max')} at most; within 1 us of its median for {result['all']['within_ns_of_the_median']['1000']:.0%} "
+        f"([the table](results/{name}/kernel.md), {machine}). Never was a tick reported earlier than the kernel let it go."))
+
+
 def main():
     asked = argparse.ArgumentParser()
     asked.add_argument("name")
@@ -203,6 +212,7 @@ def main():
     text = "\n".join(lines) + "\n"
     (directory / "kernel.md").write_text(text)
     print(text)
+    publish(asked.name, result, published.machine(report["host"]))
     published.index(asked.name, [(f"`{asked.name}`", "kernel.md")], report["host"], "`scripts/kernel-agreement.py` as root")
 
 
