@@ -183,6 +183,8 @@ for name, all_samples in samples.items():
     settled = [sample for sample in all_samples if sample["at_s"] >= SETTLED_S]
     first = settled[0]
     held[name] = {"rss_kb": [first["rss_kb"], most(settled, "rss_kb"), settled[-1]["rss_kb"]],
+                  # Without the pages of files, its own code for the most.
+                  "own_kb": [first["own_kb"], most(settled, "own_kb"), settled[-1]["own_kb"]],
                   "descriptors": [first["descriptors"], most(settled, "descriptors")],
                   "threads": [first["threads"], most(settled, "threads")]}
     # A run keeps its ticks until it has written its report.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 def process(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {"rss_kb": int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
+    kb = lambda name: int(status[name].split()[0])
+    return {"rss_kb": kb("VmRSS"), "own_kb": kb("RssAnon") + kb("RssShmem"), "threads": int(status["Threads"]),
             "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
 
 

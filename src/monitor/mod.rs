@@ -17,7 +17,7 @@ use jitterstat::bins::{Labels, cell};
 
 use crate::exit::{self, Error, ExitStatus, usage};
 use crate::interrupt::stop_on_interrupt;
-use crate::machine::host;
+use crate::machine::{host, os};
 use crate::meters::Watch;
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::http::Server;
@@ -44,6 +44,8 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
             "nobody would learn what it sees: give --log DIR, --listen ADDR or --limit, such as --limit p99=2ms"
         ));
     }
+    // Each scrape is a thread.
+    os::share_one_arena();
     let scenarios = scenarios(args)?;
     let setup = setup(args, &scenarios)?;
     let watch = if args.no_meters {

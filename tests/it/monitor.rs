@@ -342,6 +342,33 @@ fn intervals_so_far(log: &Path) -> Vec<Row> {
     files(log, ".intervals.csv").iter().flat_map(|file| rows(file)).collect()
 }
 
+/// glibc begins an arena of a thread at a multiple of 64 MB, reserves as much, and makes it usable bit by bit.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[test]
+fn scrapes_do_not_get_memory_of_their_own() {
+    const ARENA: usize = 64 << 20;
+    let home = tempfile::tempdir().unwrap();
+    let mut running = started(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
+    let address = address(&mut running);
+    let silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for _ in 0..20 {
+        scraped(&address);
+    }
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", running.id())).unwrap();
+    let ends = |line: &str| {
+        let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+        Some([from, to].map(|end| usize::from_str_radix(end, 16).unwrap()))
+    };
+    let mapped: Vec<[usize; 2]> = maps.lines().filter_map(ends).collect();
+    let arenas = mapped.windows(2).filter(|pair| {
+        let [[from, end], [next, to]] = [pair[0], pair[1]];
+        from % ARENA == 0 && end == next && to == from + ARENA
+    });
+    assert_eq!(arenas.count(), 0, "{maps}");
+    drop(silent);
+    running.kill();
+}
+
 #[test]
 fn old_intervals_go() {
     let home = tempfile::tempdir().unwrap();

@@ -143,6 +143,10 @@ impl Running {
         }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     #[cfg(unix)]
     pub fn signal(&self, name: &str) {
         let kill = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();

@@ -86,6 +86,8 @@ pub fn inherited_rss() -> u64 {
     0
 }
 
+pub fn share_one_arena() {}
+
 pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }
