@@ -30,7 +30,8 @@ fn one(answer: &Answer<'_>) -> String {
         )
     };
     let causes: String = answer.causes().into_iter().map(cause).collect();
-    let causes = if causes.is_empty() { causes } else { format!("<table><tbody>\n{causes}</tbody></table>\n") };
+    let causes =
+        if causes.is_empty() { causes } else { format!("<table class=\"causes\"><tbody>\n{causes}</tbody></table>\n") };
     let bars = if answer.why.shares_ns.is_some() { bars(answer.why) } else { String::new() };
     let stories: String = answer
         .stories()
