@@ -81,7 +81,7 @@ pub struct Pool {
     tier: Option<Tier>,
     known: Known,
     evidence: Evidence,
-    ways: Option<Ways>,
+    ways: Ways,
 }
 
 impl Pool {
@@ -98,7 +98,7 @@ impl Pool {
             tier: None,
             known: Known::default(),
             evidence: Evidence::default(),
-            ways: None,
+            ways: Ways::default(),
         }
     }
 
@@ -118,11 +118,7 @@ impl Pool {
         all.switches_lost += of_round.switches_lost;
         all.cycles_lost += of_round.cycles_lost;
         all.threads = all.threads.max(of_round.threads);
-        for tick in &round.ticks {
-            if let Some(way) = &tick.way {
-                self.ways.get_or_insert_default().add(way);
-            }
-        }
+        round.ticks.iter().filter_map(|tick| tick.way.as_ref()).for_each(|way| self.ways.add(way));
         self.rounds.push(WhyRound {
             index: round.index,
             start_ns: round.start_ns,
@@ -179,6 +175,7 @@ impl Pool {
         };
         let threshold_ns = self.late.iter().map(|(_, t)| lateness(t) as u64).min().unwrap_or(0);
         let named = self.tier >= Some(Tier::B1);
+        let chained = self.tier >= Some(Tier::B2);
         let told = |&i: &usize| {
             let (place, tick) = &self.late[i];
             LateTick {
@@ -188,7 +185,7 @@ impl Pool {
                 lateness_ns: lateness(tick) as u64,
                 shares_ns: tick.parts.shares(self.known),
                 behind: named.then(|| behind([tick].into_iter())),
-                chain: tick.way.and_then(|way| way.whole()),
+                chain: tick.way.filter(|_| chained).and_then(Way::whole),
             }
         };
         let difference = |of: &dyn Fn(&WhyRound, &Beside) -> Option<f64>| {
@@ -218,10 +215,10 @@ impl Pool {
             behind: named.then(|| behind(self.late.iter().map(|(_, t)| t))),
             overhead_ns: difference(&|asked, beside| Some((asked.p50? - beside.p50) as f64)),
             overhead_cpu_ns: difference(&|asked, beside| Some(asked.cpu_ns_per_tick? - beside.cpu_ns_per_tick?)),
-            kernel_chain: self.ways.as_ref().map(|ways| {
+            kernel_chain: chained.then(|| {
                 let late =
                     |(_, tick): &(usize, AskedTick)| Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)));
-                ways.finish(self.late.iter().filter_map(late))
+                self.ways.finish(self.late.iter().filter_map(late))
             }),
             longest: longest.iter().take(LONGEST).map(told).collect(),
             evidence: self.evidence,

@@ -435,7 +435,12 @@ fn ways_are_added_up_without_being_kept() {
     // Within a thousandth, and what is early is negative.
     assert!((16_980..=17_001).contains(&found.links[0].p50) && found.links[0].within_1us > 0.98, "{:?}", found.links);
     assert_eq!((found.links[1].p50, found.links[1].p99, found.links[1].within_1us), (400, Some(400), 1.0));
-    let mut none = Pool::new(Some(1), 10);
-    none.add(AskedRound { ticks: vec![tick((0, None))], ..AskedRound::default() });
-    assert_eq!(none.finish(&[], None).kernel_chain, None);
+    // What one round lacks is not said of all of them.
+    let mut less = Pool::new(Some(1), 10);
+    for (index, tier) in [(0, Tier::B2), (1, Tier::B1)] {
+        let ticks = vec![tick((0, whole(17_000, 0)))];
+        less.add(AskedRound { index, ticks, tier: Some(tier), ..AskedRound::default() });
+    }
+    let less = less.finish(&[], None);
+    assert_eq!((less.kernel_chain, less.longest[0].chain), (None, None));
 }
