@@ -113,6 +113,8 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
 }
 C
   x86_64-w64-mingw32-gcc -shared -O2 -o "$shim/bcryptprimitives.dll" "$shim/prng.c" -ladvapi32
+  # One server for all programs, which goes a minute after the last: one that is just leaving breaks the connection of the next.
+  wineserver -p60 </dev/null >/dev/null 2>&1 || true
   WINEPATH=$(WINEPREFIX=$WINEPREFIX winepath -w "$shim" 2>/dev/null)
   export WINEPATH
 }
