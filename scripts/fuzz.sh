@@ -4,14 +4,12 @@
 #   scripts/fuzz.sh 60m [NAME]          for an hour in all
 #   scripts/fuzz.sh 100000000 [NAME]    until there were so many executions in all, an equal part of each target
 #
-# Prints a table of executions, finds, peak memory and slowest inputs, and writes it to target/fuzzing/, or to results/NAME
-# where that is given. What fails is kept in fuzz/finds; a find that is mended becomes fuzz/corpus/TARGET/find-NAME.
+# Prints a table of executions, finds, peak memory and slowest inputs, and writes it to target/fuzzing/. With a name it is added
+# to the runs in results/NAME, and their sum is put into the book. What fails is kept in fuzz/finds; a find that is mended becomes
+# fuzz/corpus/TARGET/find-NAME.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 amount=${1:?usage: scripts/fuzz.sh MINUTESm|EXECUTIONS [NAME]}
-out=${2:+results/$2}
-out=${out:-target/fuzzing}
-mkdir -p "$out"
 targets=$(grep -c '^\[\[bin\]\]' fuzz/Cargo.toml)
 threads=$(nproc)
 
@@ -26,6 +24,8 @@ mkdir -p target/fuzzing
 : >"$OSJITTER_FUZZ_STATS"
 echo "seed $OSJITTER_FUZZ_SEED, $targets targets on $threads threads"
 
+# What was executed counts, also of a run that is broken off.
+trap 'python3 scripts/fuzz_results.py "$OSJITTER_FUZZ_STATS" "$OSJITTER_FUZZ_SEED" "${2-}"' EXIT
 status=0
 cargo test --profile fuzz --locked --bin osjitter --no-run
 # What takes memory without end ends itself, not the machine.
@@ -45,27 +45,4 @@ if cargo +nightly fuzz --version >/dev/null 2>&1 && [[ $amount == *m ]]; then
     rm -rf "$found"
   done
 fi
-
-python3 - "$OSJITTER_FUZZ_STATS" "$out" "$OSJITTER_FUZZ_SEED" "$(git rev-parse --short=12 HEAD)" <<'PY'
-import json, pathlib, sys
-stats, out, seed, commit = sys.argv[1:]
-lines = [json.loads(line) for line in pathlib.Path(stats).read_text().splitlines()]
-finds = sorted(path.name for path in pathlib.Path("fuzz/finds").glob("*"))
-stable, guided = ([l for l in lines if ("by" in l) == by] for by in (False, True))
-total = sum(line["executions"] for line in lines)
-text = f"# Fuzzing at {commit}\n\nSeed {seed}. {total:,} executions; {len(finds)} finds: {', '.join(finds) or 'none'}.\n\n"
-text += "| target | executions | a second | accepted | behaviours | peak memory | slowest step |\n|---|--:|--:|--:|--:|--:|--:|\n"
-for l in sorted(stable, key=lambda l: l["target"]):
-    rate = l["executions"] / max(l["seconds"], 0.001)
-    text += f"| {l['target']} | {l['executions']:,} | {rate:,.0f} | {l['accepted'] / l['executions']:.0%} | {l['behaviours']:,} | "
-    text += f"{l['peak_bytes'] / 2**20:.1f} MiB of {l['peak_of_input_bytes']:,} B | "
-    text += f"{l['slowest_ms']:.1f} ms, {l['slowest_step']}, {l['slowest_of_input_bytes']:,} B |\n"
-for l in guided:
-    text += f"| {l['target']}, cargo-fuzz | {l['executions']:,} | | | | | |\n"
-directory = pathlib.Path(out)
-(directory / "fuzz.md").write_text(text)
-(directory / "fuzz.json").write_text(json.dumps({"commit": commit, "seed": int(seed), "executions": total, "finds": finds,
-                                                 "targets": lines}, indent=1) + "\n")
-print(text)
-PY
 exit $status

@@ -1,6 +1,8 @@
 """What the scripts have in common that publish results: the blocks of the README and the book, and the index of results/."""
 
+import os
 import pathlib
+import platform
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -10,6 +12,13 @@ def machine(host):
     """One line on the machine a report is of."""
     return (f"{host['cpu_model']}, {host['cpus_online']} CPUs, {host['virtualisation'] or 'no hypervisor'}, "
             f"kernel {host['kernel']}")
+
+
+def this_machine():
+    """What `machine` needs of this one, for scripts that write no report; on Linux."""
+    facts = dict(map(str.strip, line.split(":", 1)) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
+    return {"cpu_model": facts.get("model name", platform.machine()), "cpus_online": os.cpu_count(), "kernel": platform.release(),
+            "virtualisation": "hypervisor" if "hypervisor" in facts.get("flags", "") else None}
 
 
 def put(block, text):

@@ -86,12 +86,13 @@ impl FromStr for Load {
 
     /// Reads `none`, `cpu:2`, `tasks:100x50us`; anything else is a command.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, detail) = text.split_once(':').map_or((text, None), |(name, detail)| (name, Some(detail)));
+        let trimmed = text.trim_matches(' ');
+        let (name, detail) = trimmed.split_once(':').map_or((trimmed, None), |(name, detail)| (name, Some(detail)));
         match (name, detail) {
             ("none", None) => Ok(Self::None),
             ("tasks", Some(detail)) => tasks(detail).map(Self::Tasks),
             ("tasks", None) => Err("tasks need a number and a time, as in tasks:100x50us".to_owned()),
-            _ if KINDS.iter().any(|(known, _)| *known == name) => text.parse().map(Self::Stress),
+            _ if KINDS.iter().any(|(known, _)| *known == name) => trimmed.parse().map(Self::Stress),
             _ => command(text).map(Self::Command),
         }
     }
@@ -164,6 +165,7 @@ mod tests {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         assert_eq!("memory".parse::<Load>().unwrap().to_string(), "memory:1");
+        assert_eq!(" cpu:2 ".parse::<Load>(), "cpu:2".parse(), "no command of that name");
         assert!(matches!("cpu".parse(), Ok(Load::Stress(Stress { kind: Kind::Cpu, threads: 1.. }))));
         assert_eq!("./cpu".parse::<Load>(), Ok(Load::Command("./cpu".to_owned())), "a path is a program");
     }

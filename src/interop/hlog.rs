@@ -160,8 +160,10 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
     if n == 0 {
         return Ok(None);
     }
-    if n > MOST_COUNT || histogram.max() > LONGEST_NS {
-        return Err(usage!("{n} values up to {} cannot be times in nanoseconds", histogram.max()));
+    // What stands for the largest bin may be above the value that is in it.
+    let max = histogram.lowest_equivalent(histogram.max());
+    if n > MOST_COUNT || max > LONGEST_NS {
+        return Err(usage!("{n} values up to {max} cannot be times in nanoseconds"));
     }
     let late = |period: u64| {
         histogram.iter_recorded().filter(|v| v.value_iterated_to() >= period).map(|v| v.count_at_value()).sum()
@@ -174,7 +176,7 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
 }
 
 fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
+    i64::try_from(ns.min(LONGEST_NS)).unwrap_or(i64::MAX)
 }
 
 fn ns(duration: Duration) -> Result<u64> {

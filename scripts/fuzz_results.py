@@ -1,0 +1,71 @@
+"""The part of scripts/fuzz.sh that writes what a run executed: `fuzz_results.py STATS SEED [NAME]`.
+
+Prints its table. With a name the run is added to those in results/NAME, whose sums go into the book."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+import published  # noqa: E402, beside this script
+
+COLUMNS = "| target | executions | a second | accepted | behaviours | peak memory | slowest step |\n|---|--:|--:|--:|--:|--:|--:|\n"
+
+
+def total(runs):
+    return sum(line["executions"] for run in runs for line in run["targets"])
+
+
+def row(lines):
+    """All runs of one target."""
+    executions = sum(line["executions"] for line in lines)
+    if "by" in lines[0]:
+        return f"| {lines[0]['target']}, {lines[0]['by']} | {executions:,} | | | | | |\n"
+    rate = executions / max(sum(line["seconds"] for line in lines), 0.001)
+    accepted = sum(line["accepted"] for line in lines) / executions
+    peak = max(lines, key=lambda line: line["peak_bytes"])
+    slowest = max(lines, key=lambda line: line["slowest_ms"])
+    return (f"| {lines[0]['target']} | {executions:,} | {rate:,.0f} | {accepted:.0%} | {max(l['behaviours'] for l in lines):,} | "
+            f"{peak['peak_bytes'] / 2**20:.1f} MiB of {peak['peak_of_input_bytes']:,} B | "
+            f"{slowest['slowest_ms']:.1f} ms, {slowest['slowest_step']}, {slowest['slowest_of_input_bytes']:,} B |\n")
+
+
+def table(runs):
+    of = {}
+    for line in (line for run in runs for line in run["targets"]):
+        of.setdefault((line.get("by", ""), line["target"]), []).append(line)
+    finds = [find for run in runs for find in run["finds"]]
+    commits = ", ".join(dict.fromkeys(run["commit"] for run in runs))
+    return (f"# Fuzzing at {commits}\n\nSeeds {', '.join(str(run['seed']) for run in runs)}. {total(runs):,} executions; "
+            f"{len(finds)} finds: {', '.join(finds) or 'none'}.\n\n{COLUMNS}{''.join(row(of[key]) for key in sorted(of))}")
+
+
+def sentence(name, runs):
+    """For the book."""
+    lines = [line for run in runs for line in run["targets"]]
+    own = [line for line in lines if "by" not in line]
+    finds = sum(len(run["finds"]) for run in runs)
+    return (f"{total(runs):,} executions of {len({line['target'] for line in lines})} readers in {len(runs)} runs: {finds or 'no'} finds; "
+            f"the hungriest input took {max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest "
+            f"{max(l['slowest_ms'] for l in own):.0f} ms ([the table](results/{name}/fuzz.md)).")
+
+
+def main(stats, seed, name=None):
+    lines = [json.loads(line) for line in pathlib.Path(stats).read_text().splitlines()]
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    finds = sorted(path.name for path in (published.ROOT / "fuzz/finds").glob("*"))
+    run = {"commit": commit, "seed": int(seed), "finds": finds, "targets": lines}
+    out = published.ROOT / (f"results/{name}" if name else "target/fuzzing")
+    file = out / "fuzz.json"
+    runs = (json.loads(file.read_text())["runs"] if name and file.exists() else []) + [run]
+    out.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"schema": "osjitter-fuzz", "executions": total(runs), "runs": runs}, indent=1) + "\n")
+    (out / "fuzz.md").write_text(table(runs))
+    print(table([run]))
+    if name:
+        published.put("fuzzing", sentence(name, runs))
+        published.index(name, [(f"`{name}`", "fuzz.md")], published.this_machine(), "`scripts/fuzz.sh`")
+
+
+main(*sys.argv[1:])
