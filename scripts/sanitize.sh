@@ -23,12 +23,14 @@ built=2026-05-19
 crates=(osjitter-tach osjitter-cadence tickmeter idletimeout osinterval busypoll)
 
 pin() {
-  rustup run "$nightly" rustc --version >/dev/null 2>&1 && return
-  if rustup run nightly rustc --version 2>/dev/null | grep -q "$built"; then
-    nightly=nightly
-  else
-    rustup toolchain install "$nightly" --profile minimal --component miri --component rust-src
-  fi
+  rustup run "$nightly" rustc --version >/dev/null 2>&1 || {
+    if rustup run nightly rustc --version 2>/dev/null | grep -q "$built"; then
+      nightly=nightly
+    else
+      rustup toolchain install "$nightly" --profile minimal
+    fi
+  }
+  rustup component add --toolchain "$nightly" miri rust-src
 }
 
 loom() {
