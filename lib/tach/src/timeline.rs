@@ -20,8 +20,8 @@ use crate::anchor::Anchor;
 use crate::{counter, os};
 
 /// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
-/// some years. Those not in use are untouched zero pages.
-const PIECES: usize = 16_384;
+/// some years. Those not in use are untouched zero pages, which Miri does not have.
+const PIECES: usize = if cfg!(miri) { 64 } else { 16_384 };
 /// This many are reserved for doubling again, once a process has outlived the hourly pieces.
 const RESERVED_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
@@ -42,7 +42,8 @@ const SLOPE_BITS: u32 = 50;
 const OCTAVES: usize = u64::BITS as usize + 1;
 
 /// Counts from `start` up to `end` are `base_ns + (count * slope >> SLOPE_BITS)`: between two of them only the products
-/// differ. Written once, before anything points to it, but for the end of the last one (see [`Timeline::recalibrate`]).
+/// differ. Written once, before anything points to it, but for the end of the last one (see [`Timeline::recalibrate`]). The first
+/// is pointed to from the start: it is there when its end, stored last and with `Release`, is not zero.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct Piece {
@@ -260,9 +261,9 @@ impl Timeline {
         let piece = &self.pieces[len];
         let slope = u64::try_from(slope).unwrap_or(u64::MAX);
         piece.start.store(start, Ordering::Relaxed);
-        piece.end.store(next, Ordering::Relaxed);
         piece.slope.store(slope, Ordering::Relaxed);
         piece.base_ns.store(start_ns.wrapping_sub(piece.product_ns(start) as i64), Ordering::Relaxed);
+        piece.end.store(next, Ordering::Release);
         let begins_at = start.saturating_sub(self.pieces[0].start());
         let first_octave = u64::BITS - begins_at.saturating_sub(1).leading_zeros();
         for octave in &self.octaves[first_octave as usize..] {
@@ -299,7 +300,7 @@ impl Timeline {
             }
             // A thread that loaded the old threshold did so before the fence, so it converts a count from before now;
             // up to what a CPU reads ahead of time. That lies below the new threshold: no such span is ever changed.
-            piece.end.store(moved, Ordering::Relaxed);
+            piece.end.store(moved, Ordering::Release);
             fence(Ordering::SeqCst);
             if now().saturating_add(counts(VISIBILITY_MARGIN)) >= moved {
                 // This thread was held up, and others may have gone on. The old piece simply stays.
@@ -507,6 +508,43 @@ mod tests {
         assert!(timeline.newest.load(Ordering::Relaxed) < PIECES - RESERVED_PIECES);
         for (count, before) in seen {
             assert_eq!(timeline.ns_on_line(count), before);
+        }
+    }
+
+    /// While pieces are added, with whatever Miri lets a weakly ordered memory show.
+    #[test]
+    fn threads_agree_on_the_line() {
+        const DOUBLINGS: u32 = if cfg!(miri) { 8 } else { 40 };
+        let (clock, base) = (AtomicU64::new(0), crate::os::now());
+        let passed_ns = |ns: u64| clock.fetch_add(ns, Ordering::Relaxed) + ns;
+        let now = || 3 * passed_ns(30);
+        let anchor = || {
+            let ns = passed_ns(2_000);
+            Anchor::new(3 * ns, base + Duration::from_nanos(ns + ns % 17), 120)
+        };
+        let timeline = Timeline::new(|| None);
+        timeline.begin(anchor);
+        let converted = || {
+            let at = |doubling: u32| {
+                passed_ns(1_000 << doubling);
+                [(); 3].map(|()| {
+                    let count = now();
+                    (count, timeline.ns(count, now, anchor))
+                })
+            };
+            (0..DOUBLINGS).flat_map(at).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(u64, i64)> = std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(converted));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert!(timeline.newest.load(Ordering::Relaxed) > 0);
+        for pair in all.windows(2) {
+            assert!(pair[0].1 <= pair[1].1, "{pair:?}");
+        }
+        for (count, ns) in all {
+            assert_eq!(timeline.ns_on_line(count), ns);
         }
     }
 
