@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Checks what threads share in the libraries, and their unsafe code.
 #
-#   scripts/sanitize.sh loom [CRATE]       every schedule of the protocols between threads, on stable; of busypoll unless
-#                                          another is named: tickmeter's take more than ten minutes
+#   scripts/sanitize.sh loom [CRATE...]    every schedule of the protocols between threads, on stable
 #   scripts/sanitize.sh asan [CRATE...]    the suites with AddressSanitizer: memory out of bounds, after its end, lost
 #   scripts/sanitize.sh tsan [CRATE...]    the suites with ThreadSanitizer: data races
-#   scripts/sanitize.sh miri               the suites of busypoll in Miri, and the tests of tickmeter and tach that need no
-#                                          system: undefined behaviour, data races included
+#   scripts/sanitize.sh miri               the suites of busypoll and tickmeter in Miri as far as they need no system, and
+#                                          tach's line shared by threads: undefined behaviour, data races included
 #   scripts/sanitize.sh miri SEEDS         then the tests that cross threads again, under so many schedules and choices of
-#                                          what a weakly ordered memory may show (64 take an hour or more)
+#                                          what a weakly ordered memory may show (64 take half an hour)
 #
 # All but loom take the nightly toolchain below; it is installed with rustup where it is missing. For ThreadSanitizer the
 # standard library is built, too: it has to see how that synchronises.
@@ -35,7 +34,11 @@ pin() {
 
 loom() {
   export RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom
-  cargo test --package "${1:-busypoll}" --lib --release --locked
+  local asked=("$@")
+  [ ${#asked[@]} -gt 0 ] || asked=(busypoll tickmeter)
+  for crate in "${asked[@]}"; do
+    cargo test --package "$crate" --lib --release --locked
+  done
 }
 
 # sanitized NAME CARGO_FLAGS CRATE...
@@ -70,9 +73,12 @@ miri() {
   MIRIFLAGS=$flags "${run[@]}" --package tickmeter --no-default-features --lib
   MIRIFLAGS=$flags "${busypoll[@]}" --lib --test tasks --test wakers --test channels --test cancel --test resources \
     --test shutdown
+  MIRIFLAGS=$flags "${run[@]}" --package osjitter-tach --lib -- timeline::tests::threads
   if [ $# -gt 0 ]; then
-    MIRIFLAGS="$flags -Zmiri-many-seeds=0..$1" "${busypoll[@]}" --test channels --test wakers --test cancel \
-      -- thread last_sender spsc mpsc
+    local seeds="$flags -Zmiri-many-seeds=0..$1"
+    MIRIFLAGS=$seeds "${run[@]}" --package osjitter-tach --lib -- timeline::tests::threads
+    MIRIFLAGS=$seeds "${run[@]}" --package tickmeter --no-default-features --lib -- thread
+    MIRIFLAGS=$seeds "${busypoll[@]}" --test channels --test wakers --test cancel -- thread last_sender spsc mpsc
   fi
 }
 
