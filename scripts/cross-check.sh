@@ -18,9 +18,10 @@ windows=x86_64-pc-windows-gnu
 aarch64=aarch64-unknown-linux-gnu
 i686=i686-unknown-linux-gnu
 with_binary=(aarch64-apple-darwin x86_64-unknown-freebsd)
-libraries=(x86_64-apple-darwin aarch64-apple-ios x86_64-unknown-netbsd x86_64-unknown-openbsd aarch64-linux-android)
+libraries=(x86_64-apple-darwin aarch64-apple-ios aarch64-pc-windows-msvc x86_64-unknown-netbsd x86_64-unknown-openbsd
+  aarch64-linux-android)
 # No threads there, thus nobody to wake a runtime that is parked: not a place for busypoll.
-without_threads=(wasm32-wasip1)
+without_threads=(wasm32-wasip1 wasm32-wasip2)
 clock_alone=(riscv64gc-unknown-linux-gnu loongarch64-unknown-linux-gnu wasm32-unknown-unknown)
 
 known=" $windows $aarch64 $i686 ${with_binary[*]} ${libraries[*]} ${without_threads[*]} ${clock_alone[*]} "
