@@ -12,4 +12,5 @@ if [ -n "${2-}" ]; then
 fi
 cargo build --release --locked --bin osjitter --example gated-loop
 cargo build --release --locked --package tickmeter --all-features --example service
-exec python3 scripts/soak.py "$hours" "$out"
+python3 scripts/soak.py "$hours" "$out"
+[ -z "${2-}" ] || python3 scripts/watched_results.py soak "$2"

@@ -73,7 +73,8 @@ fn intervals(text: &str) -> Result<Report> {
                 }
                 let tagged = tags.entry(tag.to_owned()).or_insert_with(|| Tagged { all: empty(), rounds: Vec::new() });
                 let start_ns = ns(begin.saturating_sub(origin)).map_err(at)?;
-                let summary = summary(&histogram, named(tag, ours).1).map_err(at)?;
+                let period_ns = believable(named(tag, ours).1, histogram.len());
+                let summary = summary(&histogram, period_ns).map_err(at)?;
                 tagged.all.add(&histogram).map_err(|e| at(Error::usage(e.to_string())))?;
                 let index = tagged.rounds.len() as u64;
                 tagged.rounds.push(Round { index, start_ns, summary, ..Round::default() });
@@ -84,12 +85,16 @@ fn intervals(text: &str) -> Result<Report> {
     let mut subjects = Vec::new();
     for (tag, tagged) in tags {
         let (name, period_ns) = named(&tag, ours);
-        let mut subject = subject(tag.clone(), name, period_ns);
+        let believed_ns = believable(period_ns, tagged.all.len());
+        let mut subject = subject(tag.clone(), name, believed_ns);
         let (scenario, load) = tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
         subject.load = load.filter(|_| ours).map(str::to_owned);
         subject.runtime = scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
         subject.rounds = tagged.rounds;
-        subject.summary = summary(&tagged.all, period_ns).map_err(|e| e.context(&tag))?;
+        if believed_ns.is_none() {
+            subject.rounds.iter_mut().filter_map(|round| round.summary.as_mut()).for_each(|summary| summary.missed = 0);
+        }
+        subject.summary = summary(&tagged.all, believed_ns).map_err(|e| e.context(&tag))?;
         if subject.summary.is_some() {
             let values = tagged.all.iter_recorded().map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
             subject.histogram = Some(histogram::pack_counts(values));
@@ -147,6 +152,11 @@ fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
     let Some((name, rest)) = tag.split_once('@').filter(has_name) else { return (tag, None) };
     let period = units::duration(rest.split('/').next().unwrap_or(rest)).ok();
     (name.split('*').next().unwrap_or(name), period.and_then(|p| ns(p).ok()))
+}
+
+/// A period that so many ticks can have had: what a tag says may mean something else.
+fn believable(period_ns: Option<u64>, ticks: u64) -> Option<u64> {
+    period_ns.filter(|period| ticks.checked_mul(*period).is_some_and(|all| all <= LONGEST_NS))
 }
 
 fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {

@@ -123,7 +123,26 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
     if counts.is_none_or(|counts| counts < word(&inflated, 4).map_or(usize::MAX, |n| n as usize)) {
         return Err(EndsEarly);
     }
+    if has_endless_gap(&inflated[HEADER..]) {
+        return Err(Damaged("a gap of more bins than there can be".to_owned()));
+    }
     Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| Damaged(e.to_string()))
+}
+
+/// Whether among the numbers (LEB128 of at most nine bytes, zigzag) is the least there is: the library negates those below zero,
+/// which are gaps between bins, and of this one that overflows.
+fn has_endless_gap(mut numbers: &[u8]) -> bool {
+    const LONGEST: usize = 9;
+    while !numbers.is_empty() {
+        let ends = numbers.iter().take(LONGEST - 1).position(|&byte| byte < 0x80);
+        let length = ends.map_or(LONGEST, |last| last + 1).min(numbers.len());
+        let (number, others) = numbers.split_at(length);
+        if number == [0xff; LONGEST] {
+            return true;
+        }
+        numbers = others;
+    }
+    false
 }
 
 /// Why a histogram cannot be read.
