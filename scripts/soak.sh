@@ -13,4 +13,4 @@ fi
 cargo build --release --locked --bin osjitter --example gated-loop
 cargo build --release --locked --package tickmeter --all-features --example service
 python3 scripts/soak.py "$hours" "$out"
-[ -z "${2-}" ] || python3 scripts/watched_results.py soak "$2"
+[ -z "${2-}" ] || python3 scripts/soak_results.py "$2"
