@@ -44,8 +44,8 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
             "nobody would learn what it sees: give --log DIR, --listen ADDR or --limit, such as --limit p99=2ms"
         ));
     }
-    // Each scrape is a thread.
-    os::share_one_arena();
+    // Each scrape is a thread, and makes a text of some hundred kB.
+    os::hold_little_memory();
     let scenarios = scenarios(args)?;
     let setup = setup(args, &scenarios)?;
     let watch = if args.no_meters {

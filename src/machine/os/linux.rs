@@ -204,13 +204,14 @@ fn kib(file: &str, name: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Has the threads to come share one arena of the allocator. By itself glibc gives them one each, up to eight a CPU, and what many
-/// short threads leave half used in theirs adds up for hours.
-pub fn share_one_arena() {
-    // SAFETY: it takes two numbers, and changes only from where threads get the memory that they ask for.
+/// Keeps what a process holds for hours near what it uses. By itself glibc gives each thread an arena, up to eight a CPU, and what
+/// many short threads leave half used in theirs adds up; and once a large piece was given back, the next ones come from the heap,
+/// which they leave with holes. All threads share one arena now, and large pieces always go back to the system.
+pub fn hold_little_memory() {
     #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
+    for (option, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
+        // SAFETY: it takes two numbers, and changes only from where memory comes that is asked for later.
+        unsafe { libc::mallopt(option, value) };
     }
 }
 

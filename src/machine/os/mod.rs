@@ -14,7 +14,7 @@
 //! - `thread_cpu_ns()`: CPU time of the calling thread;
 //! - `Tree`: a program with everything it starts, to be paused where that can be, and ended as one;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
-//! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `share_one_arena()`;
+//! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `hold_little_memory()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
 //! - `open_regular(path)`: a file of someone else's making, opened without following a link and without waiting;
 //! - `lock(directory)`: keeps other processes that ask for it out, until the file that it returns is closed;

@@ -86,7 +86,7 @@ pub fn inherited_rss() -> u64 {
     0
 }
 
-pub fn share_one_arena() {}
+pub fn hold_little_memory() {}
 
 pub fn lock_memory() -> io::Result<()> {
     unsupported()
