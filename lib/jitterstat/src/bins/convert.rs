@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::histogram::{self, Histogram};
-use crate::report::{Distribution, Report, Round, Subject, Summary};
+use crate::report::{Distribution, LONGEST_NS, Report, Round, Subject, Summary};
 use crate::stats::quantile;
 
 use super::key::{Key, Labels, cell, micros};
@@ -107,7 +107,8 @@ fn tell_apart<'a>(intervals: &mut [Interval], ids: impl Iterator<Item = &'a str>
 fn facts(subject: &Subject, summary: &Summary) -> Facts {
     let total = |of: fn(&Round) -> Option<u64>| {
         let sum = subject.rounds.iter().map(of).try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
-        sum.filter(|_| !subject.rounds.is_empty())
+        // As much as a cell holds.
+        sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(LONGEST_NS))
     };
     Facts {
         ticks: summary.ticks,
@@ -117,7 +118,9 @@ fn facts(subject: &Subject, summary: &Summary) -> Facts {
         missed: summary.missed,
         early: summary.early,
         max_ns: Some(summary.lateness_ns.max),
-        cpu_ns: summary.cpu_ns_per_tick.map(|per_tick| (per_tick * summary.ticks as f64).round() as u64),
+        cpu_ns: summary
+            .cpu_ns_per_tick
+            .map(|per_tick| ((per_tick * summary.ticks as f64).round() as u64).min(LONGEST_NS)),
         steal_ns: total(|round| round.steal_ns),
         run_queue_ns: total(|round| round.run_queue_ns),
         throttled_ns: total(|round| round.throttled_ns),

@@ -101,7 +101,7 @@ impl Facts {
 
     /// Adds those of another interval; what either does not know is not known of both.
     pub fn add(&mut self, other: &Self) {
-        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?).min(LONGEST_NS));
         self.ticks = self.ticks.saturating_add(other.ticks);
         self.delivered = self.delivered.saturating_add(other.delivered);
         self.coalesced = self.coalesced.saturating_add(other.coalesced);
