@@ -108,7 +108,7 @@ fn intervals(text: &str) -> Result<Report> {
         tool: TOOL,
         version: String::new(),
         started_utc: started.and_then(imported::rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
-        duration_ns: ns(end.saturating_sub(first))?,
+        duration_ns: at_most_longest(end.saturating_sub(first)),
         host: unknown_host(),
         clock: clock("unknown", 0),
         warnings: warnings(ours),
@@ -189,9 +189,15 @@ fn signed(ns: u64) -> i64 {
     i64::try_from(ns.min(LONGEST_NS)).unwrap_or(i64::MAX)
 }
 
+fn at_most_longest(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NS)
+}
+
 fn ns(duration: Duration) -> Result<u64> {
-    let ns = u64::try_from(duration.as_nanos()).ok().filter(|&ns| ns <= LONGEST_NS);
-    ns.ok_or_else(|| usage!("a time stamp {}s after the first cannot be", duration.as_secs()))
+    // Time stamps are rounded.
+    let is_possible = duration.as_secs() <= LONGEST_NS / 1_000_000_000;
+    let refusal = || usage!("a time stamp {}s after the first cannot be", duration.as_secs());
+    is_possible.then(|| at_most_longest(duration)).ok_or_else(refusal)
 }
 
 fn empty() -> Histogram<u64> {
