@@ -46,8 +46,8 @@ def sentence(name, runs):
     lines = [line for run in runs for line in run["targets"]]
     own = [line for line in lines if "by" not in line]
     finds = sum(len(run["finds"]) for run in runs)
-    return (f"{total(runs):,} executions of {len({line['target'] for line in lines})} readers in {len(runs)} runs: {finds or 'no'} finds; "
-            f"the hungriest input took {max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest "
+    return (f"{total(runs):,} executions of {len({line['target'] for line in lines})} readers in {len(runs)} runs: {finds or 'no'} finds"
+            f"{', which are mended and in the corpus' if finds else ''}; the hungriest input took {max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest "
             f"{max(l['slowest_ms'] for l in own):.0f} ms ([the table](results/{name}/fuzz.md)).")
 
 
