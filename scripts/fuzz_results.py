@@ -46,13 +46,19 @@ def sentence(name, runs):
     lines = [line for run in runs for line in run["targets"]]
     own = [line for line in lines if "by" not in line]
     finds = sum(len(run["finds"]) for run in runs)
-    return (f"{total(runs):,} executions of {len({line['target'] for line in lines})} readers in {len(runs)} runs: {finds or 'no'} finds"
-            f"{', which are mended and in the corpus' if finds else ''}; the hungriest input took {max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest "
-            f"{max(l['slowest_ms'] for l in own):.0f} ms ([the table](results/{name}/fuzz.md)).")
+    targets = (published.ROOT / "fuzz/Cargo.toml").read_text().count("[[bin]]")
+    uncounted = targets - len({line["target"] for line in lines})
+    return (f"{total(runs):,} executions over {targets} targets in {len(runs)} runs"
+            f"{f' (those of {uncounted} that failed in each are not counted)' if uncounted else ''}: {finds or 'no'} finds"
+            f"{', which are mended and in the corpus' if finds else ''}; the hungriest input took "
+            f"{max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest {max(l['slowest_ms'] for l in own):.0f} ms "
+            f"([the table](results/{name}/fuzz.md)).")
 
 
 def main(stats, seed, name=None):
     lines = [json.loads(line) for line in pathlib.Path(stats).read_text().splitlines()]
+    if not lines:
+        sys.exit("no target came to an end: nothing is written")
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     finds = sorted(path.name for path in (published.ROOT / "fuzz/finds").glob("*"))
     run = {"commit": commit, "seed": int(seed), "finds": finds, "targets": lines}
