@@ -9,10 +9,11 @@ use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use crate::budget;
+use crate::clock::now;
 use crate::inbox::Inbox;
+use crate::lead::Lead;
 use crate::reactor::Reactor;
 use crate::resources::Resources;
 use crate::run_queue::{Key, RunQueue};
@@ -37,8 +38,7 @@ impl Table {
 pub(crate) struct Executor {
     pub(crate) run_queue: Rc<RunQueue>,
     pub(crate) timers: TimerQueue,
-    /// How long before its deadline a sleeping task is woken, to spin for the rest.
-    pub(crate) timer_lead: Duration,
+    pub(crate) timer_lead: Lead,
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) resources: Resources,
     pub(crate) turns: Cell<u64>,
@@ -55,7 +55,7 @@ impl Executor {
         run_queue: Rc<RunQueue>,
         reactor: Rc<Reactor>,
         pool: Option<Rc<Pool>>,
-        timer_lead: Duration,
+        timer_lead: Lead,
     ) -> Rc<Self> {
         Rc::new(Self {
             run_queue,
@@ -70,6 +70,18 @@ impl Executor {
             pool,
             table: RefCell::default(),
         })
+    }
+
+    /// Wakes everything whose time has come.
+    #[inline]
+    pub(crate) fn fire_timers(&self) {
+        if self.timers.next().is_some() {
+            let now = now();
+            let fired = self.timers.fire(now);
+            if fired > 0 {
+                self.timer_lead.fired(now, fired == 1 && self.run_queue.ready() == 1);
+            }
+        }
     }
 
     /// # Panics

@@ -89,6 +89,7 @@ mod executor;
 mod inbox;
 pub mod io;
 mod join;
+mod lead;
 mod reactor;
 mod resources;
 mod run_queue;

@@ -97,6 +97,11 @@ impl RunQueue {
         self.tasks.borrow().len()
     }
 
+    /// With the root.
+    pub(crate) fn ready(&self) -> usize {
+        self.tasks() + usize::from(self.root_ready.get())
+    }
+
     /// Whether the root was woken since the last call.
     #[inline]
     pub(crate) fn take_root(&self) -> bool {

@@ -61,12 +61,12 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep_until(deadline: Instant) -> Sleep {
     let executor = context::current();
-    Sleep { lead: executor.timer_lead, executor, deadline, key: None }
+    Sleep { spins: true, lead: executor.timer_lead.get(), executor, deadline, key: None }
 }
 
 /// Does not spin before its deadline: a future raced against it is polled until the end.
 fn sleep_without_lead(deadline: Instant) -> Sleep {
-    Sleep { lead: Duration::ZERO, executor: context::current(), deadline, key: None }
+    Sleep { spins: false, lead: Duration::ZERO, executor: context::current(), deadline, key: None }
 }
 
 /// Waits until `deadline`, then runs the future.
@@ -112,7 +112,9 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
 pub struct Sleep {
     executor: Rc<Executor>,
     deadline: Instant,
-    /// How long before the deadline it is woken, to spin for the rest.
+    /// Whether it is woken a lead before the deadline.
+    spins: bool,
+    /// How long before the deadline it was last asked to be woken, to spin for the rest.
     lead: Duration,
     key: Option<TimerKey>,
 }
@@ -142,6 +144,10 @@ impl Sleep {
         self.deadline = deadline;
     }
 
+    fn wake_at(&self) -> Instant {
+        self.deadline.checked_sub(self.lead).unwrap_or(self.deadline)
+    }
+
     fn cancel(&mut self) {
         if let Some(key) = self.key.take() {
             self.executor.timers.cancel(key);
@@ -154,19 +160,22 @@ impl Sleep {
         if timers.is_past(self.deadline) {
             return Poll::Ready(());
         }
-        let wake_at = self.deadline.checked_sub(self.lead).unwrap_or(self.deadline);
-        loop {
-            let now = now();
-            if now >= self.deadline {
-                return Poll::Ready(());
+        let arrived = now();
+        if arrived >= self.wake_at() {
+            if self.key.is_some() {
+                self.executor.timer_lead.arrived(arrived);
             }
-            if now < wake_at {
-                break;
+            if arrived < self.deadline {
+                while now() < self.deadline {}
             }
+            return Poll::Ready(());
         }
         assert!(!timers.is_closed(), "the runtime of this timer has been dropped");
+        if self.spins {
+            self.lead = self.executor.timer_lead.get();
+        }
         // Each time, not only the first: a timer that fired is no longer registered.
-        let key = timers.register(self.key, wake_at, cx.waker());
+        let key = timers.register(self.key, self.wake_at(), cx.waker());
         self.key = Some(key);
         Poll::Pending
     }

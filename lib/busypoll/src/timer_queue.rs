@@ -75,13 +75,11 @@ impl TimerQueue {
         drop(removed);
     }
 
-    /// Wakes everything that is due at `now`, in the order of deadlines.
+    /// Wakes everything that is due at `now`, in the order of deadlines. How many there were.
     #[inline]
-    pub(crate) fn fire(&self, now: Instant) {
+    pub(crate) fn fire(&self, now: Instant) -> usize {
         self.fired_at.set(Some(now));
-        if self.next.get().is_some_and(|next| next <= now) {
-            self.fire_due(now);
-        }
+        if self.next.get().is_some_and(|next| next <= now) { self.fire_due(now) } else { 0 }
     }
 
     /// No timer will fire any more: wakes whoever waits for one, to find that out.
@@ -96,7 +94,8 @@ impl TimerQueue {
         self.closed.get()
     }
 
-    fn fire_due(&self, now: Instant) {
+    fn fire_due(&self, now: Instant) -> usize {
+        let mut fired = 0;
         while self.next.get().is_some_and(|next| next <= now) {
             let due = {
                 let mut waiting = self.waiting.borrow_mut();
@@ -106,7 +105,9 @@ impl TimerQueue {
             };
             if let Some((_, waker)) = due {
                 waker.wake();
+                fired += 1;
             }
         }
+        fired
     }
 }
