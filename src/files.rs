@@ -262,7 +262,7 @@ pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
     if std::fs::symlink_metadata(file).is_ok() {
         return Err(there());
     }
-    let failed = |e: io::Error| usage!("cannot write {}: {e}", file.display());
+    let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
     temporary(parent(file), text, None).map_err(failed)?.persist_noclobber(file).map(drop).map_err(|e| {
         match e.error.kind() {
             io::ErrorKind::AlreadyExists => there(),

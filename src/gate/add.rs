@@ -1,6 +1,5 @@
 //! `osjitter gate baseline add`: a session joins a file only if it says enough and is no worse than what is there.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,24 +63,27 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let told = table(&judged);
     let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
         Outcome::Pass | Outcome::Improved => {
-            let (sessions, gone) = store(file, joined, measured, &session, environment)?;
-            let dropped = if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
-            terminal::note(quiet, &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"));
-            ExitStatus::Done
+            let stored = store(file, joined, measured, &session, environment);
+            if let Ok((sessions, gone)) = stored {
+                let dropped = if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
+                terminal::note(quiet, &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"));
+            }
+            stored.map(|_| ExitStatus::Done)
         }
         Outcome::Regressed | Outcome::LimitBroken => {
             let why = "worse than the sessions that are stored; if that is meant, --replace starts the file anew";
             terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
-            ExitStatus::Regressed
+            Ok(ExitStatus::Regressed)
         }
         Outcome::Inconclusive => {
             let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", why);
             terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
-            ExitStatus::Inconclusive
+            Ok(ExitStatus::Inconclusive)
         }
     };
-    std::io::stdout().write_all(told.as_bytes()).map_err(Error::writing)?;
-    Ok(status)
+    // Shown all the same where the file could not be written.
+    let shown = files::deliver(told, None);
+    status.and_then(|status| shown.map(|()| status))
 }
 
 /// A session by those that are stored; the first one by nothing but its own use.

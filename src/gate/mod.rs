@@ -81,17 +81,21 @@ pub fn worded(verdict: Verdict) -> Worded {
 
 /// Writes the verdict, prints it, and turns it into an exit code.
 fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
-    let file = out.write("verdict.json", &verdict.to_json())?;
+    let file = out.write("verdict.json", &verdict.to_json());
     let worded = worded(verdict);
     let made = make("a verdict", &formats::FORMATS, args.format, &worded)?;
-    let written = files::deliver(made.into_bytes(), None);
+    // Shown all the same where the file cannot be written.
+    let shown = files::deliver(made.into_bytes(), None);
     let (verdict, _) = worded;
-    terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
+    if let Ok(file) = &file {
+        terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
+    }
     if verdict.verdict == Outcome::Inconclusive {
         // Said even when asked to be quiet: an exit code of 0 must not be taken for a pass.
         terminal::note(false, "NOT A PASS: the gate is inconclusive");
     }
-    written?;
+    file?;
+    shown?;
     Ok(match verdict.verdict {
         _ if verdict.partial => ExitStatus::NotMeasured,
         Outcome::Regressed | Outcome::LimitBroken => ExitStatus::Regressed,

@@ -133,7 +133,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
         None => PlanArgs::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text = files::read_text(path).map_err(|e| e.context("the plan"))?;
+            let text = files::read_text(&files::resolved(path)).map_err(|e| e.context("the plan"))?;
             plan_file::parse(&name, &text)?
         }
     };

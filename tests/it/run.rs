@@ -529,7 +529,7 @@ fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
     let ran = run(&["--ticks", "20", "--plan", "plan.toml"]).directory(home.path()).out("").run().exits(0);
     let names: Vec<String> = report(&ran).subjects.iter().map(|s| s.name.clone()).collect();
     assert_eq!(names, ["os-interval", "tokio-interval", "nanosleep", "spin"]);
-    let nowhere = Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(2);
+    let nowhere = Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(4);
     assert_eq!(nowhere.stderr, "error: cannot write none/plan.toml: No such file or directory (os error 2)\n");
 }
 

@@ -60,11 +60,13 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
 
 /// Writes what was found, and shows it.
 fn write<T: File>(calibration: &T, formats: &[Offer<T>], args: &CalibrateArgs) -> exit::Result<()> {
-    files::deliver(calibration.to_json(), Some(&args.out))?;
+    let written = files::deliver(calibration.to_json(), Some(&args.out));
     let made = make("a calibration", formats, args.format, calibration)?;
-    let written = files::deliver(made.into_bytes(), None);
-    terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
-    written
+    let shown = files::deliver(made.into_bytes(), None);
+    if written.is_ok() {
+        terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
+    }
+    written.and(shown)
 }
 
 fn ended_as(failure: Option<String>, is_partial: bool) -> exit::Result<ExitStatus> {
