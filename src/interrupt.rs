@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::{self, Error};
-use crate::measure::child;
+use crate::measure::{child, waiting};
 use crate::terminal;
 
 /// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process, and the
@@ -16,6 +16,7 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
             child::abandon();
             terminal::abort();
         }
+        waiting::interrupt();
     })
     .map_err(|e| {
         let why = match e {
@@ -32,7 +33,7 @@ fn second(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
     let stop = Arc::clone(stop);
     let interrupted = AtomicBool::new(false);
     move || {
-        stop.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::SeqCst);
         interrupted.swap(true, Ordering::Relaxed)
     }
 }

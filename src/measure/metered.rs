@@ -21,7 +21,7 @@ use crate::measure::place::{builder, poll_to_end};
 use crate::measure::ticking::task;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
-use crate::subject::{self, Visitor};
+use crate::subject::{self, OnBusypoll, Visitor};
 
 /// From ready to the first deadline: room to arm the timer and to fall asleep.
 const LEAD: Duration = Duration::from_millis(2);
@@ -145,9 +145,9 @@ impl Visitor for Endless {
         caught::of_task(runtime.block_on(async { tokio::spawn(task(ticking::<S>(self))).await }))
     }
 
-    fn on_busypoll<S: Subject>(self) -> Self::Output {
+    fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
         self.threads.enter();
-        let ended = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(ticking::<S>(self)).await });
+        let ended = S::runtime()?.block_on(async { busypoll::spawn_boxed(ticking::<S>(self)).await });
         ended.map_err(|error| io::Error::other(error.to_string()))?
     }
 

@@ -17,5 +17,6 @@ pub mod record;
 pub mod round;
 mod stamp;
 mod ticking;
+pub mod waiting;
 pub mod why;
 pub mod written;

@@ -14,6 +14,7 @@ use crate::measure::neighbours::Held;
 use crate::measure::ticking::{RawRound, RoundSetup, Task, drive, drive_many, task, unparked};
 use crate::measure::why::{self, Asked, Asking, Unasked, Watched};
 use crate::scenario::Runtime;
+use crate::subject::OnBusypoll;
 use crate::subject::ticker::{Subject, Ticker};
 
 /// Runs a round on this thread: `plain`, `watched` for late ticks, or `asked` why they are late.
@@ -52,12 +53,12 @@ pub(super) fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-pub fn on_busypoll<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+pub fn on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
     here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Watched>, spawned_on_busypoll::<S, Asked>)
 }
 
-fn spawned_on_busypoll<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
-    let result = busypoll::Runtime::new()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
+fn spawned_on_busypoll<S: OnBusypoll, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
+    let result = S::runtime()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
     result.map_err(|error| io::Error::other(error.to_string()))?
 }
 
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
     use crate::measure::neighbours::Held;
     use crate::scenario::{Length, Scenario, ScenarioArgs};
-    use crate::subject::{self, Visitor};
+    use crate::subject::{self, OnBusypoll, Visitor};
 
     /// Allocations of one round of a subject, on the thread that runs it.
     fn allocations(subject: &'static subject::Entry, ticks: u64) -> u64 {
@@ -202,7 +203,7 @@ mod tests {
             self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread, None))
         }
 
-        fn on_busypoll<S: Subject>(self) -> u64 {
+        fn on_busypoll<S: OnBusypoll>(self) -> u64 {
             self.count(on_busypoll::<S>)
         }
 

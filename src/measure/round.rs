@@ -24,7 +24,7 @@ use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::measured::Measured;
 use crate::subject::ticker::{Subject, Ticker};
-use crate::subject::{self, Entry, Place, Visitor, scripted};
+use crate::subject::{self, Entry, OnBusypoll, Place, Visitor, scripted};
 
 /// One measured round of one scenario.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Visitor for RoundRequest<'_> {
         self.run(|setup| on_tokio::<S>(setup, runtime, tasks))
     }
 
-    fn on_busypoll<S: Subject>(self) -> Self::Output {
+    fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
         self.run(on_busypoll::<S>)
     }
 

@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
@@ -17,6 +18,7 @@ use tach::Anchor;
 use crate::measure::cost::{Before, Cost};
 use crate::measure::late::RoundWatch;
 use crate::measure::neighbours::Held;
+use crate::measure::waiting;
 use crate::measure::why::{self, Asking, Parks, Watch};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
 
@@ -119,6 +121,7 @@ struct RunningRound {
     /// How much of it was before the round.
     held_before_ns: u64,
     waits: Waits,
+    far: Option<waiting::Round>,
 }
 
 impl RunningRound {
@@ -136,7 +139,8 @@ impl RunningRound {
         let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
         let tickers = S::tickers(&schedules)?;
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let settings = LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE };
+        let settings =
+            LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE, far: waiting::Round::begin(period) };
         UNPARKED.set(None);
         let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
         let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
@@ -145,12 +149,16 @@ impl RunningRound {
             let asking = A::of_loop(last_tick + 1, parks, late);
             ticking(ticker, recording, settings, Arc::clone(&stop), asking)
         });
-        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS };
+        let far = settings.far;
+        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS, far };
         Ok((running, loops.collect()))
     }
 
     fn close(self, recordings: Vec<Recording>) -> RawRound {
         let end_anchor = Anchor::take();
+        if let Some(round) = self.far {
+            round.end();
+        }
         let cost = self.before.cost(&self.start_anchor, &end_anchor);
         let cost = cost.without(self.held.ns() - self.held_before_ns);
         let anchors = (self.start_anchor, end_anchor);
@@ -163,6 +171,8 @@ impl RunningRound {
 struct LoopSettings {
     last_tick: u64,
     parks_until_due: bool,
+    /// Set where an interrupt must not wait for the next tick.
+    far: Option<waiting::Round>,
 }
 
 async fn ticking<T: Ticker, A: Asking>(
@@ -177,7 +187,21 @@ async fn ticking<T: Ticker, A: Asking>(
     loop {
         ticker.as_mut().begin(next);
         asking.waits();
-        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
+        let waited = poll_fn(|cx| match ticker.as_mut().poll_wait(next, cx) {
+            Poll::Pending => match settings.far {
+                Some(round) => round.or_interrupted(&stop, cx).map(Err),
+                None => Poll::Pending,
+            },
+            Poll::Ready(event) => Poll::Ready(Ok(event)),
+        });
+        let event = match waited.await {
+            Ok(event) => event?,
+            Err(waiting::Interrupted) => {
+                recording.stopped = true;
+                recording.threads = asking.threads();
+                return Ok(recording);
+            }
+        };
         let wake_count = tach::ordered_count();
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);

@@ -66,7 +66,7 @@ const FORMS: usize = SHAPES.len() * DASHES.len();
 
 /// Of all that is measured by default no two share a colour, and what tends to coincide differs in its dash; the variants
 /// of a subject have its colour.
-const KNOWN: [(&str, Slot); 21] = [
+const KNOWN: [(&str, Slot); 23] = [
     ("os-interval", (BLUE, 0)),
     ("os-interval-delay", (BLUE, 4)),
     ("os-interval-skip", (BLUE, 8)),
@@ -85,6 +85,8 @@ const KNOWN: [(&str, Slot); 21] = [
     ("tokio-busy", (PINK, 1)),
     ("tokio-busy-interval", (PINK, 5)),
     ("busypoll-interval", (SKY, 6)),
+    ("busypoll-parked", (SKY, 1)),
+    ("busypoll-io-uring", (SKY, 5)),
     ("nanosleep", (GREY, 3)),
     ("spin", (BLACK, 7)),
     ("scripted", (GREEN, 4)),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use jitterstat::fitness::SPIN_LEAD_NS;
 
 use crate::machine::os;
+use crate::subject::slices;
 use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
@@ -15,6 +16,15 @@ pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
     inherited_slack_ns: Option<u64>,
+}
+
+/// Sleeps until a tick, or for a slice of that.
+fn sleep(schedule: Schedule, next: u64, until: impl FnOnce(Instant) -> io::Result<()>) -> Poll<io::Result<()>> {
+    let deadline = schedule.deadline(next);
+    match slices::first(schedule.period, deadline) {
+        Some(slice) => until(slice).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending),
+        None => Poll::Ready(until(deadline)),
+    }
 }
 
 /// Timer slack of the control: the least the kernel takes.
@@ -39,7 +49,7 @@ impl Ticker for Nanosleep {
     type Event = ();
 
     fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(next)))
+        sleep(self.schedule, next, |until| self.sleeper.sleep_until(until))
     }
 
     fn backend(&self) -> String {
@@ -74,7 +84,7 @@ impl Ticker for IoUringWait {
     type Event = ();
 
     fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.sleeper.sleep_until(self.schedule.deadline(next)))
+        sleep(self.schedule, next, |until| self.sleeper.sleep_until(until))
     }
 
     fn backend(&self) -> String {
@@ -107,12 +117,18 @@ impl Ticker for Spin {
         let deadline = self.schedule.deadline(next);
         if next == 0 {
             let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
-            std::thread::sleep(lead.saturating_duration_since(Instant::now()));
+            let slice = slices::first(self.schedule.period, lead);
+            std::thread::sleep(slice.unwrap_or(lead).saturating_duration_since(Instant::now()));
+            if slice.is_some() {
+                return Poll::Pending;
+            }
         }
-        while Instant::now() < deadline {
+        let slice = slices::first(self.schedule.period, deadline);
+        let until = slice.unwrap_or(deadline);
+        while Instant::now() < until {
             std::hint::spin_loop();
         }
-        Poll::Ready(Ok(()))
+        if slice.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
     fn backend(&self) -> String {

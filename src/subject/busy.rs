@@ -1,4 +1,4 @@
-//! Tickers whose thread does not sleep: our runtime for that, and what can be done with tokio.
+//! Tickers of a tokio runtime that is kept from sleeping.
 
 use std::future::Future;
 use std::io;
@@ -10,32 +10,6 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
 use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
-
-/// The interval of `busypoll`. The runtime spins: it looks at its timers in every turn.
-pub struct Interval(busypoll::time::Interval);
-
-impl Subject for Interval {
-    // It never parks.
-    const PARKS_UNTIL_DUE: bool = false;
-    const WAITS: Waits = Waits::Spins;
-    type Ticker = Self;
-
-    fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self(busypoll::time::interval_at(schedule.start, schedule.period)))
-    }
-}
-
-impl Ticker for Interval {
-    type Event = Instant;
-
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
-        self.0.poll_tick(cx).map(Ok)
-    }
-
-    fn backend(&self) -> String {
-        "busypoll, spinning".to_owned()
-    }
-}
 
 /// tokio kept from parking by the task that waits: it reads the clock and yields, until the deadline is reached.
 ///

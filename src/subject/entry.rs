@@ -16,7 +16,7 @@ pub struct Entry {
 pub enum Place {
     /// As a spawned task of a tokio runtime.
     Tokio,
-    /// As a spawned task of a busypoll runtime that spins.
+    /// As a spawned task of a busypoll runtime.
     Busypoll,
     /// On a bare thread.
     Thread,

@@ -6,11 +6,13 @@
 mod bare;
 mod behaviour;
 mod busy;
+mod busypoll_interval;
 mod entry;
 pub mod measured;
 mod os_interval;
 mod os_sleep;
 pub mod scripted;
+pub mod slices;
 pub mod ticker;
 mod tokio_timers;
 
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use ticker::{Schedule, Subject, Ticker, Waits};
 
+pub use busypoll_interval::OnBusypoll;
 pub use entry::{Entry, Place};
 
 /// Something to be done with a subject, whose type is known only inside; one way for each [`Place`] that has a loop.
@@ -28,7 +31,7 @@ pub trait Visitor {
     fn on_tokio<S>(self) -> Self::Output
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>;
-    fn on_busypoll<S: Subject>(self) -> Self::Output;
+    fn on_busypoll<S: OnBusypoll>(self) -> Self::Output;
     fn on_thread<S: Subject>(self) -> Self::Output;
 }
 
@@ -90,8 +93,12 @@ subjects! {
         "tokio that never parks: a task that yields until the clock has reached the deadline";
     "tokio-busy-interval", Tokio busy::IntervalBesideYielding, false,
         "tokio::time::Interval beside a task that only yields: no park, but the wheel's milliseconds";
-    "busypoll-interval", Busypoll busy::Interval, false,
+    "busypoll-interval", Busypoll busypoll_interval::Interval<busypoll_interval::Spinning>, false,
         "the interval of busypoll, our runtime that does not park, spinning";
+    "busypoll-parked", Busypoll busypoll_interval::Interval<busypoll_interval::Parked>, false,
+        "the same on a busypoll that parks until the next tick";
+    "busypoll-io-uring", Busypoll busypoll_interval::Interval<busypoll_interval::ParkedOnIoUring>, false,
+        "the same, parked in io_uring_enter (Linux 6.12)";
     "nanosleep", Thread bare::Nanosleep, true,
         "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
     "io-uring-wait", Thread bare::IoUringWait, false,
@@ -122,8 +129,8 @@ pub fn availability(name: &str) -> Result<(), String> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async { Self::make::<S>() })
         }
-        fn on_busypoll<S: Subject>(self) -> io::Result<()> {
-            busypoll::Runtime::new()?.block_on(async { Self::make::<S>() })
+        fn on_busypoll<S: OnBusypoll>(self) -> io::Result<()> {
+            S::runtime()?.block_on(async { Self::make::<S>() })
         }
         fn on_thread<S: Subject>(self) -> io::Result<()> {
             Self::make::<S>()
@@ -140,7 +147,7 @@ pub fn spins(name: &str) -> bool {
         fn on_tokio<S: Subject>(self) -> bool {
             S::WAITS == Waits::Spins
         }
-        fn on_busypoll<S: Subject>(self) -> bool {
+        fn on_busypoll<S: OnBusypoll>(self) -> bool {
             S::WAITS == Waits::Spins
         }
         fn on_thread<S: Subject>(self) -> bool {
@@ -162,7 +169,7 @@ mod tests {
             fn on_tokio<S: Subject>(self) -> Place {
                 Place::Tokio
             }
-            fn on_busypoll<S: Subject>(self) -> Place {
+            fn on_busypoll<S: OnBusypoll>(self) -> Place {
                 Place::Busypoll
             }
             fn on_thread<S: Subject>(self) -> Place {

@@ -18,6 +18,7 @@ mod history;
 mod hostile;
 mod house;
 mod import;
+mod interrupt;
 mod late;
 mod live;
 mod load;

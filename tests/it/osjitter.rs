@@ -159,6 +159,21 @@ impl Running {
         self.child.wait().expect("it ends");
     }
 
+    /// Waits for its end, and kills it where that does not come.
+    #[cfg(unix)]
+    pub fn ends_within(mut self, limit: Duration) -> Ran {
+        const LOOK: Duration = Duration::from_millis(20);
+        for _ in 0..limit.as_millis() / LOOK.as_millis() {
+            if self.child.try_wait().expect("it can be waited for").is_some() {
+                return self.ends();
+            }
+            #[allow(clippy::disallowed_methods, reason = "it looks again")]
+            std::thread::sleep(LOOK);
+        }
+        self.child.kill().expect("it runs");
+        panic!("it has not ended within {limit:?}: {}", self.said);
+    }
+
     /// Waits for its end.
     pub fn ends(mut self) -> Ran {
         let mut stdout = String::new();

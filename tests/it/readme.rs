@@ -37,7 +37,8 @@ fn every_program_is_an_example_that_cargo_compiles() {
 #[test]
 fn every_block_of_figures_is_there_once_and_names_its_file() {
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for page in pages() {
+    let crates = std::fs::read_dir(root().join("lib")).unwrap().map(|entry| entry.unwrap().path().join("README.md"));
+    for page in pages().into_iter().chain(crates.map(|page| std::fs::read_to_string(page).unwrap())) {
         let comments = page.match_indices("<!-- ").filter_map(|(at, mark)| page[at + mark.len()..].split_once(" -->"));
         for (name, rest) in comments.filter(|(name, _)| !name.starts_with("end of ")) {
             let end = format!("<!-- end of {name} -->");

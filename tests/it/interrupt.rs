@@ -1,0 +1,54 @@
+//! `osjitter run` at an interrupt: it ends, whatever it waits for, and keeps what it has.
+#![cfg(unix)]
+
+use std::time::Duration;
+
+use jitterstat::file::File as _;
+use jitterstat::report::{Report, Status};
+
+use crate::osjitter::{Osjitter, Ran};
+
+fn report(ran: &Ran) -> Report {
+    Report::from_json(&ran.file("report.json")).unwrap()
+}
+
+#[test]
+fn what_was_measured_stays() {
+    let run = Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "60s"]).out("");
+    let ran = run.interrupt_after("1 subject × 60000 ticks: about", Duration::from_millis(300)).exits(4);
+    let report = report(&ran);
+    assert!(report.partial);
+    let subject = &report.subjects[0];
+    assert_eq!(subject.status, Status::Partial);
+    let s = subject.summary.as_ref().unwrap();
+    assert!(s.ticks < 60_000);
+    assert_eq!(s.ticks, s.delivered + s.coalesced + s.skipped);
+}
+
+#[test]
+fn no_tick_is_waited_for_that_is_an_hour_off() {
+    // However busy the machine is.
+    const LIMIT: Duration = Duration::from_secs(120);
+    let waits: [&[&str]; 8] = [
+        &["os-interval"],
+        &["os-interval-precise"],
+        &["os-interval", "--instances", "3"],
+        &["tokio-interval", "--runtime", "multi-thread:2"],
+        &["busypoll-interval"],
+        &["busypoll-parked"],
+        &["nanosleep"],
+        &["spin"],
+    ];
+    for subject in waits {
+        let run = Osjitter::new(["run", "--period", "1h", "--ticks", "2", "--subject"]).args(subject).out("");
+        let mut running = run.start();
+        running.says("2 ticks: about");
+        #[allow(clippy::disallowed_methods, reason = "the round begins meanwhile")]
+        std::thread::sleep(Duration::from_millis(200));
+        running.signal("INT");
+        let ran = running.ends_within(LIMIT).exits(4);
+        let report = report(&ran);
+        assert!(report.partial, "{subject:?}");
+        assert!(ran.stdout.contains("interrupted: this is what was measured"), "{subject:?}: {}", ran.stdout);
+    }
+}
