@@ -9,9 +9,13 @@
 ))]
 #![allow(unsafe_code, reason = "the limit is lowered through libc")]
 
+mod common;
+
 use std::fs::File;
+use std::future::pending;
 use std::time::Duration;
 
+use common::blames_this_line;
 use osinterval::{Backend, Fallback, IntervalGroup, OsInterval, PeriodicInterval};
 use tokio::time::Instant;
 
@@ -66,9 +70,18 @@ fn out_of_descriptors_is_an_error_or_tokio_s_timer_and_passes() {
         for error in refused.map(Result::unwrap_err) {
             assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
         }
-        let panicked = std::panic::catch_unwind(|| osinterval::interval(HOUR)).map(drop).unwrap_err();
-        let message = panicked.downcast_ref::<String>().expect("a message");
-        assert!(message.starts_with("cannot make an interval: "), "{message}");
+        let of_interval = std::panic::catch_unwind(|| osinterval::interval(HOUR)).map(drop).unwrap_err();
+        let of_sleep = std::panic::catch_unwind(|| osinterval::sleep(HOUR)).map(drop).unwrap_err();
+        for (panicked, says) in [(of_interval, "cannot make an interval: "), (of_sleep, "cannot make a sleep: ")] {
+            let message = panicked.downcast_ref::<String>().expect("a message");
+            assert!(message.starts_with(says), "{message}");
+        }
+        blames_this_line(|| osinterval::interval(HOUR));
+        blames_this_line(|| osinterval::interval_at(Instant::now(), HOUR));
+        blames_this_line(|| osinterval::sleep(HOUR));
+        blames_this_line(|| osinterval::sleep_until(Instant::now() + HOUR));
+        blames_this_line(|| osinterval::timeout(HOUR, pending::<()>()));
+        blames_this_line(|| osinterval::timeout_at(Instant::now() + HOUR, pending::<()>()));
 
         // The fallback follows tokio's clock, which leaps to the next deadline here: no hour passes.
         let start = Instant::now();
