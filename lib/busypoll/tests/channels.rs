@@ -4,6 +4,8 @@ mod common;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
+#[cfg(not(miri))]
+use std::time::Instant;
 
 use busypoll::channel::{TryRecvError, TrySendError, local, mpsc, spsc};
 use busypoll::{spawn_boxed, yield_now};
@@ -225,6 +227,80 @@ fn give_up(count: u32) {
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     drop(sends);
     assert_eq!(Arc::strong_count(&held), 1, "all at once");
+}
+
+/// As a ratio of medians, taken in turn: how fast the machine is does not matter, nor what else it does.
+#[cfg(not(miri))]
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what is compared is what sends cost")]
+fn sends_that_are_given_up_make_no_later_one_dearer() {
+    const MANY: u32 = 100_000;
+    /// Few, since these are given up as well, and the fresh channel is to stay fresh.
+    const SENDS: u32 = 100;
+    const ROUNDS: usize = 21;
+    /// A search among those that were given up is several hundred times as dear as a send.
+    const MOST: u32 = 50;
+
+    /// Gives sends up on fresh channels, and as many on the other one.
+    fn compare<S, R>(what: &str, full: impl Fn() -> (S, R), give_up: impl Fn(&mut S), other: &mut S) {
+        let cost = |sender: &mut S| {
+            let start = Instant::now();
+            (0..SENDS).for_each(|_| give_up(sender));
+            start.elapsed()
+        };
+        let cost_of_fresh = || {
+            let (mut sender, _end) = full();
+            cost(&mut sender)
+        };
+        let costs: (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| (cost_of_fresh(), cost(other))).unzip();
+        let [fresh, other] = [costs.0, costs.1].map(|mut costs| {
+            costs.sort_unstable();
+            costs[ROUNDS / 2]
+        });
+        assert!(other <= fresh * MOST, "{what}: {SENDS} sends take {other:?}, on a fresh channel {fresh:?}");
+    }
+
+    fn compare_with_past<S, R>(what: &str, full: impl Fn() -> (S, R), give_up: impl Fn(&mut S)) {
+        let (mut past, _end) = full();
+        (0..MANY).for_each(|_| give_up(&mut past));
+        compare(&format!("{what}, many given up"), full, give_up, &mut past);
+    }
+
+    let held = Arc::new(());
+    let full_local = || {
+        let (sender, receiver) = local::channel(1);
+        sender.try_send(0).unwrap();
+        (sender, receiver)
+    };
+    let full_mpsc = || {
+        let (sender, receiver) = mpsc::channel(1);
+        sender.try_send(0).unwrap();
+        (sender, receiver)
+    };
+    let full_spsc = || {
+        let (mut sender, receiver) = spsc::channel(1);
+        sender.try_send(0).unwrap();
+        (sender, receiver)
+    };
+    let give_up_local = |sender: &mut local::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+    let give_up_mpsc = |sender: &mut mpsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+    let give_up_spsc = |sender: &mut spsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+    compare_with_past("local", full_local, give_up_local);
+    compare_with_past("mpsc", full_mpsc, give_up_mpsc);
+    compare_with_past("spsc", full_spsc, give_up_spsc);
+
+    // Those that are not given up make one no dearer either.
+    let (mut local, _local_end) = full_local();
+    let (mut mpsc, _mpsc_end) = full_mpsc();
+    let (other_local, other_mpsc) = (&local.clone(), &mpsc.clone());
+    let mut sends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    for i in 0..MANY {
+        sends.push(Box::pin(async move { other_local.send(i).await.unwrap() }));
+        sends.push(Box::pin(async move { other_mpsc.send(i).await.unwrap() }));
+    }
+    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+    compare("local, many wait", full_local, give_up_local, &mut local);
+    compare("mpsc, many wait", full_mpsc, give_up_mpsc, &mut mpsc);
 }
 
 #[test]
