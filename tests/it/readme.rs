@@ -1,7 +1,10 @@
-//! The README and the book: their programs compile, and their figures come from reports.
+//! The README and the book: their programs compile, and their figures come from reports. The libraries' READMEs: what they
+//! have a reader put into Cargo.toml is what there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+use toml::{Table, Value};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -58,4 +61,95 @@ fn every_block_of_figures_is_there_once_and_names_its_file() {
         assert!(put.contains(&name.as_str()), "no script puts {name}");
     }
     assert!(blocks.len() >= 5, "{:?}", blocks.keys());
+}
+
+fn manifest(directory: &str) -> Table {
+    let path = root().join(directory).join("Cargo.toml");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().unwrap()
+}
+
+/// The libraries' directories.
+fn libraries() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("lib")).unwrap().map(|entry| entry.unwrap().file_name());
+    entries.map(|name| format!("lib/{}", name.into_string().unwrap())).collect()
+}
+
+/// The `[dependencies]` that a page shows, each with its key.
+fn dependencies(page: &str) -> Vec<(String, Value)> {
+    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let tables = blocks.map(|block| block.parse::<Table>().unwrap_or_else(|error| panic!("{error}\n{block}")));
+    let shown = tables.filter_map(|mut table| table.remove("dependencies"));
+    shown.flat_map(|shown| shown.as_table().expect("a table").clone()).collect()
+}
+
+fn text<'a>(dependency: &'a Value, key: &str) -> Option<&'a str> {
+    dependency.get(key).map(|value| value.as_str().unwrap_or_else(|| panic!("{key} is a string: {dependency}")))
+}
+
+fn features(dependency: &Value) -> BTreeSet<String> {
+    let features = dependency.get("features").and_then(Value::as_array).into_iter().flatten();
+    features.map(|feature| feature.as_str().expect("a string").to_owned()).collect()
+}
+
+/// What is asked for of a version, as it would be of Cargo.
+fn version(dependency: &Value) -> Option<&str> {
+    dependency.as_str().or_else(|| text(dependency, "version"))
+}
+
+/// The features of others' packages that our manifests ask for, which exist therefore; by package.
+fn features_of_others() -> BTreeMap<String, BTreeSet<String>> {
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for directory in libraries().into_iter().chain([String::new()]) {
+        let manifest = manifest(&directory);
+        for kind in ["dependencies", "dev-dependencies"] {
+            for (name, dependency) in manifest.get(kind).and_then(Value::as_table).into_iter().flatten() {
+                known.entry(name.clone()).or_default().extend(features(dependency));
+            }
+        }
+    }
+    known
+}
+
+#[test]
+fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
+    if !root().join("lib").is_dir() {
+        return; // A published package has no libraries in it.
+    }
+    let workspace = manifest("");
+    let ours = &workspace["workspace"]["package"]["version"];
+    let shared = workspace["workspace"]["dependencies"].as_table().expect("a table");
+    let others = features_of_others();
+    let manifests: BTreeMap<String, Table> =
+        libraries().iter().map(|directory| (directory.clone(), manifest(directory))).collect();
+    let name = |manifest: &Table| manifest["package"]["name"].as_str().expect("a string").to_owned();
+    for (directory, itself) in &manifests {
+        let shown = dependencies(&std::fs::read_to_string(root().join(directory).join("README.md")).unwrap());
+        let mut shows_itself = false;
+        for (key, dependency) in shown {
+            let package = text(&dependency, "package").unwrap_or(&key);
+            let asked = version(&dependency).unwrap_or_else(|| panic!("{directory}: {key} has no version"));
+            let Some(manifest) = manifests.values().find(|manifest| name(manifest) == package) else {
+                let known = shared.get(package).filter(|known| known.get("path").is_none()).and_then(version);
+                assert_eq!(Some(asked), known, "{directory}: {package} is asked for as Cargo.toml does");
+                let unknown: Vec<_> = features(&dependency).difference(&others[package]).cloned().collect();
+                assert!(unknown.is_empty(), "{directory}: nobody asks for these features of {package}: {unknown:?}");
+                continue;
+            };
+            // The programs beside it name the library.
+            let library =
+                manifest.get("lib").and_then(|lib| lib.get("name")).and_then(Value::as_str).unwrap_or(package);
+            assert_eq!(key, library, "{directory}: the library of {package}");
+            assert!(
+                ours.as_str().is_some_and(|ours| ours.starts_with(&format!("{asked}."))),
+                "{directory}: {asked}, not {ours}"
+            );
+            let has = manifest.get("features").and_then(Value::as_table);
+            let lacks: Vec<_> =
+                features(&dependency).into_iter().filter(|f| has.is_none_or(|has| !has.contains_key(f))).collect();
+            assert!(lacks.is_empty(), "{directory}: {package} has no features {lacks:?}");
+            shows_itself |= package == name(itself);
+        }
+        assert!(shows_itself, "{directory}/README.md does not show how to depend on it");
+    }
+    assert!(manifests.len() >= 7, "{:?}", manifests.keys());
 }
