@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +18,7 @@ use crate::reactor::Reactor;
 use crate::resources::Resources;
 use crate::run_queue::{Key, RunQueue};
 use crate::slab::{Pool, Slot};
+use crate::stage::JoinError;
 use crate::task::{StoredStage, Task, TaskPoll, drop_quietly};
 use crate::timer_queue::TimerQueue;
 use crate::waker::WakeState;
@@ -44,6 +45,8 @@ pub(crate) struct Executor {
     pub(crate) turns: Cell<u64>,
     spawned: Cell<u64>,
     ended: Cell<u64>,
+    /// The task whose future is being polled.
+    polled: Cell<Option<Key>>,
     /// Waits for the moment in which no task is left.
     drain_waker: Cell<Option<Waker>>,
     pool: Option<Rc<Pool>>,
@@ -66,6 +69,7 @@ impl Executor {
             turns: Cell::new(0),
             spawned: Cell::new(0),
             ended: Cell::new(0),
+            polled: Cell::new(None),
             drain_waker: Cell::new(None),
             pool,
             table: RefCell::default(),
@@ -168,21 +172,55 @@ impl Executor {
         }
     }
 
-    /// Polls the task at the head of the run queue, if there is one.
+    /// Polls as many tasks from the head of the run queue, or as there are.
+    pub(crate) fn poll_tasks(&self, mut most: usize) {
+        while most > 0 {
+            // Around all of them: entered for each task, it costs as much as the rest of a poll.
+            let polled = catch_unwind(AssertUnwindSafe(|| {
+                while most > 0 {
+                    most -= 1;
+                    self.poll_next_task();
+                }
+            }));
+            if let Err(payload) = polled {
+                self.caught(payload);
+            }
+        }
+    }
+
     #[inline]
-    pub(crate) fn poll_next_task(&self) {
+    fn poll_next_task(&self) {
         let Some(key) = self.run_queue.pop_task() else { return };
         let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { return };
         budget::refill();
-        if let TaskPoll::Ended(joiner) = task.poll() {
-            self.count_end();
-            if !task.has_handle() {
-                self.discard(&task);
-            }
-            if let Some(joiner) = joiner {
-                joiner.wake();
-            }
+        self.polled.set(Some(key));
+        let polled = task.poll();
+        self.polled.set(None);
+        if let TaskPoll::Ended(joiner) = polled {
+            self.ended(&task, joiner);
         }
+    }
+
+    #[inline]
+    fn ended(&self, task: &Task, joiner: Option<Waker>) {
+        self.count_end();
+        if !task.has_handle() {
+            self.discard(task);
+        }
+        if let Some(joiner) = joiner {
+            joiner.wake();
+        }
+    }
+
+    /// A panic of the task that was polled ends that; any other goes on.
+    #[cold]
+    fn caught(&self, payload: Box<dyn Any + Send>) {
+        let polled = self.polled.take();
+        let Some(task) = polled.and_then(|key| self.table.borrow().live(key).map(Rc::clone)) else {
+            resume_unwind(payload)
+        };
+        let joiner = task.fail(JoinError::panicked(payload));
+        self.ended(&task, joiner);
     }
 
     /// Drops the result of an ended task and frees its slot of the table.

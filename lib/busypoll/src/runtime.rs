@@ -360,8 +360,9 @@ impl Runtime {
                 idle_since = None;
             }
             executor.take_woken(&self.root);
-            for _ in 0..self.settings.tasks_per_turn.min(run_queue.tasks()) {
-                executor.poll_next_task();
+            let tasks = self.settings.tasks_per_turn.min(run_queue.tasks());
+            if tasks > 0 {
+                executor.poll_tasks(tasks);
                 idle_since = None;
             }
             executor.fire_timers();

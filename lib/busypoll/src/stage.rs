@@ -35,7 +35,7 @@ impl JoinError {
         Self { payload: None }
     }
 
-    fn panicked(payload: Box<dyn Any + Send>) -> Self {
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
         Self { payload: Some(Box::new(Mutex::new(payload))) }
     }
 
@@ -83,10 +83,13 @@ impl From<JoinError> for io::Error {
 
 /// What the executor can do with a task without knowing its type.
 pub(crate) trait ErasedStage {
-    /// Polls the future. `Ready` means that the output, or the panic, is stored.
+    /// Polls the future. `Ready` means that the output is stored.
+    ///
+    /// # Panics
+    /// As the future, or its destructor; then [`fail`](Self::fail) is due.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
-    /// Drops the future and stores the cancellation as the result.
-    fn cancel(self: Pin<&mut Self>);
+    /// Drops the future and stores the error as the result, or the panic of what is dropped.
+    fn fail(self: Pin<&mut Self>, error: JoinError);
     /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`.
     fn take_result(self: Pin<&mut Self>, out: &mut dyn Any);
 }
@@ -100,34 +103,21 @@ pin_project! {
     }
 }
 
-impl<F: Future> Stage<F> {
-    /// Replaces whatever is there by an error: the given one, or the panic of what is dropped.
+impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // The output is written where it stays, inside of this: copied from where a smaller write has just been, it
+        // would have to wait for that write to reach the cache.
+        let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
+        future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
+    }
+
     #[cold]
     fn fail(mut self: Pin<&mut Self>, error: JoinError) {
         // Dropping and writing are two steps: whatever the destructor does, the stage is no longer `Running`.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
         let error = dropped.map_or_else(JoinError::panicked, |()| error);
         self.set(Self::Done { result: Err(error) });
-    }
-}
-
-impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // The output is written where it stays, inside of this: copied from where a smaller write has just been, it
-        // would have to wait for that write to reach the cache.
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
-            future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
-        }));
-        polled.unwrap_or_else(|payload| {
-            self.fail(JoinError::panicked(payload));
-            Poll::Ready(())
-        })
-    }
-
-    fn cancel(self: Pin<&mut Self>) {
-        self.fail(JoinError::cancelled());
     }
 
     #[inline]

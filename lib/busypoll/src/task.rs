@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 
 use crate::run_queue::{Key, Remote};
 use crate::slab::{PinnedSlot, Slot};
-use crate::stage::{ErasedStage, Stage};
+use crate::stage::{ErasedStage, JoinError, Stage};
 use crate::waker::WakeState;
 
 /// A task's future, later its result, in whichever memory it was spawned.
@@ -157,6 +157,9 @@ impl Task {
     }
 
     /// Polls the future, or drops it if the task was aborted. Only while the task lives.
+    ///
+    /// # Panics
+    /// As the future; then [`fail`](Self::fail) is due.
     #[inline]
     pub(crate) fn poll(&self) -> TaskPoll {
         self.wake_state.clear_queued();
@@ -164,13 +167,23 @@ impl Task {
             let mut stored = self.stored.borrow_mut();
             let Some(stored) = &mut *stored else { return TaskPoll::Pending };
             if self.aborted.get() {
-                stored.as_mut().cancel();
+                stored.as_mut().fail(JoinError::cancelled());
             } else if stored.as_mut().poll(&mut Context::from_waker(&self.waker)).is_pending() {
                 return TaskPoll::Pending;
             }
         }
         self.mark_ended();
         TaskPoll::Ended(self.joiner.take())
+    }
+
+    /// Its future has panicked: ends it with that. Returns who waits for the end.
+    #[cold]
+    pub(crate) fn fail(&self, error: JoinError) -> Option<Waker> {
+        if let Some(stored) = &mut *self.stored.borrow_mut() {
+            stored.as_mut().fail(error);
+        }
+        self.mark_ended();
+        self.joiner.take()
     }
 
     /// There is a result, or will never be one: wakes from here on do nothing.

@@ -119,6 +119,55 @@ fn a_panic_ends_its_task_only() {
 }
 
 #[test]
+fn tasks_that_panic_side_by_side_hold_up_none_of_the_others() {
+    in_every_mode(|runtime| {
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let outputs = runtime.block_on(async {
+            let task = |i: u32| {
+                let ended = Rc::clone(&ended);
+                spawn_boxed(async move {
+                    // All are in the queue at once.
+                    yield_now().await;
+                    ended.borrow_mut().push(i);
+                    assert!(i % 3 != 1, "on purpose");
+                    i
+                })
+            };
+            let tasks: Vec<_> = (0..7).map(task).collect();
+            let mut outputs = Vec::new();
+            for task in tasks {
+                outputs.push(task.await.ok());
+            }
+            outputs
+        });
+        assert_eq!(outputs, [Some(0), None, Some(2), Some(3), None, Some(5), Some(6)]);
+        assert_eq!(*ended.borrow(), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(runtime.live_tasks(), 0);
+    });
+}
+
+struct PanicsAtWake;
+
+impl std::task::Wake for PanicsAtWake {
+    fn wake(self: std::sync::Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_panic_that_is_no_task_s_reaches_the_caller() {
+    in_every_mode(|runtime| {
+        let mut task = std::pin::pin!(runtime.spawn_boxed(async { 5 }));
+        let waker = std::task::Waker::from(std::sync::Arc::new(PanicsAtWake));
+        assert!(task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        // It ends, and wakes who waits for that.
+        let block_on = std::panic::AssertUnwindSafe(|| runtime.block_on(pending::<()>()));
+        assert!(std::panic::catch_unwind(block_on).is_err());
+        assert_eq!(runtime.block_on(task).unwrap(), 5);
+    });
+}
+
+#[test]
 fn a_panicking_root_leaves_the_runtime_usable() {
     in_every_mode(|runtime| {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
