@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """What the precise mode spends above the plain interval, beside an oracle that knows how late the timer wakes its task.
 
-    scripts/precise-oracle.py REPORT...               of reports that hold the three subjects
-    scripts/precise-oracle.py --measure DIRECTORY     measures os-interval, os-interval-precise and spin there, then the same
-    scripts/precise-oracle.py --test                  holds the arithmetic against distributions whose answer is known
+    scripts/precise-oracle.py REPORT...           of reports that hold the three subjects
+    scripts/precise-oracle.py --measure NAME      measures os-interval, os-interval-precise and spin into results/NAME, and puts
+                                                  the tables there, into its index and into the book
+    scripts/precise-oracle.py --publish NAME      the same without measuring
+    scripts/precise-oracle.py --test              holds the arithmetic against distributions whose answer is known
 
-The oracle is the same algorithm with the best constant lead: it wakes a lead before the deadline and spins for the rest. With the
-lateness W of the plain interval and the lead l, a tick whose W is at most l comes as late as `spin` does, any other W - l later
-than its deadline, and max(0, l - W) is spent spinning. It takes the least lead whose p90 is that of the precise mode, in the same
-rounds: once one lead for all of them (it knows the distribution), and once one for each (it knows each round's own).
+The oracle is the same algorithm with the best constant lead, and a spin that nothing interrupts: it wakes a lead before the
+deadline and spins for the rest. With the lateness W of the plain interval and the lead l, a tick whose W is at most l is in time,
+any other W - l late, and max(0, l - W) is spent spinning. It takes the least lead whose p90 is that of the precise mode, in the
+same rounds: once one lead for all of them (it knows the distribution), and once one for each (it knows each round's own).
 
-Quiet rounds are those in which spin had a p90 of at most 200 ns; a bar is about these.
+Quiet rounds are those in which spin had a p90 of at most 200 ns.
 """
 
 import argparse
-import bisect
 import json
 import math
 import pathlib
@@ -22,7 +23,11 @@ import random
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import published
+
+ROOT = published.ROOT
 NAMES = {"plain": "os-interval", "precise": "os-interval-precise", "spin": "spin"}
 QUIET_NS = 200
 Q = 0.9
@@ -34,11 +39,9 @@ def nearest_rank(values, q):
     return ordered[max(1, math.ceil(q * len(ordered) - 1e-9)) - 1]
 
 
-def reaches(lead, target, plain, spins_in_time):
-    """Whether this lead has a p90 of at most that; `plain` is sorted. A wake-up in time is as late as any spin."""
-    in_time = bisect.bisect_right(plain, lead)
-    late_within = bisect.bisect_right(plain, lead + target) - in_time
-    return in_time * spins_in_time + max(0, late_within) >= Q * len(plain) - 1e-9
+def least_lead(target, plain):
+    """The least lead with that p90: 90 % of the wake-ups have to be late by no more than both."""
+    return max(0, nearest_rank(plain, Q) - target)
 
 
 def spun_ns(lead, plain):
@@ -46,19 +49,9 @@ def spun_ns(lead, plain):
     return sum(max(0, lead - w) for w in plain) / len(plain)
 
 
-def least_lead(target, plain, spin):
-    """The least lead with that p90; None where none has it, since spin itself has not."""
-    plain = sorted(plain)
-    spins_in_time = sum(1 for e in spin if e <= target) / len(spin)
-    # More lead turns a wake-up that is late by less than the target into a spin: where some spins miss it, that is no gain.
-    # So what reaches is not one stretch, and every lead at which something changes is a candidate.
-    candidates = sorted({0, *plain, *(max(0, w - target) for w in plain)})
-    return next((lead for lead in candidates if reaches(lead, target, plain, spins_in_time)), None)
-
-
 def rounds_of(reports):
-    """Rounds in which all three were measured: their samples and CPU time a tick."""
-    rounds, period = [], None
+    """Rounds in which all three were measured: their samples and CPU time a tick; the period, and the last report."""
+    rounds, period, report = [], None, None
     for path in reports:
         report = json.loads(pathlib.Path(path).read_text())
         found = {}
@@ -78,58 +71,43 @@ def rounds_of(reports):
                 continue
             rounds.append({kind: part["lateness_ns"] for kind, part in parts.items()} | {
                 "cpu": {kind: part["summary"]["cpu_ns_per_tick"] for kind, part in parts.items()}})
+    rounds = [r for r in rounds if None not in (r["cpu"]["precise"], r["cpu"]["plain"])]
     if not rounds:
-        sys.exit("no round has samples of all three; measure without --no-samples")
-    return rounds, period
-
-
-def pooled(rounds, kind):
-    return [ns for r in rounds for ns in r[kind]]
+        sys.exit("no round has samples and CPU time of all three; measure without --no-samples")
+    return rounds, period, report
 
 
 def own_oracle_ns(r):
     """What an oracle that knows this round spends in it."""
     if "oracle" not in r:
-        own = least_lead(nearest_rank(r["precise"], Q), r["plain"], r["spin"])
-        r["oracle"] = None if own is None else spun_ns(own, r["plain"])
+        r["oracle"] = spun_ns(least_lead(nearest_rank(r["precise"], Q), r["plain"]), r["plain"])
     return r["oracle"]
+
+
+def mean(values):
+    return sum(values) / len(values)
 
 
 def figures(rounds):
     """One set of rounds taken together."""
-    plain, precise, spin = (pooled(rounds, kind) for kind in ("plain", "precise", "spin"))
-    target = nearest_rank(precise, Q)
-    lead = least_lead(target, plain, spin)
-    each = [own_oracle_ns(r) for r in rounds]
-    above = [r["cpu"]["precise"] - r["cpu"]["plain"] for r in rounds if None not in (r["cpu"]["precise"], r["cpu"]["plain"])]
-    # A round whose p90 no spinning reaches has no oracle; its price is taken out of both sides.
-    both = [(r["cpu"]["precise"] - r["cpu"]["plain"], o) for r, o in zip(rounds, each)
-            if o is not None and None not in (r["cpu"]["precise"], r["cpu"]["plain"])]
-    return {
-        "rounds": len(rounds),
-        "precise_p50_ns": nearest_rank(precise, 0.5), "precise_p90_ns": target,
-        "spin_p50_ns": nearest_rank(spin, 0.5), "spin_p90_ns": nearest_rank(spin, Q),
-        "plain_p50_ns": nearest_rank(plain, 0.5), "plain_p90_ns": nearest_rank(plain, Q),
-        "cpu_above_plain_ns": sum(above) / len(above) if above else None,
+    found = {"rounds": len(rounds)}
+    pooled = {kind: [ns for r in rounds for ns in r[kind]] for kind in NAMES}
+    for kind, values in pooled.items():
+        found |= {f"{kind}_p50_ns": nearest_rank(values, 0.5), f"{kind}_p90_ns": nearest_rank(values, Q)}
+    lead = least_lead(found["precise_p90_ns"], pooled["plain"])
+    return found | {
+        "cpu_above_plain_ns": mean([r["cpu"]["precise"] - r["cpu"]["plain"] for r in rounds]),
         "oracle_lead_ns": lead,
-        "oracle_cpu_ns": None if lead is None else spun_ns(lead, plain),
-        "oracle_of_each_round_cpu_ns": sum(o for _, o in both) / len(both) if both else None,
-        "rounds_with_an_oracle": len(both),
-        "cpu_above_plain_in_those_ns": sum(a for a, _ in both) / len(both) if both else None,
+        "oracle_cpu_ns": spun_ns(lead, pooled["plain"]),
+        "oracle_of_each_round_cpu_ns": mean([own_oracle_ns(r) for r in rounds]),
     }
-
-
-def ratio(a, b):
-    return a / b if a is not None and b else None
 
 
 def ratios(f):
-    return {
-        "p50_against_spin": ratio(f["precise_p50_ns"], f["spin_p50_ns"]),
-        "p90_against_spin": ratio(f["precise_p90_ns"], f["spin_p90_ns"]),
-        "cpu_against_oracle": ratio(f["cpu_above_plain_ns"], f["oracle_cpu_ns"]),
-        "cpu_against_oracle_of_each_round": ratio(f["cpu_above_plain_in_those_ns"], f["oracle_of_each_round_cpu_ns"]),
-    }
+    return {name: f[a] / f[b] if f[b] else None for name, a, b in (
+        ("p50_against_spin", "precise_p50_ns", "spin_p50_ns"), ("p90_against_spin", "precise_p90_ns", "spin_p90_ns"),
+        ("cpu_against_oracle", "cpu_above_plain_ns", "oracle_cpu_ns"),
+        ("cpu_against_oracle_of_each_round", "cpu_above_plain_ns", "oracle_of_each_round_cpu_ns"))}
 
 
 def intervals(rounds, resamples):
@@ -147,14 +125,12 @@ def intervals(rounds, resamples):
 
 
 def time(ns):
-    if ns is None:
-        return "-"
     return f"{ns / 1e3:.3g} us" if abs(ns) >= 1e3 else f"{ns:.0f} ns"
 
 
-def show(title, f, ci, period):
+def shown(title, f, ci, period):
     def core(ns):
-        return "-" if ns is None else f"{100 * ns / period:.2f} % of a core"
+        return f"{time(ns)} | {100 * ns / period:.2f} %"
 
     def times(name):
         value = ratios(f)[name]
@@ -163,101 +139,95 @@ def show(title, f, ci, period):
         low_high = f" [{ci[name][0]:.2f}, {ci[name][1]:.2f}]" if name in ci else ""
         return f"{value:.2f}{low_high}"
 
-    print(f"\n{title}: {f['rounds']} rounds\n")
-    print("| | p50 | p90 |\n|---|---|---|")
-    for kind in ("precise", "spin", "plain"):
-        print(f"| {NAMES[kind]} | {time(f[kind + '_p50_ns'])} | {time(f[kind + '_p90_ns'])} |")
-    print(f"| precise / spin | {times('p50_against_spin')} | {times('p90_against_spin')} |")
-    print("\n| CPU above the plain interval | per tick | | precise / oracle |\n|---|---|---|---|")
-    print(f"| os-interval-precise | {time(f['cpu_above_plain_ns'])} | {core(f['cpu_above_plain_ns'])} | |")
-    lead = "no lead has its p90" if f["oracle_lead_ns"] is None else f"oracle, one lead of {time(f['oracle_lead_ns'])}"
-    print(f"| {lead} | {time(f['oracle_cpu_ns'])} | {core(f['oracle_cpu_ns'])} | {times('cpu_against_oracle')} |")
-    n = f["rounds_with_an_oracle"]
-    print(f"| oracle, a lead for each round ({n} of {f['rounds']} have one) | {time(f['oracle_of_each_round_cpu_ns'])} | "
-          f"{core(f['oracle_of_each_round_cpu_ns'])} | {times('cpu_against_oracle_of_each_round')} |")
+    lateness = [f"| `{NAMES[kind]}` | {time(f[kind + '_p50_ns'])} | {time(f[kind + '_p90_ns'])} |" for kind in ("precise", "spin", "plain")]
+    return "\n".join([
+        f"{title}: {f['rounds']}.", "", "| Lateness | p50 | p90 |", "|---|---:|---:|", *lateness,
+        f"| precise / spin | {times('p50_against_spin')} | {times('p90_against_spin')} |", "",
+        "| CPU above the plain interval | a tick | of a core | precise / oracle |", "|---|---:|---:|---:|",
+        f"| `os-interval-precise` | {core(f['cpu_above_plain_ns'])} | |",
+        f"| oracle, one lead of {time(f['oracle_lead_ns'])} | {core(f['oracle_cpu_ns'])} | {times('cpu_against_oracle')} |",
+        f"| oracle, a lead for each round | {core(f['oracle_of_each_round_cpu_ns'])} | {times('cpu_against_oracle_of_each_round')} |"])
 
 
 def test():
     draw = random.Random(7)
     uniform = [100 * i + 50 for i in range(1000)]
-    spin = [50] * 10
     # Uniform from 0 to 100 us: 90 % are within 90 us; then l^2 / 2 / 100 us is spent, which is 40.5 us.
-    lead = least_lead(50, uniform, spin)
+    lead = least_lead(50, uniform)
     assert abs(lead - 90_000) <= 100, lead
     assert abs(spun_ns(lead, uniform) - 40_500) < 100, spun_ns(lead, uniform)
-    # What may be 10 us late needs a lead that is 10 us shorter.
-    assert abs(least_lead(10_000, uniform, spin) - 80_000) <= 100
-    # A plain interval that is good enough needs none, and a spin that is not has none.
-    assert least_lead(95_000, uniform, spin) == 0
-    assert least_lead(49, uniform, spin) is None
-    # Half of the spins miss the target: the other half would have to be 90 % of the ticks.
-    assert least_lead(50, uniform, [50, 500]) is None
-    # 5 % miss it: 0.9 / 0.95 of the wake-ups have to be in time.
-    some = [50] * 19 + [500]
-    assert abs(least_lead(50, uniform, some) - 100_000 * 0.9 / 0.95) <= 200
+    # What may be 10 us late needs a lead that is 10 us shorter, and a plain interval that is good enough none.
+    assert abs(least_lead(10_000, uniform) - 80_000) <= 100
+    assert least_lead(95_000, uniform) == 0
     # The oracle's own ticks, played, have the p90 that was asked for.
     exponential = [int(draw.expovariate(1 / 20_000)) for _ in range(20_000)]
-    lead = least_lead(100, exponential, spin)
+    lead = least_lead(100, exponential)
     played = [50 if w <= lead else max(w - lead, 50) for w in exponential]
     assert nearest_rank(played, Q) <= 100 < nearest_rank([50 if w <= lead - 200 else w - lead + 200 for w in exponential], Q)
     # A precise mode that is the oracle spends what the oracle spends.
     rounds = []
     for _ in range(20):
         plain = [int(draw.expovariate(1 / 20_000)) for _ in range(250)]
-        rounds.append({"plain": plain, "spin": spin * 25,
-                       "precise": [50 if w <= lead else w - lead for w in plain],
+        rounds.append({"plain": plain, "spin": [50] * 250, "precise": [50 if w <= lead else w - lead for w in plain],
                        "cpu": {"plain": 10_000.0, "spin": 5e5, "precise": 10_000.0 + spun_ns(lead, plain)}})
     found = ratios(figures(rounds))["cpu_against_oracle"]
     assert 0.95 < found < 1.05, found
     print("the arithmetic holds")
 
 
+def measure(directory, asked):
+    subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "osjitter"], cwd=ROOT, check=True)
+    subjects = [word for name in NAMES.values() for word in ("--subject", name)]
+    ran = subprocess.run([ROOT / "target/release/osjitter", "run", *subjects, "--period", asked.period, "--ticks", asked.ticks,
+                          "--quiet", "--out", directory], stdout=subprocess.DEVNULL)
+    if ran.returncode:
+        sys.exit(f"osjitter ended with {ran.returncode}")
+
+
+def publish(name, report, tables):
+    directory = ROOT / "results" / name
+    of = f"{published.machine(report['host'])}, {report['started_utc'][:10]}"
+    (directory / "oracle.md").write_text(f"# The precise mode beside an oracle\n\n{of}; written by `scripts/precise-oracle.py` from "
+                                         f"[`report.json`](report.json).\n\n" + "\n\n".join(tables) + "\n")
+    published.put("precise mode", f"{tables[0]}\n\nFrom [`report.json`](results/{name}/report.json): {of}.")
+    published.index(name, [(f"`{name}`", "oracle.md")], report["host"], "`scripts/precise-oracle.py`")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", nargs="*", help="report.json, or the directory it is in")
-    parser.add_argument("--measure", metavar="DIRECTORY", help="measure into this directory first")
+    parser.add_argument("--measure", metavar="NAME", help="measure into results/NAME and publish that")
+    parser.add_argument("--publish", metavar="NAME", help="publish what was measured into results/NAME")
     parser.add_argument("--ticks", default="20000", help="with --measure [20000]")
     parser.add_argument("--period", default="500us", help="with --measure [500us]")
-    parser.add_argument("--binary", help="osjitter to measure with [a release build]")
     parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--test", action="store_true")
-    args = parser.parse_args()
-    if args.test:
+    asked = parser.parse_args()
+    if asked.test:
         return test()
-    reports = list(args.reports)
-    if args.measure:
-        binary = args.binary
-        if not binary:
-            subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "osjitter"], cwd=ROOT, check=True)
-            binary = str(ROOT / "target/release/osjitter")
-        subjects = [word for name in NAMES.values() for word in ("--subject", name)]
-        ran = subprocess.run([binary, "run", *subjects, "--period", args.period, "--ticks", args.ticks, "--quiet",
-                              "--out", args.measure], stdout=subprocess.DEVNULL)
-        if ran.returncode:
-            sys.exit(f"osjitter ended with {ran.returncode}")
-        reports.append(args.measure)
+    name = asked.measure or asked.publish
+    if asked.measure:
+        measure(ROOT / "results" / name, asked)
+    reports = [*asked.reports, *([ROOT / "results" / name] if name else [])]
     if not reports:
-        parser.error("name a report, or --measure DIRECTORY")
+        parser.error("name a report, or --measure NAME")
     reports = [pathlib.Path(r) / "report.json" if pathlib.Path(r).is_dir() else pathlib.Path(r) for r in reports]
     missing = [str(r) for r in reports if not r.is_file()]
     if missing:
         parser.error(f"there is no {missing[0]}")
-    rounds, period = rounds_of(reports)
-    sets = [("all rounds", rounds)]
-    sets.append((f"quiet rounds (spin's p90 at most {QUIET_NS} ns)",
-                 [r for r in rounds if nearest_rank(r["spin"], Q) <= QUIET_NS]))
-    answer = {}
-    for title, of in sets:
-        if not of:
-            print(f"\n{title}: none", file=sys.stderr if args.json else sys.stdout)
-            continue
-        f, ci = figures(of), intervals(of, args.resamples)
-        answer[title.split(" ")[0]] = f | ratios(f) | {"ci95": ci, "period_ns": period}
-        if not args.json:
-            show(title, f, ci, period)
-    if args.json:
-        print(json.dumps(answer, indent=1))
+    rounds, period, report = rounds_of(reports)
+    quiet = [r for r in rounds if nearest_rank(r["spin"], Q) <= QUIET_NS]
+    sets = {"all": ("All rounds", rounds), "quiet": (f"Quiet rounds, in which the p90 of `spin` was at most {QUIET_NS} ns", quiet)}
+    answer, tables = {}, []
+    for key, (title, of) in sets.items():
+        if of:
+            f, ci = figures(of), intervals(of, asked.resamples)
+            answer[key] = f | ratios(f) | {"ci95": ci, "period_ns": period}
+            tables.append(shown(title, f, ci, period))
+    print(json.dumps(answer, indent=1) if asked.json else "\n\n".join(tables))
+    if name:
+        publish(name, report, tables)
 
 
 if __name__ == "__main__":

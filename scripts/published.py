@@ -22,9 +22,9 @@ def this_machine():
 
 
 def put(block, text):
-    """Replaces what stands between the two comments of that name, in the README or in the page of the book that has them."""
+    """Replaces what stands between the two comments of that name, in the README, the page of the book or the crate's README that has them."""
     begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md")), *sorted(ROOT.glob("lib/*/README.md"))]
     having = [page for page in pages if begin in page.read_text()]
     assert len(having) == 1, f"the block {block} is in {len(having)} pages"
     file = having[0]
