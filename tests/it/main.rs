@@ -8,6 +8,7 @@ mod bins;
 mod calibrate;
 mod command;
 mod compare;
+mod control;
 mod docs;
 mod doctor;
 mod export;
