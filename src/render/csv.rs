@@ -61,8 +61,17 @@ mod tests {
 
     #[test]
     fn a_field_is_no_formula() {
-        for field in ["=1+1", "@SUM(A1)", "+1", "-1", "=\"x\""] {
-            assert!(super::quoted(field).starts_with("\"'"), "{field}");
+        for (field, written) in [
+            ("=1+1", "\"'=1+1\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("\t=1", "\"'\t=1\""),
+            ("\r=1", "\"'\r=1\""),
+            ("=\"x\",1", "\"'=\"\"x\"\",1\""),
+            ("1=1", "1=1"),
+        ] {
+            assert_eq!(super::quoted(field), written, "{field:?}");
         }
     }
 }

@@ -110,3 +110,44 @@ pub fn timers(groups: &[Group<'_>]) -> String {
     }
     csv
 }
+
+#[cfg(test)]
+mod tests {
+    use jitterstat::why::Parts;
+
+    use super::*;
+    use crate::machine::os::Name;
+
+    /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet runs.
+    #[test]
+    fn no_cell_of_a_timer_is_a_formula() {
+        for (name, cell) in [
+            ("=1+1", "_1+1"),
+            ("+1", "_1"),
+            ("-1", "_1"),
+            ("@SUM(A1)", "_SUM(A1)"),
+            ("\t=1", "_=1"),
+            ("\r=1", "_=1"),
+            ("a,=1", "a_=1"),
+            ("a\"b", "a_b"),
+            ("kworker/0:1", "kworker/0:1"),
+        ] {
+            let wait = Wait {
+                thread: 7,
+                name: Name::of(name.as_bytes()),
+                kind: "nanosleep",
+                deadline_ns: 1_000,
+                expired_ns: Some(1_030),
+                woken_ns: Some(1_040),
+                ran_ns: None,
+                end_ns: 2_000,
+                slack_ns: 0,
+                parts: Parts::default(),
+                behind: vec![(Name::of(b"other"), 1), (Name::of(name.as_bytes()), 5)],
+            };
+            let group = Group { name: name.to_owned(), kind: "nanosleep", waits: vec![&wait] };
+            let rows = timers(&[group]);
+            assert_eq!(rows.lines().nth(1), Some(&*format!("{cell},7,1000,1030,1040,,2000,{cell}")), "{name:?}");
+        }
+    }
+}

@@ -255,3 +255,32 @@ fn what_engines_write_is_read() {
     assert_ne!(blank, ours);
     assert_eq!(read_bins(&blank).unwrap(), read_bins(&ours).unwrap());
 }
+
+/// The rows as a spreadsheet gets them, written out: what cleans a cell has no part in what is expected.
+#[test]
+fn no_cell_is_a_formula() {
+    for (text, cell) in [
+        ("=1+1", "_1+1"),
+        ("+1", "_1"),
+        ("-1", "_1"),
+        ("@SUM(A1)", "_SUM(A1)"),
+        ("'=1", "_=1"),
+        ("\t=1", "_=1"),
+        ("\r=1", "_=1"),
+        ("\n=1", "_=1"),
+        ("a,=1", "a_=1"),
+        ("a\",=1", "a__=1"),
+        ("a;b==1", "a_b==1"),
+        ("a=1", "a=1"),
+    ] {
+        let [host, subject, runtime, run_id] = std::array::from_fn(|_| text.to_owned());
+        let mut labels = Labels::default();
+        labels.set("x", text).unwrap();
+        let key = Key { host, subject, period_ns: 7, runtime, labels, start_us: None, duration_ns: 9, run_id };
+        let intervals = [interval(key, Binning::Hdr2, &[5])];
+        let shared = format!("{cell},{cell},7,{cell},x={cell},,9,{cell},1");
+        let [bins, facts] = [bins_csv(&intervals), intervals_csv(&intervals)];
+        assert_eq!(bins.split_once('\n').unwrap().1, format!("{shared},hdr2,5,5,1\n"), "{text:?}");
+        assert_eq!(facts.split_once('\n').unwrap().1, format!("{shared},4,1,0,3,3,0,5,7,,,\n"), "{text:?}");
+    }
+}
