@@ -77,14 +77,13 @@ impl OutputArgs {
         let report = measure(Started::now())?;
         let saved = directory.as_ref().map_or(Ok(()), |directory| {
             let name = F::BENCH.unwrap_or_default();
-            let file = directory.write(&format!("{name}.json"), &report.to_json())?;
-            if F::MARKDOWN_BESIDE {
-                directory.write(&format!("{name}.md"), &report.markdown())?;
-            }
-            for picture in report.pictures() {
-                directory.write(&picture.name, &picture.svg)?;
-            }
-            terminal::note(self.quiet, &format!("report: {}", file.display()));
+            let (file, json) = (format!("{name}.json"), report.to_json());
+            let markdown = F::MARKDOWN_BESIDE.then(|| (format!("{name}.md"), report.markdown()));
+            let pictures = report.pictures().into_iter().map(|picture| (picture.name, picture.svg));
+            // All at once, the report last: where it is new, so is the rest.
+            let all: Vec<(String, String)> = pictures.chain(markdown).chain([(file.clone(), json)]).collect();
+            directory.place(&all.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>())?;
+            terminal::note(self.quiet, &format!("report: {}", directory.path(&file).display()));
             Ok(())
         });
         match report.render(self.format, reference)? {

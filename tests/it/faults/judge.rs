@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::scene::{EARLIER, Ended, TICKS, names};
 use super::table::{Ends, Moment, Row};
+use crate::osjitter::Osjitter;
 use crate::schema;
 
 /// What is wrong.
@@ -58,9 +59,40 @@ pub fn judge(row: &Row, ended: &Ended) -> Vec<String> {
             must(failure.contains(why), format!("the verdict's failure is {failure}"));
         }
         Ends::Says(what) => must(says(&ended.stderr, what), format!("{what:?} is not said")),
-        Ends::Killed(_) => {}
+        Ends::Killed(_) => one_state(row, ended, &mut must),
     }
     wrong
+}
+
+/// A directory that was not there has all of its files or none. In one that was there, the report is the last to be
+/// replaced: beside an older one, others may be new; beside a new one, all are drawn from it.
+fn one_state(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
+    let out = ended.out();
+    let there: Vec<String> = names(&out).into_iter().filter(|name| !name.starts_with('.')).collect();
+    let Some(report) = ["report.json", "clock.json"].into_iter().find(|name| there.iter().any(|file| file == name))
+    else {
+        return must(there.is_empty(), format!("{there:?} without their report"));
+    };
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let file = out.join(report);
+    if row.scene.earlier && read(&file) == EARLIER[0].1 {
+        return;
+    }
+    let again =
+        |format: &str, to: &str| Osjitter::new(["report", "--format", format]).args([&file]).out(to).run().exits(0);
+    if report == "report.json" {
+        must(
+            read(&out.join("report.html")) == again("html", "page").file("page"),
+            "the page is of another run".to_owned(),
+        );
+    }
+    if report == "clock.json" || row.scene.args.contains(&"--svg") {
+        let drawn = again("svg", "drawn");
+        for name in names(&drawn.path("drawn")) {
+            let picture = drawn.file(&format!("drawn/{name}"));
+            must(read(&out.join(&name)) == picture, format!("{name} is of another run"));
+        }
+    }
 }
 
 /// What is there is whole, and what was there is still there or was replaced by what is whole.

@@ -11,8 +11,12 @@ use super::tools::Tools;
 /// What takes longer hangs. Far more than any row needs: the machine may be busy.
 const LONGEST: Duration = Duration::from_secs(90);
 /// What is in its directory before, where the scene has that.
-pub const EARLIER: [(&str, &str); 3] =
-    [("report.json", "the report of before"), ("report.html", "the page of before"), ("notes.txt", "mine")];
+pub const EARLIER: [(&str, &str); 4] = [
+    ("report.json", "the report of before"),
+    ("report.html", "the page of before"),
+    ("percentiles.svg", "the picture of before"),
+    ("notes.txt", "mine"),
+];
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 /// A program that keeps the contract of those that are measured: each tick is late by 20 us.
 const SCRIPT: &str =
@@ -234,6 +238,7 @@ pub static CONTROL: Scene = run!("control", ["spin"]);
 pub static PICTURES: Scene = run!("pictures", ["spin"], "--svg");
 /// Into a directory that has an earlier report.
 pub static AGAIN: Scene = Scene { earlier: true, name: "again", ..run!("control", ["spin"]) };
+pub static REDRAWN: Scene = Scene { earlier: true, ..run!("redrawn", ["spin"], "--svg") };
 pub static SETTINGS: Scene = run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
@@ -350,12 +355,26 @@ pub static MONITOR: Scene = other!(
     "--subject",
     "nanosleep"
 );
+pub static CLOCKS: Scene = other!(
+    "clocks",
+    "bench",
+    "clock",
+    "--quiet",
+    "--threads",
+    "1",
+    "--order-reads",
+    "1000",
+    "--drift",
+    "1ms",
+    "--out",
+    "{home}/out"
+);
 pub static PAGE: Scene =
     other!("page", "report", "--format", "html", "--out", "{home}/out.html", "{fixture}/cyclictest.json");
 
 impl Scene {
-    pub const ALL: [&Self; 17] = [
-        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &SETTINGS, &URGENT, &WHY, &LOADED, &PROGRAM, &GATE,
-        &DUET, &GATED, &STORE, &MONITOR, &PAGE,
+    pub const ALL: [&Self; 19] = [
+        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &SETTINGS, &URGENT, &WHY, &LOADED,
+        &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS, &PAGE,
     ];
 }

@@ -1,8 +1,8 @@
 //! The table: what fails, while what runs, when, and how that must end.
 
 use super::scene::{
-    AGAIN, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, SETTINGS, SPECIAL, STORE, Scene,
-    TIMERS, URGENT, WHY, WORKERS,
+    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, SETTINGS, SPECIAL,
+    STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
 };
 
 /// A line of the table: as many rows as it has moments.
@@ -66,7 +66,7 @@ pub enum Ends {
     Interrupted,
     /// 0 with a whole result: the signal came after the last tick.
     TooLate,
-    /// By this signal; what is written is whole.
+    /// By this signal; what is written is whole, and no file is of an older run than the report beside it.
     Killed(i32),
     /// 4, and a verdict that says why nothing was decided.
     NotMeasured(&'static str),
@@ -259,7 +259,11 @@ pub const ROWS: &[Line] = &[
     call(&PICTURES, "rename", "SIGHUP", EDGES, TooLate),
     call(&AGAIN, "fsync", "SIGKILL", EDGES, Killed(9)),
     call(&AGAIN, "rename", "SIGKILL", EDGES, Killed(9)),
+    call(&REDRAWN, "fsync", "SIGKILL", EDGES, Killed(9)),
+    call(&REDRAWN, "rename", "SIGKILL", &[Start, From(2), Middle, End], Killed(9)),
     call(&PICTURES, "fsync", "SIGKILL", EDGES, Killed(9)),
+    call(&PICTURES, "rename", "SIGKILL", EDGES, Killed(9)),
+    call(&CLOCKS, "rename", "SIGKILL", EDGES, Killed(9)),
     call(&PICTURES, "fsync", "pause", &[Middle], Unharmed),
     call(&PROGRAM, "fork", "SIGINT", &[Middle, End], Interrupted),
     call(&PROGRAM, "wait", "SIGTERM", &[Middle], Interrupted),
