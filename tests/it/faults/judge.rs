@@ -25,7 +25,7 @@ pub fn judge(row: &Row, ended: &Ended) -> Vec<String> {
     must(was_killed || ended.left().is_empty(), format!("left behind: {:?}", ended.left()));
     files(row, ended, &mut must);
     let expected: &[i32] = match row.ends {
-        Ends::Unharmed | Ends::TooLate => &[0],
+        Ends::Unharmed | Ends::TooLate | Ends::Suspended(_) => &[0],
         Ends::Refused(_) => &[2],
         Ends::Killed(signal) => &[128 + signal],
         Ends::Says(_) => &[0, 4],
@@ -59,9 +59,35 @@ pub fn judge(row: &Row, ended: &Ended) -> Vec<String> {
             must(failure.contains(why), format!("the verdict's failure is {failure}"));
         }
         Ends::Says(what) => must(says(&ended.stderr, what), format!("{what:?} is not said")),
+        Ends::Suspended(length) => {
+            subjects(row, ended, &[], "", &mut must);
+            suspended(&result(row, ended).unwrap_or_default(), &ended.stdout, length, &mut must);
+        }
         Ends::Killed(_) => one_state(row, ended, &mut must),
     }
     wrong
+}
+
+/// Said of the run, of the round in which it was, and of what to think of the machine.
+fn suspended(report: &Value, table: &str, length: &str, must: &mut impl FnMut(bool, String)) {
+    let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let says = format!("the machine was suspended for {length} during the run");
+    let warnings = all(&report["warnings"]);
+    let warned = warnings.iter().any(|warning| warning["code"] == "suspended" && warning["message"] == says.as_str());
+    must(warned, format!("the warnings are {warnings:?}"));
+    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    must(table.contains(&format!("suspended: {says}.")), format!("the table does not say {says:?}"));
+    if !report["clock"]["why_not_counter"].is_null() {
+        // Without the counter fewer anchors are taken, and the jump comes after the round.
+        return;
+    }
+    let rounds = all(&report["subjects"][0]["rounds"]);
+    let within = rounds.iter().filter_map(|round| round["suspended_ns"].as_u64()).sum::<u64>();
+    let seconds = (within as f64 / 1e9).round();
+    must(format!("{seconds:.1} s") == length, format!("the rounds say {within} ns"));
+    let fitness = &report["fitness"];
+    let cause = all(&fitness["reasons"]).iter().any(|reason| reason["cause"] == "suspended");
+    must(cause && fitness["verdict"] == "unfit", format!("the fitness is {fitness}"));
 }
 
 /// A directory that was not there has all of its files or none. In one that was there, the report is the last to be

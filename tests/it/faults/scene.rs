@@ -239,6 +239,27 @@ pub static PICTURES: Scene = run!("pictures", ["spin"], "--svg");
 /// Into a directory that has an earlier report.
 pub static AGAIN: Scene = Scene { earlier: true, name: "again", ..run!("control", ["spin"]) };
 pub static REDRAWN: Scene = Scene { earlier: true, ..run!("redrawn", ["spin"], "--svg") };
+/// With words, and in one round.
+pub static ROUND: Scene = Scene {
+    name: "round",
+    args: &[
+        "run",
+        "--seed",
+        "1",
+        "--ticks",
+        "50",
+        "--round-ticks",
+        "50",
+        "--period",
+        "1ms",
+        "--out",
+        "{home}/out",
+        "--subject",
+        "spin",
+    ],
+    subjects: &["spin"],
+    earlier: false,
+};
 pub static SETTINGS: Scene = run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
@@ -373,8 +394,8 @@ pub static PAGE: Scene =
     other!("page", "report", "--format", "html", "--out", "{home}/out.html", "{fixture}/cyclictest.json");
 
 impl Scene {
-    pub const ALL: [&Self; 19] = [
-        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &SETTINGS, &URGENT, &WHY, &LOADED,
+    pub const ALL: [&Self; 20] = [
+        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &ROUND, &SETTINGS, &URGENT, &WHY, &LOADED,
         &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS, &PAGE,
     ];
 }

@@ -1,8 +1,8 @@
 //! The table: what fails, while what runs, when, and how that must end.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, SETTINGS, SPECIAL,
-    STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
+    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS,
+    SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
 };
 
 /// A line of the table: as many rows as it has moments.
@@ -68,13 +68,15 @@ pub enum Ends {
     TooLate,
     /// By this signal; what is written is whole, and no file is of an older run than the report beside it.
     Killed(i32),
+    /// 0, and every subject has all of its ticks; report and table say that the machine slept for so long, and within a round.
+    Suspended(&'static str),
     /// 4, and a verdict that says why nothing was decided.
     NotMeasured(&'static str),
     /// 0 or 4, and this is said on stderr; the files are whole.
     Says(&'static str),
 }
 
-use Ends::{Fails, Interrupted, Killed, NotMeasured, Refused, Says, Stopped, TooLate, Unharmed, Unwritten};
+use Ends::{Fails, Interrupted, Killed, NotMeasured, Refused, Says, Stopped, Suspended, TooLate, Unharmed, Unwritten};
 use Moment::{Always, End, From, Half, Middle, Start};
 
 const EDGES: &[Moment] = &[Start, Middle, End];
@@ -276,6 +278,8 @@ pub const ROWS: &[Line] = &[
     clock(&TIMERS, "realtime:-86400:2", Unharmed),
     clock(&TIMERS, "boottime:3600:5", Unharmed),
     clock(&TIMERS, "boottime:30:60", Unharmed),
+    // The fourth anchor ends the only round: tach, the run and the round begin with one each.
+    clock(&ROUND, "boottime:3600:4", Suspended("3600.0 s")),
     clock(&GATED, "boottime:3600:5", Unharmed),
     clock(&MONITOR, "realtime:3600:20", Unharmed),
     clock(&MONITOR, "realtime:-3600:20", Unharmed),
