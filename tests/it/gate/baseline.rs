@@ -137,6 +137,27 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
     assert_ne!(now.sessions[0].seed, first.sessions[0].seed);
 }
 
+/// A machine that stalls for 12 ms in every round: more of the tail than of the subject is the machine's.
+#[test]
+fn a_first_session_that_stalls_hide_makes_no_file() {
+    let stalled = |late_by: i64| -> Vec<i64> {
+        (0..12).map(|k| if (3..9).contains(&k) { (9 - k) * 2_000_000 } else { late_by }).collect()
+    };
+    let [subject, control] = [20_000, 10_000].map(|late_by| json!({"lateness_ns": stalled(late_by)}));
+    let script = json!({"scripted": subject, "nanosleep": control});
+    let args = [&["--subject", "scripted"], &ROUNDS[..], &QUICK].concat();
+    for (stored, more) in [(Stored::new(), None), (Stored::measured(), Some("--replace"))] {
+        let before = std::fs::read(stored.file()).ok();
+        let refused = stored.adding(&args).args(more).script(&script).run().exits(3);
+        let why = "baseline.json: stalls of the machine make so much of it that they could hide a change";
+        assert!(refused.stderr.contains("NOT ADDED to ") && refused.stderr.contains(why), "{}", refused.stderr);
+        assert!(refused.stdout.contains("p50") && refused.stdout.contains("inconclusive"), "{}", refused.stdout);
+        assert_eq!(std::fs::read(stored.file()).ok(), before);
+        let files = std::fs::read_dir(stored.dir.path()).unwrap().count();
+        assert_eq!(files, usize::from(before.is_some()), "nothing else is left there");
+    }
+}
+
 #[test]
 fn a_file_keeps_the_last_ten_sessions() {
     let stored = Stored::measured();
