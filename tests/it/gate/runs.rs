@@ -225,6 +225,35 @@ fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
 }
 
 #[test]
+fn what_a_program_leaves_to_be_read_is_bounded() {
+    for (script, says) in [
+        ("mkfifo \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
+        ("mkdir \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
+        ("ln -s /dev/zero \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is a link, not a regular file"),
+        ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null", "wrote more than 1024 MiB"),
+        // Nearly as much as is read, in a line and in many.
+        ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1000M 2>/dev/null", "at most 255 bytes"),
+        ("{ echo osjitter.series/1; yes 'metric x ns lower' | head -c 100M; } >\"$OSJITTER_OUT\"", "declared once"),
+    ] {
+        let sides = Sides::new(script, script);
+        let command = sides.command("a");
+        let output = std::process::Command::new("sh")
+            .args(["-c", "ulimit -v 700000 2>/dev/null; exec \"$0\" gate \"$@\"", env!("CARGO_BIN_EXE_osjitter")])
+            .args(["--baseline-cmd", &command, "--candidate-cmd", &command, "--metric", "x", "--min-run-time", "0us"])
+            .args(PAIRS)
+            .arg("--out")
+            .arg(sides.path("out"))
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{script}: {stderr}");
+        let verdict = super::read(&std::fs::read_to_string(sides.path("out/verdict.json")).unwrap());
+        let failure = verdict.failure.expect("a failure");
+        assert!(failure.contains(says) && failure.len() < 2_000, "{script}: {failure}");
+    }
+}
+
+#[test]
 fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
     let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 1\n");
     // Enough for a busy machine to start the first runs twelve times over.
