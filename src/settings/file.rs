@@ -28,7 +28,11 @@ pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec
     let name = place::shown(file);
     let text = files::read_text(file)?;
     if text.len() > LARGEST {
-        return Err(usage!("{name}: {} KiB; settings have at most {} KiB", text.len() >> 10, LARGEST >> 10));
+        return Err(usage!(
+            "{name}: {} KiB; settings have at most {} KiB",
+            text.len().div_ceil(1 << 10),
+            LARGEST >> 10
+        ));
     }
     let line = |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
     let table = DeTable::parse(&text).map_err(|error| {

@@ -196,6 +196,29 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
+fn a_file_is_no_larger_than_settings() {
+    const MOST: usize = 64 << 10;
+    let of = |bytes: usize| {
+        let settings = "[run]\nticks = 60\n# ";
+        format!("{settings}{}", "x".repeat(bytes - settings.len()))
+    };
+    Project::new(&of(MOST)).is("run", "ticks", &["60"], "file");
+    let ran = Project::new(&of(MOST + 1)).run("run --print-plan").exits(2);
+    assert_eq!(ran.stderr, "error: osjitter.toml: 65 KiB; settings have at most 64 KiB\n");
+    assert!(ran.stdout.is_empty());
+    // One without end on the disk is not even read.
+    let project = Project::new("");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(project.path().join("osjitter.toml"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let ran = project.run("run --print-plan").exits(2);
+    assert!(ran.stderr.contains("/osjitter.toml: is 1048576 MiB large, and at most "), "{}", ran.stderr);
+}
+
+#[test]
 fn what_is_printed_is_a_file_of_the_same_settings() {
     let project = Project::new(SETTINGS);
     let printed = project.run("run --ticks 5k --duration=1s --print-config").exits(2);
