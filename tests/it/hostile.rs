@@ -79,6 +79,17 @@ fn round_of(lateness: &str) -> String {
     )
 }
 
+/// Well-formed reports that fail the checks, each with what is wrong with it.
+pub fn contradictions() -> [(String, &'static str); 3] {
+    let whole = around(&round_of("[1,2,3,4,5,6,7,8,9]"));
+    let subject = whole.split_once("\"subjects\":[").unwrap().1.strip_suffix("]}").unwrap();
+    [
+        (whole.replace(subject, &format!("{subject},{subject}")), "subjects[1].id"),
+        (whole.replace("\"delivered\":9", "\"delivered\":8"), "subjects[0].summary"),
+        (whole.replace("\"period_ns\":1000000", &format!("\"period_ns\":{}", u64::MAX)), "subjects[0].period_ns"),
+    ]
+}
+
 #[test]
 fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
     let home = tempfile::tempdir().unwrap();
@@ -377,6 +388,20 @@ fn a_plan_is_no_larger_than_a_plan() {
         let output = run(&text);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && stderr.contains(says) && stderr.len() < 3_000, "{says}: {stderr}");
+    }
+}
+
+/// Read as any report is: what nobody can have measured is no plan either.
+#[test]
+fn a_report_that_contradicts_itself_is_no_plan() {
+    let home = tempfile::tempdir().unwrap();
+    for (report, says) in contradictions() {
+        let file = written(home.path(), "report.json", report);
+        let output = bounded(&["run".as_ref(), "--plan".as_ref(), file.as_os_str()]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let said = format!("error: {}: not a valid osjitter.report/1: {says}", file.display());
+        assert!(output.status.code() == Some(2) && stderr.starts_with(&said), "{said}: {stderr}");
+        assert_eq!((stderr.lines().count(), output.stdout.len()), (1, 0), "{stderr}");
     }
 }
 

@@ -246,6 +246,24 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
     }
 }
 
+/// A report is read as any other is, whoever has written it.
+#[test]
+fn a_report_that_contradicts_itself_is_no_round() {
+    for (report, says) in crate::hostile::contradictions() {
+        let watched = Watched::new();
+        let file = watched.path("report.json");
+        std::fs::write(&file, report).unwrap();
+        let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
+        watched.gate("exec", &script, &PAIRS).fails(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}"));
+        watched.nothing_is_left();
+        let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
+        let ran = Osjitter::new(["run", "--command", &command, "--ticks", "9"]).out("out").run().exits(4);
+        let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")), "{said}");
+        assert!(ran.path("out/report.json").is_file(), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_program_that_cannot_be_started_is_bad_usage() {
     let home = tempfile::tempdir().unwrap();
