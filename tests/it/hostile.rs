@@ -472,19 +472,64 @@ fn pictures_are_well_formed_whatever_a_name_holds() {
     assert!(pictures > 1);
 }
 
+/// Commands in their cheapest forms, and the file that each writes.
+#[cfg(target_os = "linux")]
+const CHEAP: [(&str, &str); 5] = [
+    ("run --subject spin --ticks 20", "report.json"),
+    ("gate --report tests/fixtures/report.json --subject nanosleep --max p50=1s", "verdict.json"),
+    ("bench clock --threads 1 --order-reads 1000 --drift 1ms", "clock.json"),
+    ("find --subject scripted --goal cpu=10%", "find.json"),
+    ("compare --force tests/fixtures/report.json#os-interval tests/fixtures/report.json#nanosleep", ""),
+];
+
+/// Runs one of these from a shell that redirects its output.
+#[cfg(target_os = "linux")]
+fn redirected(command: &str, home: &Path, redirect: &str) -> Output {
+    let script = written(home, "script.json", r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#);
+    let out = if command.starts_with("compare") { "" } else { "--out \"$1\"" };
+    Command::new("sh")
+        .args(["-c", &format!("\"$0\" {command} {out} {redirect}"), env!("CARGO_BIN_EXE_osjitter")])
+        .arg(home.join("out"))
+        .env("OSJITTER_SCRIPT", script)
+        .output()
+        .unwrap()
+}
+
 #[cfg(target_os = "linux")]
 #[test]
-fn talk_that_nobody_can_hear_is_dropped_and_the_run_goes_on() {
-    for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
+fn talk_that_nobody_can_hear_is_dropped_and_the_command_goes_on() {
+    for (command, file) in CHEAP {
+        for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
+            let home = tempfile::tempdir().unwrap();
+            let output = redirected(command, home.path(), redirect);
+            assert!(output.status.success(), "{command} {redirect}: {:?}", output.status);
+            assert!(redirect.contains('|') || !output.stdout.is_empty(), "{command} {redirect}");
+            assert!(file.is_empty() || home.path().join("out").join(file).is_file(), "{command} {redirect}");
+        }
+    }
+    // Nor does it change what is refused.
+    let home = tempfile::tempdir().unwrap();
+    for redirect in ["2>/dev/full", "2>&-"] {
+        assert_eq!(redirected("report no-such-file.json", home.path(), redirect).status.code(), Some(2));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_standard_output_cannot_take_is_an_error_and_is_in_the_file() {
+    for (command, file) in CHEAP {
+        for redirect in [">/dev/full", ">/dev/full 2>&1"] {
+            let home = tempfile::tempdir().unwrap();
+            let output = redirected(command, home.path(), redirect);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(4), "{command} {redirect}: {stderr}");
+            let says = "error: cannot write to standard output: No space left on device";
+            assert!(redirect.contains("2>") || stderr.contains(says), "{command}: {stderr}");
+            assert!(file.is_empty() || home.path().join("out").join(file).is_file(), "{command} {redirect}");
+        }
+        // Closed from the start, it is nobody's.
         let home = tempfile::tempdir().unwrap();
-        let run = format!("\"$0\" run --subject spin --ticks 20 --out \"$1\" {redirect}");
-        let output = Command::new("sh")
-            .args(["-c", &run, env!("CARGO_BIN_EXE_osjitter")])
-            .arg(home.path().join("out"))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{redirect}: {:?}", output.status);
-        assert!(home.path().join("out/report.json").is_file(), "{redirect}");
+        assert!(redirected(command, home.path(), ">&-").status.success(), "{command}");
     }
 }
 
