@@ -23,6 +23,7 @@ mod interrupt;
 mod late;
 mod live;
 mod load;
+mod long;
 mod man;
 mod merge;
 mod monitor;

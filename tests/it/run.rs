@@ -248,31 +248,6 @@ fn pictures_are_drawn_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
-    let script =
-        json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
-    let long = |more: &[&str]| {
-        let args = ["--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0", "--seed", "3"];
-        report(&run(&args).args(more).script(&script).out("").run().exits(0))
-    };
-    let (drawn, whole) = (long(&["--no-samples"]), long(&[]));
-    let [a, b] = [&drawn, &whole].map(|r| r.subjects[0].summary.as_ref().unwrap());
-    assert_eq!((drawn.subjects[0].rounds.len(), whole.subjects[0].rounds.len()), (1_000, 1_200));
-    assert!(drawn.subjects[0].rounds.windows(2).all(|w| w[0].index < w[1].index));
-    assert!(drawn.subjects[0].rounds.last().unwrap().index > 1_000, "drawn from all of them");
-    assert_eq!(drawn.subjects[0].status, Status::Measured);
-    assert_eq!(drawn.warnings.iter().filter(|w| w.code == "rounds-drawn").count(), 1);
-    assert_eq!(
-        (a.ticks, a.delivered, a.missed, a.cpu_ns_per_tick),
-        (b.ticks, b.delivered, b.missed, b.cpu_ns_per_tick)
-    );
-    assert_eq!((a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max), (13_500, b.lateness_ns.mean, 900_000));
-    assert!((a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16, "three digits");
-    assert_eq!(drawn.subjects[0].histogram, whole.subjects[0].histogram);
-    assert!(!a.lateness_ns.ci95.is_empty());
-}
-
-#[test]
 fn bad_input_exits_2_says_why_and_writes_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();

@@ -1,0 +1,119 @@
+//! Runs without an end in sight: what they keep does not grow.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use jitterstat::file::File as _;
+use jitterstat::report::{Report, Status};
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran};
+
+fn report(ran: &Ran) -> Report {
+    Report::from_json(&ran.file("report.json")).unwrap()
+}
+
+#[test]
+fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
+    let script =
+        json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
+    let long = |more: &[&str]| {
+        let args = ["--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0", "--seed", "3"];
+        report(&Osjitter::new(["run"]).args(args).args(more).script(&script).out("").run().exits(0))
+    };
+    let (drawn, whole) = (long(&["--no-samples"]), long(&[]));
+    let [a, b] = [&drawn, &whole].map(|r| r.subjects[0].summary.as_ref().unwrap());
+    assert_eq!((drawn.subjects[0].rounds.len(), whole.subjects[0].rounds.len()), (1_000, 1_200));
+    assert!(drawn.subjects[0].rounds.windows(2).all(|w| w[0].index < w[1].index));
+    assert!(drawn.subjects[0].rounds.last().unwrap().index > 1_000, "drawn from all of them");
+    assert_eq!(drawn.subjects[0].status, Status::Measured);
+    assert_eq!(drawn.warnings.iter().filter(|w| w.code == "rounds-drawn").count(), 1);
+    assert_eq!(
+        (a.ticks, a.delivered, a.missed, a.cpu_ns_per_tick),
+        (b.ticks, b.delivered, b.missed, b.cpu_ns_per_tick)
+    );
+    assert_eq!((a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max), (13_500, b.lateness_ns.mean, 900_000));
+    assert!((a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16, "three digits");
+    assert_eq!(drawn.subjects[0].histogram, whole.subjects[0].histogram);
+    assert!(!a.lateness_ns.ci95.is_empty());
+}
+
+/// A run whose rounds are seen as they are measured.
+struct Streamed {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    home: tempfile::TempDir,
+}
+
+impl Streamed {
+    fn start(args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let script = home.path().join("script.json");
+        std::fs::write(&script, json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000] } }).to_string())
+            .unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(["run", "--no-samples", "--quiet", "--format", "jsonl", "--out"])
+            .arg(home.path().join("out"))
+            .args(args)
+            .env("OSJITTER_SCRIPT", script)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines, home }
+    }
+
+    fn line(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().expect("a line").unwrap()).unwrap()
+    }
+
+    /// The most memory it has had so far, in KiB.
+    fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Streamed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_memory_of_a_run_without_samples_does_not_grow() {
+    // One number of each tick more would be several times this.
+    const MORE_KIB: u64 = 512;
+    for (subject, round_ticks, full, rounds) in [("scripted", "100", 2_000, 18_000), ("spin", "250", 1_200, 800)] {
+        let length = ["--subject", subject, "--period", "1us", "--ticks", "1G", "--round-ticks", round_ticks];
+        let mut run = Streamed::start(&[&length[..], &["--warmup", "0"]].concat());
+        // By then there are as many rounds as are kept.
+        (0..full).for_each(|_| drop(run.lines.next().expect("a round")));
+        let before = run.peak_kib();
+        (0..rounds).for_each(|_| drop(run.lines.next().expect("a round")));
+        let after = run.peak_kib();
+        assert!(after <= before + MORE_KIB, "{subject}: {before} KiB at first, {after} KiB after {rounds} rounds more");
+    }
+}
+
+#[test]
+fn a_day_of_short_periods_is_measured_without_samples() {
+    let mut day = Streamed::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
+    let first = day.line();
+    assert_eq!((&first["line"], &first["round"]["index"]), (&"round".into(), &0.into()), "{first}");
+    let interrupted = Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let last = std::iter::from_fn(|| day.lines.next()).last().expect("a summary").unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&last).unwrap()["line"], "summary");
+    assert_eq!(day.child.wait().unwrap().code(), Some(4));
+    let report = std::fs::read_to_string(day.home.path().join("out/report.json")).unwrap();
+    let report = Report::from_json(&report).unwrap();
+    assert_eq!((report.partial, report.plan.scenarios[0].ticks), (true, 864_000_000));
+    let subject = &report.subjects[0];
+    let ticks: u64 = subject.rounds.iter().map(|round| round.summary.as_ref().map_or(0, |s| s.ticks)).sum();
+    assert!(ticks > 0 && subject.rounds.iter().all(|round| round.lateness_ns.is_empty()), "{ticks}");
+    assert_eq!(subject.summary.as_ref().unwrap().ticks, ticks);
+}
