@@ -24,8 +24,21 @@ use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
 use crate::{bench, compare, doctor, files, find, gate, interop};
 
-/// Where a file of ours names its schema: in its first lines.
+/// Where a file of ours names its schema: in its first lines, unless somebody has sorted its keys.
 const HEAD: usize = 4_096;
+
+/// Whether a file names a schema.
+fn names(text: &str) -> impl Fn(&str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        schema: Option<String>,
+    }
+    let head = &text.as_bytes()[..text.len().min(HEAD)];
+    let has = |part: &str| head.windows(part.len()).any(|bytes| bytes == part.as_bytes());
+    let sorted = text.trim_start().starts_with('{') && !has("\"schema\"");
+    let later = sorted.then(|| serde_json::from_str::<Named>(text).ok()?.schema).flatten();
+    move |schema| has(schema) || later.as_deref() == Some(schema)
+}
 
 /// What makes one file's format.
 type Show = fn(&str, &ReportArgs) -> Result<Made>;
@@ -53,9 +66,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     }
     let files: Vec<PathBuf> = args.files.iter().map(|file| files::resolved(file)).collect();
     let first = files::read_text(&files[0])?;
-    let head = &first.as_bytes()[..first.len().min(HEAD)];
-    let has = |schema: &str| head.windows(schema.len()).any(|part| part == schema.as_bytes());
-    let made = if let Some((_, show)) = KINDS.iter().find(|(schema, _)| has(schema)) {
+    let kind = {
+        let names = names(&first);
+        KINDS.iter().find(|(schema, _)| names(schema))
+    };
+    let made = if let Some((_, show)) = kind {
         if args.runs.samples || args.runs.subject.is_some() {
             return Err(Error::usage("--samples and --subject go with the report of a run"));
         }

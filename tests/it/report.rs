@@ -74,6 +74,20 @@ fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
 }
 
 #[test]
+fn a_file_is_known_by_its_schema_wherever_that_stands() {
+    let home = tempfile::tempdir().unwrap();
+    let sorted = home.path().join("sorted.json");
+    for file in ["tests/fixtures/verdict.json", "tests/fixtures/calibration.json"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        assert!(text.find("\"schema\"").unwrap() > 4_096, "{}", file.display());
+        std::fs::write(&sorted, text).unwrap();
+        assert_eq!(report(&sorted).run().exits(0).stdout, report(&file).run().exits(0).stdout);
+    }
+}
+
+#[test]
 fn what_goes_with_another_format_or_file_is_refused() {
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);

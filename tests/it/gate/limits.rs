@@ -1,5 +1,7 @@
 //! Limits on numbers of one run, measured for them or read from a report.
 
+use std::time::Duration;
+
 use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::report::Report;
@@ -186,7 +188,7 @@ fn limits_and_a_comparison_come_to_one_verdict() {
 #[test]
 fn an_interrupted_measurement_decides_nothing_and_is_kept() {
     let args = ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
-    let gate = Gate::of(super::gate(&args).interrupt_at("gate: ")).exits(4);
+    let gate = Gate::of(super::gate(&args).interrupt_after("gate: ", Duration::from_millis(300))).exits(4);
     let verdict = gate.verdict();
     assert_eq!(
         (verdict.partial, verdict.verdict, verdict.reason),
