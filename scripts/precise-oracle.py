@@ -182,6 +182,8 @@ def measure(directory, asked):
                           "--quiet", "--out", directory], stdout=subprocess.DEVNULL)
     if ran.returncode:
         sys.exit(f"osjitter ended with {ran.returncode}")
+    # Nobody looks at 20,000 ticks of three subjects there.
+    (directory / "report.html").unlink()
 
 
 def publish(name, report, tables):
