@@ -29,6 +29,9 @@ struct Table {
     free: Vec<u32>,
 }
 
+/// Tasks taken from the run queue at once.
+const BATCH: usize = 64;
+
 impl Table {
     #[inline]
     fn live(&self, key: Key) -> Option<&Rc<Task>> {
@@ -173,24 +176,44 @@ impl Executor {
     }
 
     /// Polls as many tasks from the head of the run queue, or as there are.
-    pub(crate) fn poll_tasks(&self, mut most: usize) {
+    #[inline]
+    pub(crate) fn poll_tasks(&self, most: usize) {
+        // One alone is common, and many have their own price.
+        if most > 1 {
+            self.poll_many(most);
+        } else if most > 0
+            && let Some(key) = self.run_queue.pop_task()
+        {
+            self.poll_each(&[key]);
+        }
+    }
+
+    fn poll_many(&self, mut most: usize) {
+        let mut keys = [Key::ROOT; BATCH];
         while most > 0 {
+            let taken = self.run_queue.take_tasks(&mut keys[..most.min(BATCH)]);
+            if taken == 0 {
+                return;
+            }
+            most -= taken;
+            self.poll_each(&keys[..taken]);
+        }
+    }
+
+    #[inline]
+    fn poll_each(&self, keys: &[Key]) {
+        let mut left = keys.iter();
+        while !left.as_slice().is_empty() {
             // Around all of them: entered for each task, it costs as much as the rest of a poll.
-            let polled = catch_unwind(AssertUnwindSafe(|| {
-                while most > 0 {
-                    most -= 1;
-                    self.poll_next_task();
-                }
-            }));
+            let polled = catch_unwind(AssertUnwindSafe(|| left.by_ref().for_each(|key| self.poll_task(*key))));
             if let Err(payload) = polled {
-                self.caught(payload);
+                self.caught(payload, left.as_slice());
             }
         }
     }
 
     #[inline]
-    fn poll_next_task(&self) {
-        let Some(key) = self.run_queue.pop_task() else { return };
+    fn poll_task(&self, key: Key) {
         let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { return };
         budget::refill();
         self.polled.set(Some(key));
@@ -212,11 +235,12 @@ impl Executor {
         }
     }
 
-    /// A panic of the task that was polled ends that; any other goes on.
+    /// A panic of the task that was polled ends that; any other goes on, and the tasks that are left run in the next call.
     #[cold]
-    fn caught(&self, payload: Box<dyn Any + Send>) {
+    fn caught(&self, payload: Box<dyn Any + Send>, left: &[Key]) {
         let polled = self.polled.take();
         let Some(task) = polled.and_then(|key| self.table.borrow().live(key).map(Rc::clone)) else {
+            self.run_queue.put_back(left);
             resume_unwind(payload)
         };
         let joiner = task.fail(JoinError::panicked(payload));

@@ -87,6 +87,22 @@ impl RunQueue {
         self.tasks.borrow_mut().push_back(key);
     }
 
+    /// Takes as many from the head as there is room for.
+    #[inline]
+    pub(crate) fn take_tasks(&self, into: &mut [Key]) -> usize {
+        let mut tasks = self.tasks.borrow_mut();
+        let taken = into.len().min(tasks.len());
+        into.iter_mut().zip(tasks.drain(..taken)).for_each(|(slot, key)| *slot = key);
+        taken
+    }
+
+    /// Puts back what was taken and not polled.
+    #[cold]
+    pub(crate) fn put_back(&self, keys: &[Key]) {
+        let mut tasks = self.tasks.borrow_mut();
+        keys.iter().rev().for_each(|key| tasks.push_front(*key));
+    }
+
     #[inline]
     pub(crate) fn pop_task(&self) -> Option<Key> {
         self.tasks.borrow_mut().pop_front()
