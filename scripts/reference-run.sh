@@ -42,6 +42,23 @@ From [`{directory}/report.json`]({directory}/report.json): {machine(report["host
 [`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
 [lateness by percentile]({directory}/percentiles.svg).""")
 name = directory.split("/")[-1]
+SHOWN = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise", "periodic-interval": "`PeriodicInterval`",
+         "os-interval-group": "`IntervalGroup`", "tokio-interval": "`tokio::time::Interval`"}
+of = {s["name"]: s["summary"] for s in report["subjects"]}
+def time(ns):
+    return f"{ns} ns" if ns < 1_000 else f"{ns / 1e3:.3g} us" if ns < 999_500 else f"{ns / 1e6:.3g} ms"
+def row(subject):
+    late, cpu = of[subject]["lateness_ns"], of[subject]["cpu_ns_per_tick"]
+    return f"| {SHOWN[subject]} | {time(late['p50'])} late | {time(late['p99'])} | {cpu / 1e3:.1f} us |"
+put("interval figures", """At a period of 500 us, on a current-thread runtime:
+
+| | p50 | p99 | CPU per tick |
+|---|---:|---:|---:|
+""" + "\n".join(map(row, SHOWN)) + f"""
+
+{machine(report['host'])}; from [`report.json`](results/{name}/report.json). System calls per tick, crowds of intervals and the
+precise mode beside other crates: [`peers-osinterval.md`](results/{name}/peers-osinterval.md). `osjitter run` measures it on
+your machine.""")
 index(name, [(f"`{name}`", "report.json"), ("page", "report.html")], report["host"],
       "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 PY

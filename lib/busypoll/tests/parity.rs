@@ -108,8 +108,10 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
 fn the_readme_quotes_the_measured_figures() {
     // Not there in the package alone.
     let Some(root) = repository() else { return };
-    let results = "results/2026-11-21-epyc-kvm-4cpu-dispatch/dispatch.md";
-    let (readme, measured) = (read("README.md"), read(root.join(results)));
+    let readme = read("README.md");
+    let link = readme.split_once("](../../results/").and_then(|(_, rest)| rest.split_once(')'));
+    let results = link.map(|(path, _)| format!("results/{path}")).expect("the figures name their file");
+    let measured = read(root.join(&results));
     let p50 = |operation: &str, runtime: &str| {
         let row = rows(&measured).find(|row| row[..2] == [operation, runtime]);
         row.unwrap_or_else(|| panic!("{results} has no {operation} of {runtime}"))[2].to_owned()
