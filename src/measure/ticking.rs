@@ -156,10 +156,10 @@ impl RunningRound {
 
     fn close(self, recordings: Vec<Recording>) -> RawRound {
         let end_anchor = Anchor::take();
+        let cost = self.before.cost(&self.start_anchor, &end_anchor);
         if let Some(round) = self.far {
             round.end();
         }
-        let cost = self.before.cost(&self.start_anchor, &end_anchor);
         let cost = cost.without(self.held.ns() - self.held_before_ns);
         let anchors = (self.start_anchor, end_anchor);
         RawRound { recordings, anchors, cost, backend: self.backend, waits: self.waits }

@@ -32,6 +32,20 @@ struct Table {
 /// Tasks taken from the run queue at once.
 const BATCH: usize = 64;
 
+/// What is left of them goes back into the queue when a panic leaves the runtime: the next call polls it.
+struct Taken<'a> {
+    queue: &'a RunQueue,
+    left: std::slice::Iter<'a, Key>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.left.as_slice().is_empty() {
+            self.queue.put_back(self.left.as_slice());
+        }
+    }
+}
+
 impl Table {
     #[inline]
     fn live(&self, key: Key) -> Option<&Rc<Task>> {
@@ -202,12 +216,12 @@ impl Executor {
 
     #[inline]
     fn poll_each(&self, keys: &[Key]) {
-        let mut left = keys.iter();
-        while !left.as_slice().is_empty() {
+        let mut taken = Taken { queue: &self.run_queue, left: keys.iter() };
+        while !taken.left.as_slice().is_empty() {
             // Around all of them: entered for each task, it costs as much as the rest of a poll.
-            let polled = catch_unwind(AssertUnwindSafe(|| left.by_ref().for_each(|key| self.poll_task(*key))));
+            let polled = catch_unwind(AssertUnwindSafe(|| taken.left.by_ref().for_each(|key| self.poll_task(*key))));
             if let Err(payload) = polled {
-                self.caught(payload, left.as_slice());
+                self.caught(payload);
             }
         }
     }
@@ -235,12 +249,11 @@ impl Executor {
         }
     }
 
-    /// A panic of the task that was polled ends that; any other goes on, and the tasks that are left run in the next call.
+    /// A panic of the task that was polled ends that; any other goes on.
     #[cold]
-    fn caught(&self, payload: Box<dyn Any + Send>, left: &[Key]) {
+    fn caught(&self, payload: Box<dyn Any + Send>) {
         let polled = self.polled.take();
         let Some(task) = polled.and_then(|key| self.table.borrow().live(key).map(Rc::clone)) else {
-            self.run_queue.put_back(left);
             resume_unwind(payload)
         };
         let joiner = task.fail(JoinError::panicked(payload));

@@ -157,17 +157,22 @@ impl std::task::Wake for PanicsAtWake {
 #[test]
 fn a_panic_that_is_no_task_s_reaches_the_caller() {
     in_every_mode(|runtime| {
-        let mut task = std::pin::pin!(runtime.spawn_boxed(async { 5 }));
-        let others: Vec<_> = (0..3).map(|i| runtime.spawn_boxed(async move { i })).collect();
-        let waker = std::task::Waker::from(std::sync::Arc::new(PanicsAtWake));
-        assert!(task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
-        // It ends, and wakes who waits for that.
-        let block_on = std::panic::AssertUnwindSafe(|| runtime.block_on(pending::<()>()));
-        assert!(std::panic::catch_unwind(block_on).is_err());
-        assert_eq!(runtime.block_on(task).unwrap(), 5);
-        // What was ready beside it runs in its order.
-        for (i, other) in others.into_iter().enumerate() {
-            assert_eq!(runtime.block_on(other).unwrap(), i);
+        for panics in [false, true] {
+            let mut task = std::pin::pin!(runtime.spawn_boxed(async move {
+                assert!(!panics, "on purpose");
+                5
+            }));
+            let others: Vec<_> = (0..3).map(|i| runtime.spawn_boxed(async move { i })).collect();
+            let waker = std::task::Waker::from(std::sync::Arc::new(PanicsAtWake));
+            assert!(task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+            // It ends, and wakes who waits for that.
+            let block_on = std::panic::AssertUnwindSafe(|| runtime.block_on(pending::<()>()));
+            assert!(std::panic::catch_unwind(block_on).is_err());
+            assert_eq!(runtime.block_on(task).ok(), (!panics).then_some(5));
+            // What was ready beside it runs in its order.
+            for (i, other) in others.into_iter().enumerate() {
+                assert_eq!(runtime.block_on(other).unwrap(), i);
+            }
         }
     });
 }
