@@ -55,17 +55,18 @@ class Opened:
         """What the axis of time says, from left to right."""
         return self.page.locator(".time svg").last.locator("text[text-anchor=middle]").all_text_contents()
 
-    def point_across(self, canvas):
-        """What the box says while the pointer goes over a strip."""
+    def point_across(self, canvas, columns=30, point=None):
+        """What the box says while the pointer, or a finger, goes over a strip: once a column of it, at whatever height the
+        machine's ticks lie."""
         canvas.scroll_into_view_if_needed()
         at = canvas.bounding_box()
-        said = set()
-        for i in range(30):
-            for j in (0.2, 0.35, 0.5, 0.65):
-                self.page.mouse.move(at["x"] + at["width"] * (i + 0.5) / 30, at["y"] + at["height"] * j)
+        for i in range(columns):
+            for j in range(8):
+                x, y = at["x"] + at["width"] * (i + 0.5) / columns, at["y"] + at["height"] * (j + 0.5) / 8
+                (point or self.page.mouse.move)(x, y)
                 if self.page.locator("#tip").is_visible():
-                    said.add(self.page.locator("#tip").text_content())
-        return said
+                    yield self.page.locator("#tip").text_content()
+                    break
 
     def no_sideways(self):
         # Against the screen itself: a phone lays a page that is too wide out on a wider one.
@@ -113,7 +114,8 @@ def use(browser):
 
         # Pointing at ticks, across a strip: whatever the box says is in the report.
         canvas = page.locator(".time canvas").first
-        assert len(said := o.point_across(canvas)) > 10, said
+        said = set(o.point_across(canvas))
+        assert len(said) > 10, said
         for text in said:
             says_what_was_measured(text)
         page.mouse.move(0, 0)
@@ -171,14 +173,7 @@ def use(browser):
             o.no_sideways()
             o.page.screenshot(path=shots / f"{scheme}-{width}.png", full_page=True)
             # A finger opens the box too, and it stays when the finger lifts; the box is within the screen.
-            canvas = o.page.locator(".time canvas").first
-            canvas.scroll_into_view_if_needed()
-            at = canvas.bounding_box()
-            for i in range(20):
-                o.page.touchscreen.tap(at["x"] + at["width"] * (i + 0.5) / 20, at["y"] + at["height"] * 0.45)
-                if o.page.locator("#tip").is_visible():
-                    break
-            says_what_was_measured(o.page.locator("#tip").text_content())
+            says_what_was_measured(next(o.point_across(o.page.locator(".time canvas").first, 20, o.page.touchscreen.tap)))
             o.no_sideways()
 
     # Paper.
@@ -202,7 +197,8 @@ def use(browser):
     # Several instances of one subject, whose rounds overlap.
     many = json.loads((work / "many" / "report.json").read_text())
     with Opened(browser, "many/report.html") as o:
-        said = o.point_across(o.page.locator(".time canvas").first)
+        said = set(o.point_across(o.page.locator(".time canvas").first))
+        assert said
         for text in said:
             says_what_was_measured(text, many)
         assert len({text.split("instance ")[1][0] for text in said}) > 1, said
