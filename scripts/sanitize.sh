@@ -41,12 +41,12 @@ loom() {
   done
 }
 
-# sanitized NAME CARGO_FLAGS CRATE...
+# sanitized NAME CARGO_FLAGS RUSTC_FLAGS CRATE...
 sanitized() {
-  local name=$1 flags=$2 asked=("${@:3}") host
+  local name=$1 flags=$2 asked=("${@:4}") host
   [ ${#asked[@]} -gt 0 ] || asked=("${crates[@]}")
   host=$(rustup run "$nightly" rustc -vV | sed -n 's/^host: //p')
-  export CARGO_TARGET_DIR=target/$name CARGO_INCREMENTAL=0 RUSTFLAGS="-Zsanitizer=$name"
+  export CARGO_TARGET_DIR=target/$name CARGO_INCREMENTAL=0 RUSTFLAGS="-Zsanitizer=$name $3"
   for crate in "${asked[@]}"; do
     # Documentation is compiled by rustdoc, which has flags of its own. A test of what a program allocates, or of which
     # system calls it makes, finds the sanitizer's.
@@ -58,11 +58,12 @@ sanitized() {
 }
 
 asan() {
-  ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} sanitized address "" "$@"
+  ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} sanitized address "" "" "$@"
 }
 
 tsan() {
-  TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1} sanitized thread -Zbuild-std "$@"
+  local options="halt_on_error=1 suppressions=$PWD/scripts/tsan-suppressions.txt"
+  TSAN_OPTIONS=${TSAN_OPTIONS:-$options} sanitized thread -Zbuild-std "--cfg tsan" "$@"
 }
 
 miri() {
