@@ -12,10 +12,10 @@ if [ "${1:-}" = --readme ]; then measure=false; shift; fi
 name=${1:?"which directory below results/?"}
 directory=results/$name
 
-cargo build --release --locked
+cargo build --release --locked --features quanta
 if $measure; then
   mkdir -p "$directory"
-  target/release/osjitter bench timeout --out "$directory" >/dev/null
+  target/release/osjitter bench timeout --clock tokio --clock tach --clock quanta --out "$directory" >/dev/null
 fi
 target/release/osjitter report "$directory/timeout.json" --reference --out "$directory/timeout.txt"
 target/release/osjitter report "$directory/timeout.json" --format svg --out "$directory"
@@ -56,5 +56,5 @@ put("timeout figures", f"""A loop over a channel on a current-thread runtime tak
 
 tokio {report['host']['versions']['tokio']} on {machine(report['host'])}, clock source {report['host']['clock_source']}; from
 [`timeout.txt`](results/{name}/timeout.txt), which has more workloads. `osjitter bench timeout` measures it on your machine.""")
-index(name, [(f"`{name}`", "timeout.txt")], report["host"], "`osjitter bench timeout`")
+index(name, [(f"`{name}`", "timeout.txt")], report["host"], "`scripts/timeout-run.sh`")
 PY
