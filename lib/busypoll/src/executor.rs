@@ -197,8 +197,9 @@ impl Executor {
             self.poll_many(most);
         } else if most > 0
             && let Some(key) = self.run_queue.pop_task()
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.poll_task(key)))
         {
-            self.poll_each(&[key]);
+            self.caught(payload);
         }
     }
 
@@ -214,7 +215,6 @@ impl Executor {
         }
     }
 
-    #[inline]
     fn poll_each(&self, keys: &[Key]) {
         let mut taken = Taken { queue: &self.run_queue, left: keys.iter() };
         while !taken.left.as_slice().is_empty() {
