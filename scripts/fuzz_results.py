@@ -50,7 +50,8 @@ def sentence(name, runs):
     uncounted = targets - len({line["target"] for line in lines})
     return (f"{total(runs):,} executions over {targets} targets in {len(runs)} runs"
             f"{f' (those of {uncounted} that failed in each are not counted)' if uncounted else ''}: {finds or 'no'} finds"
-            f"{', which are mended and in the corpus' if finds else ''}; the hungriest input took "
+            f"{', which are mended and in the corpus' if finds else ''}"
+            f"{f'; the last run, {total(runs[-1:]):,} executions, found nothing' if finds and not runs[-1]['finds'] else ''}; the hungriest input took "
             f"{max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest {max(l['slowest_ms'] for l in own):.0f} ms "
             f"([the table](results/{name}/fuzz.md)).")
 

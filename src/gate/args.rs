@@ -138,8 +138,8 @@ pub struct GateArgs {
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
-    /// Judge whole runs of a command by this instead of lateness: wall, cpu, max-rss, or what it writes, such as
-    /// throughput or latency:p99; repeatable
+    /// Judge whole runs of a command by this instead of lateness: wall, cpu, instructions, max-rss, or what it writes,
+    /// such as throughput or latency:p99; repeatable
     #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<Wanted>,
     /// Command to run before each run, outside of its time
@@ -148,7 +148,7 @@ pub struct WholeRunArgs {
     /// Runs of each side before the first pair; they are dropped
     #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
     pub warmup_runs: u64,
-    /// Refuse to judge wall or cpu of shorter runs: starting a process would be much of them
+    /// Refuse to judge wall, cpu or instructions of shorter runs: starting a process would be much of them
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
     pub min_run_time: Duration,
 }

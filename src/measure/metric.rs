@@ -5,7 +5,7 @@ use std::time::Duration;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{self, Better, Metric};
 
-use crate::machine::os::{self, TreeUsage};
+use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::child::{self, Asked, NotMeasured};
 use crate::measure::written;
 use crate::program::Program;
@@ -22,6 +22,8 @@ pub enum Wanted {
     Wall,
     Cpu,
     MaxRss,
+    /// Executed in user mode.
+    Instructions,
     /// What the program writes: its value, or the median and tail of its samples, or the percentile that is named.
     Own(String, Option<f64>),
 }
@@ -41,6 +43,7 @@ impl Wanted {
             "wall" => Ok(Self::Wall),
             "cpu" => Ok(Self::Cpu),
             "max-rss" => Ok(Self::MaxRss),
+            "instructions" => Ok(Self::Instructions),
             "" => Err("an empty name is no metric".to_owned()),
             _ => own(),
         }
@@ -48,7 +51,7 @@ impl Wanted {
 
     /// Whether starting a process is a part of it.
     pub fn has_the_start(&self) -> bool {
-        matches!(self, Self::Wall | Self::Cpu)
+        matches!(self, Self::Wall | Self::Cpu | Self::Instructions)
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Number {
 pub struct Shown {
     pub wall: Duration,
     usage: TreeUsage,
+    /// Or why they were not counted.
+    instructions: Result<u64, String>,
     own: Vec<Metric>,
 }
 
@@ -78,12 +83,17 @@ pub fn run(
     asked: Asked,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<Shown, NotMeasured> {
+    let counter = wanted.contains(&Wanted::Instructions).then(Instructions::of_what_is_started);
     let ran = child::run(program, asked, stop)?;
+    let instructions = counter.map_or(Ok(0), |counter| {
+        let counter = counter.map_err(|e| e.to_string())?;
+        counter.count().map_err(|e| e.to_string())
+    });
     let has_own = wanted.iter().any(|wanted| matches!(wanted, Wanted::Own(..)));
     // A program that writes nothing is no failure of its own: that a metric is missing is.
     let own = if has_own && ran.out().exists() { written::metrics(&ran.out()) } else { Ok(Vec::new()) };
     let own = own.map_err(|what| NotMeasured::Failed(format!("{}: {what}", program.text())))?;
-    Ok(Shown { wall: ran.wall, usage: ran.usage, own })
+    Ok(Shown { wall: ran.wall, usage: ran.usage, instructions, own })
 }
 
 /// The numbers that are wanted, as the first run shows them.
@@ -110,6 +120,10 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
                     return Err(format!("max-rss cannot be measured below the {} MiB of osjitter itself", own >> 20));
                 }
                 all.push(system("max-rss", "bytes"));
+            }
+            Wanted::Instructions => {
+                shown.instructions()?;
+                all.push(system("instructions", "instructions"));
             }
             Wanted::Own(name, percentile) => {
                 let metric = shown.own(name)?;
@@ -140,6 +154,10 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
 }
 
 impl Shown {
+    fn instructions(&self) -> Result<u64, String> {
+        self.instructions.clone().map_err(|why| format!("instructions cannot be counted: {why}"))
+    }
+
     fn own(&self, name: &str) -> Result<&Metric, String> {
         let found = self.own.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
         found.ok_or_else(|| {
@@ -160,6 +178,7 @@ impl Number {
             Wanted::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
             Wanted::Cpu => return Ok(shown.usage.cpu_ns.max(LEAST_CPU_NS) as f64),
             Wanted::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
+            Wanted::Instructions => return shown.instructions().map(|count| count.max(1) as f64),
             Wanted::Own(name, percentile) => (name, percentile),
         };
         let metric = shown.own(name)?;
@@ -182,7 +201,8 @@ mod tests {
 
     fn shown(series: &str) -> Shown {
         let own = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
-        Shown { wall: Duration::from_millis(50), usage: TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() }, own }
+        let usage = TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() };
+        Shown { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), own }
     }
 
     fn wanted(names: &[&str]) -> Vec<Wanted> {
@@ -193,14 +213,25 @@ mod tests {
     fn samples_are_judged_at_two_percentiles_and_a_value_by_itself() {
         let samples: String = (1..=200).map(|i| format!("x {i}\n")).collect();
         let shown = shown(&format!("metric x ns lower\nmetric y /s higher\ny 7\n{samples}"));
-        let numbers = numbers(&wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss"]), &shown).unwrap();
+        let numbers = numbers(&wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]), &shown).unwrap();
         let found: Vec<(&str, f64)> = numbers.iter().map(|n| (n.name.as_str(), n.value(&shown).unwrap())).collect();
         assert_eq!(found[..4], [("x:p50", 100.0), ("x:p99", 198.0), ("y", 7.0), ("x:p90", 180.0)]);
-        assert_eq!(found[4..], [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64)]);
+        assert_eq!(found[4..], [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]);
         assert_eq!(
             numbers.iter().map(|n| n.higher_is_better).collect::<Vec<_>>(),
-            [false, false, true, false, false, false, false]
+            [false, false, true, false, false, false, false, false]
         );
+    }
+
+    #[test]
+    fn a_count_that_is_not_to_be_had_is_asked_for_at_the_first_run_and_at_each() {
+        let counted = shown("");
+        let number = numbers(&wanted(&["instructions"]), &counted).unwrap().remove(0);
+        let shown = Shown { instructions: Err("it needs a counter".to_owned()), ..counted };
+        let says = "instructions cannot be counted: it needs a counter";
+        assert_eq!(numbers(&wanted(&["instructions"]), &shown).unwrap_err(), says);
+        assert_eq!(number.value(&shown).unwrap_err(), says);
+        assert!(numbers(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
     }
 
     #[test]

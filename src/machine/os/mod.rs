@@ -49,6 +49,12 @@ mod imp;
 #[path = "other.rs"]
 mod imp;
 #[cfg(target_os = "linux")]
+#[path = "instructions_linux.rs"]
+mod instructions;
+#[cfg(not(target_os = "linux"))]
+#[path = "instructions_other.rs"]
+mod instructions;
+#[cfg(target_os = "linux")]
 #[path = "io_uring_linux.rs"]
 mod io_uring;
 #[cfg(not(target_os = "linux"))]
@@ -86,6 +92,7 @@ pub use calls::{WAITS, call_of, cpus_allowed, is_32_bit, is_anothers, threads_of
 pub use events::{Layout, Reader, TRACEPOINTS};
 pub use events::{Name, Scope, TraceEvent, What};
 pub use imp::*;
+pub use instructions::Instructions;
 pub use io_uring::RingSleeper;
 pub use process::Tree;
 #[cfg(target_os = "linux")]

@@ -142,6 +142,23 @@ fn wall_time_cpu_time_and_memory_are_of_all_that_a_program_starts() {
 }
 
 #[test]
+fn instructions_are_judged_where_they_are_counted_and_refused_where_not() {
+    let work = |rounds: u32| format!("i=0; while [ $i -lt {rounds} ]; do i=$((i + 1)); done");
+    let sides = Sides::new(&work(20_000), &work(40_000));
+    let gate = sides.gate(&["--metric", "instructions", "--metric", "wall"]);
+    if gate.ran.code == 2 {
+        gate.refuses("instructions cannot be counted");
+    } else {
+        let gate = gate.exits(1);
+        let found = runs(&gate);
+        let seen = &found.metrics[0];
+        assert_eq!((seen.name.as_str(), seen.unit.as_str()), ("instructions", "instructions"));
+        assert_eq!(seen.verdict, Outcome::Regressed);
+        assert!(seen.values.iter().all(|pair| pair[0] > 1e6 && pair[1] > 1.5 * pair[0]), "{:?}", seen.values);
+    }
+}
+
+#[test]
 fn a_run_is_not_ended_by_a_meter_within() {
     let sides = Sides::new("exit ${OSJITTER_SERIES:+7}", "exit ${OSJITTER_SERIES:+7}");
     let gate = sides.gate(&["--metric", "wall", "--tolerance", "wall=9000%"]).exits(0);

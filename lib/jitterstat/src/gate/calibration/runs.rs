@@ -67,7 +67,7 @@ model! {
 
     /// One number of whole runs.
     pub struct CalibratedRunMetric {
-        /// `wall`, `cpu`, `max-rss`, or what the program calls it, with the percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the percentile of its samples.
         pub name: String,
         /// `ns`, `bytes`, or what the program states.
         pub unit: String,
