@@ -252,7 +252,17 @@ pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<()> {
 /// A command's pictures, into the directory that was asked for.
 pub fn deliver_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory).map_err(|e| Error::place(directory, &e))?;
-    pictures.iter().try_for_each(|picture| deliver(&picture.svg, Some(&directory.join(&picture.name))))
+    let file = |picture: &Picture| (directory.join(&picture.name), picture.svg.as_bytes().to_vec());
+    deliver_all(&pictures.iter().map(file).collect::<Vec<_>>())
+}
+
+/// A result of several files, the last one last: none is replaced before all are written.
+pub fn deliver_all(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
+    let mut prepared = Vec::new();
+    for (path, bytes) in files {
+        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::place(path, &e))?);
+    }
+    files.iter().zip(prepared).try_for_each(|((path, _), file)| file.put().map_err(|e| Error::place(path, &e)))
 }
 
 /// Writes a file that is not there yet, whole or not at all.
@@ -273,18 +283,36 @@ pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
 
 /// Writes a file whole or not at all: into a temporary one beside it, then renamed.
 ///
-/// A link is followed, and the file behind it replaced; a file that is there keeps its permissions. What is no regular
-/// file, a pipe or a device, cannot be replaced and is written to.
+/// A link is followed, and the file behind it replaced; a file that is there keeps its permissions.
 pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
-    let there = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")),
-        Ok(meta) if !meta.is_file() => return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text),
-        Ok(meta) => Some(meta),
-        Err(_) => None,
-    };
-    let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
-    temporary(parent(&target), text, there.as_ref())?.persist(target).map_err(|e| e.error)?;
-    Ok(())
+    Replacement::prepare(path, text)?.put()
+}
+
+/// What is to stand where a file is, or where none is yet.
+enum Replacement<'a> {
+    Renamed(tempfile::NamedTempFile, PathBuf),
+    /// What is no regular file, a pipe or a device, cannot be replaced and is written to.
+    Written(&'a Path, &'a [u8]),
+}
+
+impl<'a> Replacement<'a> {
+    fn prepare(path: &'a Path, text: &'a [u8]) -> io::Result<Self> {
+        let there = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")),
+            Ok(meta) if !meta.is_file() => return Ok(Self::Written(path, text)),
+            Ok(meta) => Some(meta),
+            Err(_) => None,
+        };
+        let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
+        Ok(Self::Renamed(temporary(parent(&target), text, there.as_ref())?, target))
+    }
+
+    fn put(self) -> io::Result<()> {
+        match self {
+            Self::Renamed(file, target) => file.persist(target).map(drop).map_err(|e| e.error),
+            Self::Written(path, text) => std::fs::OpenOptions::new().write(true).open(path)?.write_all(text),
+        }
+    }
 }
 
 /// A file that is complete on the disk, to be renamed to the one that is there, if any.

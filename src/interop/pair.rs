@@ -39,8 +39,7 @@ pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
     };
     let [bins, beside] = encoded(intervals, ending)?;
     // The bins last: who sees them finds the other.
-    files::deliver(beside, Some(&place(&pair, "intervals", ending)))?;
-    files::deliver(bins, Some(out))
+    files::deliver_all(&[(place(&pair, "intervals", ending), beside), (out.to_path_buf(), bins)])
 }
 
 fn encoded(intervals: &[Interval], ending: &str) -> Result<[Vec<u8>; 2]> {

@@ -213,3 +213,27 @@ fn subjects_that_nothing_but_their_id_tells_apart_stay_apart() {
     assert_eq!(of(&read), of(&as_json(&[&threads])));
     assert!(read["subjects"].as_array().unwrap().len() > 2, "{read}");
 }
+
+#[test]
+fn of_several_files_none_is_replaced_where_one_cannot_be() {
+    let home = tempfile::tempdir().unwrap();
+    let (bins, beside) = (home.path().join("x.bins.csv"), home.path().join("x.intervals.csv"));
+    std::fs::create_dir(&bins).unwrap();
+    std::fs::write(&beside, "of an earlier run").unwrap();
+    let ran = shown(&[&fixture()], &["--format", "bins", "--out", bins.to_str().unwrap()]);
+    assert!(ran.code != 0 && ran.stderr.contains("x.bins.csv"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "of an earlier run");
+
+    let pictures = |directory: &Path| shown(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()]);
+    let names = |directory: &Path| -> Vec<_> {
+        let mut names: Vec<_> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (whole, hindered) = (home.path().join("whole"), home.path().join("hindered"));
+    pictures(&whole).exits(0);
+    let last = names(&whole).pop().unwrap();
+    std::fs::create_dir_all(hindered.join(&last)).unwrap();
+    assert!(pictures(&hindered).code != 0);
+    assert_eq!(names(&hindered), [last], "none of the others, and nothing under way");
+}

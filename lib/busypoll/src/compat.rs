@@ -64,11 +64,10 @@ impl<F: Future> Future for WithTokio<F> {
         let mut this = self.project();
         let _inside = this.handle.enter();
         let future = this.future.as_mut().as_pin_mut().expect("polled after it returned its output");
-        let polled = future.poll(cx);
-        if polled.is_ready() {
-            this.future.set(None);
-        }
-        polled
+        // Passed on as a value, `Pending` would be copied with the room of an output.
+        let Poll::Ready(output) = future.poll(cx) else { return Poll::Pending };
+        this.future.set(None);
+        Poll::Ready(output)
     }
 }
 
