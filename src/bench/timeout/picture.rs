@@ -41,7 +41,7 @@ fn lanes(workload: &Workload) -> Vec<Lane<'_>> {
             colour: clocks.iter().position(|clock| *clock == result.clock).unwrap_or(0),
             overhead,
             interval: overhead.ns_ci95.unwrap_or([overhead.ns; 2]),
-            is_ours: result.variant == "idle-timeout",
+            is_ours: result.variant.starts_with("idle-timeout"),
         })
     });
     lanes.collect()
