@@ -309,7 +309,8 @@ impl Plan {
 
     /// Rounds of all scenarios.
     pub fn rounds(&self) -> u64 {
-        self.scenarios.iter().map(|s| s.rounds().saturating_mul(self.turns().into())).sum()
+        let all = self.scenarios.iter().map(|s| s.rounds().saturating_mul(self.turns().into()));
+        all.fold(0, u64::saturating_add)
     }
 
     /// Refuses more samples than memory holds, before anything runs.

@@ -8,6 +8,11 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if commands(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// What stands in a line with other things: a line break becomes a replacement character, too.
+pub fn in_line(text: &str) -> String {
+    printable(text).replace('\n', "\u{fffd}")
+}
+
 /// A message that is one line, of bounded length: its middle is left out where it quotes a file without end.
 pub fn message(text: &str) -> String {
     let line: Vec<char> = printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
@@ -33,6 +38,7 @@ mod tests {
     fn nothing_commands_a_terminal() {
         assert_eq!(printable("a\u{1b}[2J\nb\u{9b}\u{202e}"), "a\u{fffd}[2J\nb\u{fffd}\u{fffd}");
         assert_eq!(message("a\n::error::b\r\n"), "a ::error::b");
+        assert_eq!(in_line("a\nb\r"), "a\u{fffd}b\u{fffd}");
     }
 
     #[test]

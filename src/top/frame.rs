@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::text::printable::printable;
+use crate::text::printable::in_line;
 use crate::text::time::time;
 use crate::text::units::short;
 use crate::top::figures::{Loop, Loops, Sort, Window};
@@ -41,7 +41,7 @@ pub fn screen(
     let number = loops.iter().count();
     let plural = if number == 1 { "" } else { "s" };
     let mut all = vec![format!("{number} metered loop{plural}, the last {}", name(&window))];
-    let mut below: Vec<String> = faults.iter().take(2).map(|fault| printable(fault)).collect();
+    let mut below: Vec<String> = faults.iter().take(2).map(|fault| in_line(fault)).collect();
     if faults.len() > 2 {
         below.push(format!("and {} more that cannot be read", faults.len() - 2));
     }
@@ -82,12 +82,12 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
         all[0] += " P99/s";
     }
     for of in loops.iter() {
-        let mut line = format!("{:name_width$}", cut(&printable(&of.now.name), name_width));
+        let mut line = format!("{:name_width$}", cut(&in_line(&of.now.name), name_width));
         for (_, width, figure) in FIGURES {
             line += &format!(" {:>width$}", figure(of, window));
         }
         if process {
-            let program = format!("{} {}", of.now.pid, printable(&of.now.program));
+            let program = format!("{} {}", of.now.pid, in_line(&of.now.program));
             line += &format!("  {:24}", cut(&program, 24));
         }
         line += " ";

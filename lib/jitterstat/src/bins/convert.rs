@@ -66,11 +66,11 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
             duration_ns: report.duration_ns,
             run_id: cell(&format!("{}-{:x}", report.started_utc, report.plan.seed)).into_owned(),
         };
-        // What was early stands at 0 in the histogram.
-        let early = summary.early.min(histogram.count_at(0));
+        // What was early stands at 0 in the histogram: in its lowest bin, however wide that is.
+        let (early, lowest) = (summary.early.min(histogram.count_at(0)), histogram.highest_equivalent(0));
         let values = histogram.iter_recorded().map(|v| {
-            let value = i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX);
-            (value, v.count_at_value() - if value == 0 { early } else { 0 })
+            let early = if v.value_iterated_to() <= lowest { early } else { 0 };
+            (i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX), v.count_at_value() - early)
         });
         Ok(Interval::of_values(
             key,
