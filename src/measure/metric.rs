@@ -83,7 +83,7 @@ pub fn run(
     asked: Asked,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<Shown, NotMeasured> {
-    let counter = wanted.contains(&Wanted::Instructions).then(Instructions::of_what_is_started);
+    let counter = wanted.contains(&Wanted::Instructions).then(Instructions::of_next_program);
     let ran = child::run(program, asked, stop)?;
     let instructions = counter.map_or(Ok(0), |counter| {
         let counter = counter.map_err(|e| e.to_string())?;
