@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
@@ -148,16 +149,39 @@ fn spawned(
     caught::of_task(result)
 }
 
+/// Whether there is memory for a thread and its beginning: one that gets its stack, and then no room for what the standard
+/// library puts beside it, ends the whole process.
+fn has_room() -> io::Result<()> {
+    // Some allocators keep what is smaller, and give it to this thread alone.
+    const STACK_AND_MORE: usize = 40 << 20;
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(STACK_AND_MORE).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    std::hint::black_box(&mut room);
+    Ok(())
+}
+
 /// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever. Before
 /// each round: a limit may be met by what else runs.
 fn threads_can_be_had(n: usize) -> io::Result<()> {
-    let gate = RwLock::new(());
+    let (gate, begun) = (RwLock::new(()), AtomicUsize::new(0));
     let started = std::thread::scope(|scope| {
         let closed = gate.write();
-        let pass = || drop(gate.read());
-        let all = (0..n).map(|_| std::thread::Builder::new().spawn_scoped(scope, pass)).collect::<io::Result<Vec<_>>>();
+        let run = || {
+            begun.fetch_add(1, Ordering::Release);
+            drop(gate.read());
+        };
+        let start = |already: usize| -> io::Result<()> {
+            has_room()?;
+            std::thread::Builder::new().spawn_scoped(scope, run)?;
+            // The next one is to find what this one has left.
+            while begun.load(Ordering::Acquire) == already {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let all = (0..n).try_for_each(start);
         drop(closed);
-        all.map(drop)
+        all
     });
     let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
     started.map_err(|e| io::Error::other(format!("cannot start {n} threads: {e}; {hint}")))
