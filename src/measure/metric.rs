@@ -155,7 +155,13 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
 
 impl Shown {
     fn instructions(&self) -> Result<u64, String> {
-        self.instructions.clone().map_err(|why| format!("instructions cannot be counted: {why}"))
+        let why = match &self.instructions {
+            // No program gets by with none.
+            Ok(0) => "the counter shows none",
+            Ok(count) => return Ok(*count),
+            Err(why) => why,
+        };
+        Err(format!("instructions cannot be counted: {why}"))
     }
 
     fn own(&self, name: &str) -> Result<&Metric, String> {
@@ -178,7 +184,7 @@ impl Number {
             Wanted::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
             Wanted::Cpu => return Ok(shown.usage.cpu_ns.max(LEAST_CPU_NS) as f64),
             Wanted::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
-            Wanted::Instructions => return shown.instructions().map(|count| count.max(1) as f64),
+            Wanted::Instructions => return shown.instructions().map(|count| count as f64),
             Wanted::Own(name, percentile) => (name, percentile),
         };
         let metric = shown.own(name)?;
@@ -227,11 +233,16 @@ mod tests {
     fn a_count_that_is_not_to_be_had_is_asked_for_at_the_first_run_and_at_each() {
         let counted = shown("");
         let number = numbers(&wanted(&["instructions"]), &counted).unwrap().remove(0);
-        let shown = Shown { instructions: Err("it needs a counter".to_owned()), ..counted };
-        let says = "instructions cannot be counted: it needs a counter";
-        assert_eq!(numbers(&wanted(&["instructions"]), &shown).unwrap_err(), says);
-        assert_eq!(number.value(&shown).unwrap_err(), says);
-        assert!(numbers(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
+        for (instructions, why) in [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
+        {
+            let shown = Shown { instructions, own: Vec::new(), ..counted };
+            let refused = [numbers(&wanted(&["instructions"]), &shown).unwrap_err(), number.value(&shown).unwrap_err()];
+            assert!(
+                refused.iter().all(|says| says.starts_with("instructions cannot") && says.ends_with(why)),
+                "{refused:?}"
+            );
+            assert!(numbers(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
+        }
     }
 
     #[test]
