@@ -10,6 +10,8 @@
 //!
 //! Whole runs of any program are judged by the same test, by any number ([`metric`]).
 //!
+//! So are two functions inside a test ([`in_turn`]).
+//!
 //! A limit on a number of one run is another question, and has a rule of its own ([`limit`]).
 //!
 //! The verdict is written as `osjitter.verdict/1` ([`verdict`]).
@@ -17,6 +19,7 @@
 pub mod against;
 pub mod baseline;
 pub mod calibration;
+pub mod in_turn;
 pub mod limit;
 pub mod look;
 pub mod metric;
