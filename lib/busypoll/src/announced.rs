@@ -25,6 +25,7 @@ impl Announced {
     }
 
     /// Of a task that has ended, or begins; what others do to it meanwhile does not matter.
+    #[inline]
     pub(crate) fn set(&self, announced: bool) {
         self.0.store(announced, Ordering::Relaxed);
     }

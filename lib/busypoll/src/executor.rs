@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{Location, resume_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -32,13 +32,14 @@ struct Table {
 /// Tasks taken from the run queue at once.
 const BATCH: usize = 64;
 
-/// What is left of them goes back into the queue when a panic leaves the runtime: the next call polls it.
+/// What is left of them goes back into the queue when a panic takes the loop out of it.
 struct Taken<'a> {
     queue: &'a RunQueue,
     left: std::slice::Iter<'a, Key>,
 }
 
 impl Drop for Taken<'_> {
+    #[inline]
     fn drop(&mut self) {
         if !self.left.as_slice().is_empty() {
             self.queue.put_back(self.left.as_slice());
@@ -62,8 +63,8 @@ pub(crate) struct Executor {
     pub(crate) turns: Cell<u64>,
     spawned: Cell<u64>,
     ended: Cell<u64>,
-    /// The task whose future is being polled.
-    polled: Cell<Option<Key>>,
+    /// The task whose future is being polled; the root's key while none is.
+    polled: Cell<Key>,
     /// Waits for the moment in which no task is left.
     drain_waker: Cell<Option<Waker>>,
     pool: Option<Rc<Pool>>,
@@ -86,7 +87,7 @@ impl Executor {
             turns: Cell::new(0),
             spawned: Cell::new(0),
             ended: Cell::new(0),
-            polled: Cell::new(None),
+            polled: Cell::new(Key::ROOT),
             drain_waker: Cell::new(None),
             pool,
             table: RefCell::default(),
@@ -172,7 +173,8 @@ impl Executor {
 
     /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them must not keep the tasks
     /// from running.
-    #[inline]
+    // Apart from the loop, which mostly finds none.
+    #[inline(never)]
     pub(crate) fn take_woken(&self, root: &WakeState) {
         for _ in 0..Inbox::BATCH {
             let Some(key) = self.run_queue.take_woken() else { break };
@@ -190,39 +192,30 @@ impl Executor {
     }
 
     /// Polls as many tasks from the head of the run queue, or as there are.
+    ///
+    /// # Panics
+    /// As a task's future, or a waker; then [`caught`](Self::caught) is due.
     #[inline]
     pub(crate) fn poll_tasks(&self, most: usize) {
         // One alone is common, and many have their own price.
         if most > 1 {
             self.poll_many(most);
-        } else if most > 0
-            && let Some(key) = self.run_queue.pop_task()
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.poll_task(key)))
-        {
-            self.caught(payload);
+        } else if let Some(key) = self.run_queue.pop_task() {
+            self.poll_task(key);
         }
+        self.polled.set(Key::ROOT);
     }
 
     fn poll_many(&self, mut most: usize) {
         let mut keys = [Key::ROOT; BATCH];
         while most > 0 {
-            let taken = self.run_queue.take_tasks(&mut keys[..most.min(BATCH)]);
-            if taken == 0 {
+            let batch = self.run_queue.take_tasks(&mut keys[..most.min(BATCH)]);
+            if batch == 0 {
                 return;
             }
-            most -= taken;
-            self.poll_each(&keys[..taken]);
-        }
-    }
-
-    fn poll_each(&self, keys: &[Key]) {
-        let mut taken = Taken { queue: &self.run_queue, left: keys.iter() };
-        while !taken.left.as_slice().is_empty() {
-            // Around all of them: entered for each task, it costs as much as the rest of a poll.
-            let polled = catch_unwind(AssertUnwindSafe(|| taken.left.by_ref().for_each(|key| self.poll_task(*key))));
-            if let Err(payload) = polled {
-                self.caught(payload);
-            }
+            most -= batch;
+            let mut taken = Taken { queue: &self.run_queue, left: keys[..batch].iter() };
+            taken.left.by_ref().for_each(|key| self.poll_task(*key));
         }
     }
 
@@ -230,10 +223,9 @@ impl Executor {
     fn poll_task(&self, key: Key) {
         let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { return };
         budget::refill();
-        self.polled.set(Some(key));
-        let polled = task.poll();
-        self.polled.set(None);
-        if let TaskPoll::Ended(joiner) = polled {
+        self.polled.set(key);
+        if let TaskPoll::Ended(joiner) = task.poll() {
+            self.polled.set(Key::ROOT);
             self.ended(&task, joiner);
         }
     }
@@ -251,11 +243,9 @@ impl Executor {
 
     /// A panic of the task that was polled ends that; any other goes on.
     #[cold]
-    fn caught(&self, payload: Box<dyn Any + Send>) {
-        let polled = self.polled.take();
-        let Some(task) = polled.and_then(|key| self.table.borrow().live(key).map(Rc::clone)) else {
-            resume_unwind(payload)
-        };
+    pub(crate) fn caught(&self, payload: Box<dyn Any + Send>) {
+        let polled = self.polled.replace(Key::ROOT);
+        let Some(task) = self.table.borrow().live(polled).map(Rc::clone) else { resume_unwind(payload) };
         let joiner = task.fail(JoinError::panicked(payload));
         self.ended(&task, joiner);
     }

@@ -114,6 +114,7 @@ impl RunQueue {
     }
 
     /// With the root.
+    #[inline]
     pub(crate) fn ready(&self) -> usize {
         self.tasks() + usize::from(self.root_ready.get())
     }
@@ -124,10 +125,10 @@ impl RunQueue {
         self.root_ready.replace(false)
     }
 
-    /// Whether nothing is ready, and no other thread has woken anything.
+    /// Whether another thread has woken something that was not taken yet.
     #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.root_ready.get() && self.tasks.borrow().is_empty() && self.remote.inbox.is_empty()
+    pub(crate) fn has_woken(&self) -> bool {
+        !self.remote.inbox.is_empty()
     }
 
     /// Takes the next of those that other threads have woken.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -342,24 +343,48 @@ impl Runtime {
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
         let _entered = context::enter(&self.executor);
         let mut future = pin!(future);
+        let mut output = None;
+        self.turn_until(&mut |cx| match future.as_mut().poll(cx) {
+            Poll::Ready(ready) => {
+                output = Some(ready);
+                true
+            }
+            Poll::Pending => false,
+        });
+        output.expect("the loop ends with the future")
+    }
+
+    /// Until the root, polled whenever it was woken, returns true. One loop for all futures.
+    fn turn_until(&mut self, root: &mut dyn FnMut(&mut Context<'_>) -> bool) {
+        self.root.mark_queued();
+        self.executor.run_queue.push(Key::ROOT);
+        // Around as many turns as there are: entered for each task, it costs as much as the rest of a poll.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.turn(root))) {
+            self.executor.caught(payload);
+        }
+    }
+
+    /// # Panics
+    /// As the root, or a task.
+    fn turn(&mut self, root: &mut dyn FnMut(&mut Context<'_>) -> bool) {
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
         let executor = &*self.executor;
         let run_queue = &*executor.run_queue;
         let mut idle_since: Option<Instant> = None;
-        self.root.mark_queued();
-        run_queue.push(Key::ROOT);
         loop {
             executor.turns.set(executor.turns.get().wrapping_add(1));
             if run_queue.take_root() {
                 self.root.clear_queued();
                 budget::refill();
-                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-                    return output;
+                if root(&mut cx) {
+                    return;
                 }
                 idle_since = None;
             }
-            executor.take_woken(&self.root);
+            if run_queue.has_woken() {
+                executor.take_woken(&self.root);
+            }
             let tasks = self.settings.tasks_per_turn.min(run_queue.tasks());
             if tasks > 0 {
                 executor.poll_tasks(tasks);
@@ -371,9 +396,10 @@ impl Runtime {
                 self.turns_to_io = self.settings.io_every_turns;
                 executor.reactor.poll_now();
             }
-            if !run_queue.is_idle() {
+            if run_queue.ready() > 0 {
                 continue;
             }
+            // What another thread wakes now waits for a pause of the CPU at most: a park looks for that itself.
             match self.settings.parking {
                 // With a timer, reading the clock is pause enough, and no deadline should wait for both.
                 Parking::Spin if executor.timers.next().is_some() => {}

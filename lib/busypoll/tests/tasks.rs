@@ -180,11 +180,22 @@ fn a_panic_that_is_no_task_s_reaches_the_caller() {
 #[test]
 fn a_panicking_root_leaves_the_runtime_usable() {
     in_every_mode(|runtime| {
+        let waits = runtime.spawn_boxed(async {
+            for _ in 0..3 {
+                yield_now().await;
+            }
+            2
+        });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            runtime.block_on(async { panic!("on purpose") });
+            runtime.block_on(async {
+                // So that a task was polled before.
+                yield_now().await;
+                panic!("on purpose")
+            });
         }));
         assert!(result.is_err());
         assert_eq!(runtime.block_on(async { 1 }), 1);
+        assert_eq!(runtime.block_on(waits).unwrap(), 2);
     });
 }
 
