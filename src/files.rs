@@ -19,8 +19,8 @@ const MEMORY_PER_BYTE: u64 = 16;
 /// Memory there is, where the platform does not report it.
 const ASSUMED_MEMORY: u64 = 4 << 30;
 
-/// What a directory stands for: the report of a run in it, jitterdebugger's results, or what was found.
-const IN_A_DIRECTORY: [&str; 3] = ["report.json", "results.json", "find.json"];
+/// What a directory stands for: the report of a run in it, jitterdebugger's results, what was found, or the verdict of a gate.
+const IN_A_DIRECTORY: [&str; 4] = ["report.json", "results.json", "find.json", "verdict.json"];
 
 /// The file that a path names: itself, or the report in that directory.
 pub fn resolved(path: &Path) -> PathBuf {

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod formats;
+mod gates;
 mod picture;
 mod text;
 
@@ -18,28 +19,24 @@ use crate::{files, interop, terminal};
 
 use args::CompareArgs;
 use formats::FORMATS;
+use gates::Gated;
 
-/// Reads both sides, chooses the subjects, refuses or compares, writes.
+/// Reads both sides, refuses or compares, writes.
 pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
-    let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
-    let pairs = choose(&a, &b)?;
-    let differences = differences(&pairs);
-    if !differences.is_empty() && !args.force {
-        return Err(usage!(
+    let refuse = |differences: &[Difference]| match differences {
+        [_, ..] if !args.force => Err(usage!(
             "A and B cannot be compared: {}; --force compares them anyway, and records a warning",
-            text::listed(&differences)
-        ));
-    }
-    let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
-    let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
-    let comparison = Comparison {
-        schema: SCHEMA.to_owned(),
-        tool: host::tool(),
-        a: a.origin(),
-        b: b.origin(),
-        warnings: compare::warnings(&a.report, &b.report, &subjects),
-        forced: differences,
-        subjects,
+            text::listed(differences)
+        )),
+        _ => Ok(()),
+    };
+    let comparison = match (Named::read(&args.a)?, Named::read(&args.b)?) {
+        (Named::Run(a), Named::Run(b)) => of_runs(&a, &b, refuse)?,
+        (Named::Gate(a), Named::Gate(b)) => gates::compare(&a, &b, refuse)?,
+        (Named::Gate(gate), Named::Run(run)) | (Named::Run(run), Named::Gate(gate)) => {
+            let (gate, run) = (gate.file().display(), run.file.display());
+            return Err(usage!("{gate} is a gate's verdict and {run} a report: give two of a kind"));
+        }
     };
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
     files::deliver(made.into_bytes(), args.out.as_deref())?;
@@ -49,7 +46,43 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// A side as it was named, read.
+/// Chooses the subjects, and compares them unless what differs stands in the way of it.
+fn of_runs(a: &Side, b: &Side, refuse: impl FnOnce(&[Difference]) -> exit::Result<()>) -> exit::Result<Comparison> {
+    let pairs = choose(a, b)?;
+    let differences = differences(&pairs);
+    refuse(&differences)?;
+    let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
+    let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
+    Ok(Comparison {
+        schema: SCHEMA.to_owned(),
+        tool: host::tool(),
+        a: a.origin(),
+        b: b.origin(),
+        warnings: compare::warnings(&a.report, &b.report, &subjects),
+        forced: differences,
+        subjects,
+        metrics: Vec::new(),
+    })
+}
+
+/// A side as it was named.
+enum Named {
+    Run(Box<Side>),
+    Gate(Gated),
+}
+
+impl Named {
+    fn read(text: &str) -> exit::Result<Self> {
+        let (path, id) = split(text, |path| path.exists());
+        let file = files::resolved(&path);
+        match interop::read(&file) {
+            Ok(report) => Ok(Self::Run(Box::new(Side { file, id, report }))),
+            Err(error) => Gated::read(&file, id.as_deref()).unwrap_or(Err(error)).map(Self::Gate),
+        }
+    }
+}
+
+/// A run, or a subject of it.
 struct Side {
     file: PathBuf,
     /// The subject that was named with it.
@@ -58,16 +91,10 @@ struct Side {
 }
 
 impl Side {
-    fn read(text: &str) -> exit::Result<Self> {
-        let (path, id) = split(text, |path| path.exists());
-        let file = files::resolved(&path);
-        let report = interop::read(&file)?;
-        Ok(Self { file, id, report })
-    }
-
     fn origin(&self) -> Origin {
         Origin {
             file: self.file.display().to_string(),
+            program: None,
             started_utc: self.report.started_utc.clone(),
             partial: self.report.partial,
             fitness: self.report.fitness.clone(),

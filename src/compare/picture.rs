@@ -39,7 +39,12 @@ struct Curve<'a> {
 /// A sentence, where no pair of subjects has ticks to draw.
 pub fn picture(comparison: &Comparison) -> Result<Picture, String> {
     if comparison.subjects.iter().all(|s| s.quantiles.is_none()) {
-        return Err("there is nothing to draw: the reports hold neither samples nor histograms".to_owned());
+        let why = if comparison.metrics.is_empty() {
+            "the reports hold neither samples nor histograms"
+        } else {
+            "of whole runs there is a table; write --format markdown"
+        };
+        return Err(format!("there is nothing to draw: {why}"));
     }
     Ok(draw("shift", |area| chart(area, comparison)))
 }

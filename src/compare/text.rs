@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use jitterstat::compare::{Compared, Comparison, Estimate, Finding, Method};
+use jitterstat::compare::{Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate};
 use jitterstat::environment::Difference;
 
 use crate::render::fitness;
 use crate::text::align::align;
+use crate::text::amount::shown;
 use crate::text::markdown::cell;
 use crate::text::printable::printable;
 use crate::text::time::{interval, time};
@@ -16,6 +17,9 @@ use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
 /// See [`QUIET`].
 const CONTROL: (&str, &str) = ("ctl", "what each side has beyond the control nanosleep of its own run");
+
+/// The same of whole runs.
+const BASELINE: (&str, &str) = ("beside", "as multiples of the baseline of each side's own gate");
 
 /// What a percentile is here, and what it is not.
 const MEDIAN_ROUND: &str = "percentiles of the median round (`osjitter run` shows those of all ticks)";
@@ -43,6 +47,7 @@ pub fn table(comparison: &Comparison) -> String {
         text += &wrap(&reading(compared), WIDEST_PARAGRAPH);
         text += &wrap(&surroundings(compared), WIDEST_PARAGRAPH);
     }
+    text += &metrics_table(comparison);
     for line in fitness_lines(comparison) {
         text.push('\n');
         text += &wrap(&line, WIDEST_PARAGRAPH);
@@ -56,7 +61,8 @@ pub fn table(comparison: &Comparison) -> String {
 
 /// For a pull request or a step summary.
 pub fn markdown(comparison: &Comparison) -> String {
-    let mut text = "### Lateness of B against A\n".to_owned();
+    let of_runs = !comparison.metrics.is_empty();
+    let mut text = if of_runs { "### Runs of B against A\n" } else { "### Lateness of B against A\n" }.to_owned();
     if let Some(forced) = forced(comparison) {
         let _ = writeln!(text, "\n> **{}**", cell(&forced));
     }
@@ -78,6 +84,18 @@ pub fn markdown(comparison: &Comparison) -> String {
             cell(&surroundings(compared))
         );
     }
+    if of_runs {
+        let [a, b] = [&comparison.a, &comparison.b].map(|of| {
+            let program = of.program.as_deref().unwrap_or("?");
+            format!("{} in {}, {}", cell(program), cell(&of.file), cell(&of.started_utc))
+        });
+        let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
+        text += "| Metric | A | B | B/A, 95 % | Runs | |\n|---|---:|---:|---:|---:|---|\n";
+        for (cells, of) in metric_rows(comparison) {
+            let _ = writeln!(text, "| {} | {} |", cells.map(|text| cell(&text)).join(" | "), finding(of.finding));
+        }
+        let _ = writeln!(text, "\nCompared {}.{}", metrics_method(comparison), beside_means(comparison, " "));
+    }
     for line in fitness_lines(comparison) {
         let _ = writeln!(text, "\n> {}", cell(&line));
     }
@@ -85,6 +103,56 @@ pub fn markdown(comparison: &Comparison) -> String {
         let _ = writeln!(text, "\n> **{}** {} {}", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
     }
     text
+}
+
+/// The metrics of whole runs, for the terminal; empty where there are none.
+fn metrics_table(comparison: &Comparison) -> String {
+    if comparison.metrics.is_empty() {
+        return String::new();
+    }
+    let program = |of: &Origin| format!("{}\n   in {}", of.program.as_deref().unwrap_or("?"), of.file);
+    let [a, b] = [&comparison.a, &comparison.b].map(program);
+    let mut text = format!("A  {a}\nB  {b}\n{}\n\n", metrics_method(comparison));
+    let heading = ["", "A", "B", "B/A, 95 %", "runs"].map(str::to_owned);
+    let rows: Vec<_> = metric_rows(comparison).collect();
+    let cells = std::iter::once(heading).chain(rows.iter().map(|(cells, _)| cells.clone())).map(Vec::from);
+    text += &align(&cells.collect::<Vec<_>>(), 1);
+    text += beside_means(comparison, "").trim_end_matches('.');
+    text += if text.ends_with('\n') { "\n" } else { "\n\n" };
+    text + &wrap(&told(rows.iter().map(|(cells, of)| (cells[0].as_str(), of.finding))), WIDEST_PARAGRAPH)
+}
+
+fn metric_rows(comparison: &Comparison) -> impl Iterator<Item = ([String; 5], &RunEstimate)> {
+    comparison.metrics.iter().flat_map(|metric| {
+        let ComparedMetric { name, unit, .. } = metric;
+        let row = |name: String, of: &RunEstimate, [a, b]: [String; 2]| {
+            let runs =
+                if of.runs_a == of.runs_b { of.runs_a.to_string() } else { format!("{}/{}", of.runs_a, of.runs_b) };
+            [name, a, b, with_interval(of.ratio, of.ratio_ci95), runs]
+        };
+        let all = &metric.all;
+        let of_all = (row(name.clone(), all, [all.a, all.b].map(|value| shown(value, unit))), all);
+        let beside = metric.beside_baseline.iter();
+        let of_beside = beside.map(move |of| (row(format!("{name} {}", BASELINE.0), of, [of.a, of.b].map(ratio)), of));
+        std::iter::once(of_all).chain(of_beside)
+    })
+}
+
+/// Explains the mark of a row, if there is one.
+fn beside_means(comparison: &Comparison, before: &str) -> String {
+    let any = comparison.metrics.iter().any(|metric| metric.beside_baseline.is_some());
+    if any { format!("{before}{}: {}.", BASELINE.0, BASELINE.1) } else { String::new() }
+}
+
+fn metrics_method(comparison: &Comparison) -> String {
+    let estimates = comparison.metrics.iter().flat_map(|m| std::iter::once(&m.all).chain(&m.beside_baseline));
+    let paired = comparison.metrics.iter().all(|m| m.method == Method::PairedByRound);
+    let normal = intervals(estimates.map(|of| of.exact));
+    if paired {
+        format!("paired by run (signed-rank interval, {normal})")
+    } else {
+        format!("two gates, not paired (Mann-Whitney interval, {normal})")
+    }
 }
 
 /// One line of a table.
@@ -129,8 +197,12 @@ fn ratio(value: f64) -> String {
 
 /// The ratio with its interval.
 fn ratio_with_interval(of: &Estimate) -> String {
-    let interval = of.ratio_ci95.map(|[low, high]| format!(" [{}, {}]", ratio(low), ratio(high)));
-    ratio(of.ratio) + &interval.unwrap_or_default()
+    with_interval(of.ratio, of.ratio_ci95)
+}
+
+fn with_interval(of: f64, interval: Option<[f64; 2]>) -> String {
+    let interval = interval.map(|[low, high]| format!(" [{}, {}]", ratio(low), ratio(high)));
+    ratio(of) + &interval.unwrap_or_default()
 }
 
 /// The difference with its interval.
@@ -156,32 +228,43 @@ fn finding(of: Finding) -> &'static str {
         Finding::NoDifferenceShown => "no difference shown",
         Finding::Later => "B is later",
         Finding::Earlier => "B is less late",
+        Finding::Worse => "B is worse",
+        Finding::Better => "B is better",
         Finding::TooFewRounds => "too few rounds for an interval",
     }
 }
 
 /// How it was compared, with the way the intervals were found.
 fn method(compared: &Compared) -> String {
-    let exact = rows(compared).iter().all(|row| row.estimate.exact);
-    let normal = if exact { "exact" } else { "normal approximation" };
+    let normal = intervals(rows(compared).iter().map(|row| row.estimate.exact));
     match compared.method {
         Method::PairedByRound => format!("paired by round (signed-rank interval, {normal})"),
         Method::TwoRuns => format!("two runs, not paired (Mann-Whitney interval, {normal})"),
     }
 }
 
-/// Each percentile with what it says: the ones that say the same, together.
+/// What the intervals are of.
+fn intervals(exact: impl IntoIterator<Item = bool>) -> &'static str {
+    if exact.into_iter().all(|exact| exact) { "exact" } else { "normal approximation" }
+}
+
+/// Each percentile with what it says.
 fn reading(compared: &Compared) -> String {
     let rows = rows(compared);
-    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
-    for row in &rows {
-        match groups.iter_mut().find(|(finding, _)| *finding == row.estimate.finding) {
-            Some((_, names)) => names.push(&row.name),
-            None => groups.push((row.estimate.finding, vec![&row.name])),
-        }
-    }
-    if groups.is_empty() {
+    if rows.is_empty() {
         return "The rounds are too short for any percentile.".to_owned();
+    }
+    told(rows.iter().map(|row| (row.name.as_str(), row.estimate.finding)))
+}
+
+/// Those that say the same, together.
+fn told<'a>(named: impl Iterator<Item = (&'a str, Finding)>) -> String {
+    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
+    for (name, of) in named {
+        match groups.iter_mut().find(|(finding, _)| *finding == of) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((of, vec![name])),
+        }
     }
     let told = groups.iter().map(|(of, names)| format!("{}: {}.", names.join(", "), finding(*of)));
     told.collect::<Vec<_>>().join(" ")

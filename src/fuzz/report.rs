@@ -124,12 +124,14 @@ fn compared(a: Chosen<'_>, b: Chosen<'_>, stages: &Stages) {
     let Ok(one) = stages.of("compare", || compare::compare(a, b)) else { return };
     let origin = |of: Chosen<'_>| Origin {
         file: "report.json".to_owned(),
+        program: None,
         started_utc: of.report.started_utc.clone(),
         partial: of.report.partial,
         fitness: of.report.fitness.clone(),
         tool: of.report.tool.clone(),
     };
     let comparison = Comparison {
+        metrics: Vec::new(),
         schema: SCHEMA.to_owned(),
         tool: a.report.tool.clone(),
         a: origin(a),

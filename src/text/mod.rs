@@ -1,6 +1,7 @@
 //! What several rooms print with.
 
 pub mod align;
+pub mod amount;
 pub mod markdown;
 pub mod near;
 pub mod position;

@@ -10,6 +10,9 @@
 //!   themselves, and not how one run differs from the next; where both runs measured the control `nanosleep`, each side
 //!   is therefore compared beside it, too, which takes out most of what the machine did in the meantime.
 //!
+//! Two programs whose whole runs were gated are compared by the values of these runs: the sides of one gate as pairs, those of
+//! two gates as two samples, and where both are candidates also by what each is beside the baseline of its own gate.
+//!
 //! Where a subject is late by more than a period as a rule, that is no stall ([`stall`](crate::stall)): its ticks count.
 //!
 //! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs, chosen by the sum of both
@@ -17,24 +20,27 @@
 //! differs, one is expected to exclude 1. Where many are looked at for the one that stands out, [`family`] gives all of
 //! them one error rate.
 
+mod error;
 mod family;
 mod model;
+mod programs;
 mod quantiles;
 mod rounds;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
 use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
+pub use error::CompareError;
 pub use family::{Change, Differences, LEAST_PAIRS, Shown, family};
 use model::tidy;
 pub use model::{
-    Compared, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile, Quantiles, SCHEMA, Side,
+    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile, Quantiles,
+    RunEstimate, SCHEMA, Side,
 };
+pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
 use rounds::{QUANTILES, RoundValues, Rounds, in_common, ln, median};
 
 /// The subject that stands for what the machine could give just then.
@@ -66,29 +72,6 @@ pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
     }
     differences
 }
-
-/// Why two subjects cannot be compared at all: the id of the one that stands in the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CompareError {
-    /// Both sides are this subject of one run.
-    WithItself(String),
-    /// Its report has no rounds.
-    NoRounds(String),
-    /// None of its rounds has a tick.
-    NoTick(String),
-}
-
-impl fmt::Display for CompareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WithItself(id) => write!(f, "{id} of one run is compared with itself"),
-            Self::NoRounds(id) => write!(f, "{id} has no rounds: what differs from round to round is not known"),
-            Self::NoTick(id) => write!(f, "{id} has no tick"),
-        }
-    }
-}
-
-impl std::error::Error for CompareError {}
 
 /// Compares two subjects, whether they are [comparable](differences) or not.
 ///

@@ -7,11 +7,11 @@ use jitterstat::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
 use jitterstat::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
 use jitterstat::report::Warning;
 
-use crate::gate::runs::text::shown;
 use crate::gate::text::change;
 use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
 use crate::text::align::align;
+use crate::text::amount::shown;
 use crate::text::time::time;
 use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 

@@ -3,10 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use jitterstat::compare::{Comparison, Finding, Method};
+use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::RunsVerdict;
 
 use super::Gate;
+use crate::osjitter::Osjitter;
+use crate::schema;
 
 const PAIRS: [&str; 2] = ["--max-pairs", "24"];
 
@@ -290,4 +294,64 @@ fn a_program_that_cannot_be_started_or_hangs_is_no_number() {
     let sides = Sides::new("exit 0", "sleep 600");
     let gate = sides.gate(&["--metric", "wall", "--max-round-time", "300ms"]).exits(4);
     assert!(gate.verdict().failure.as_ref().unwrap().contains("still running after 300ms"));
+}
+
+#[test]
+fn the_programs_of_gates_are_compared() {
+    let throughput = |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
+    let sides = Sides::writing(&throughput("1000"), &throughput("900"));
+    let gate = sides.gate(&["--metric", "throughput"]).exits(1);
+    let one = gate.verdict();
+    // Another day, twice as fast a machine, and a candidate that has caught up.
+    let mut two = one.clone();
+    two.started_utc = "2000-01-01T00:00:00Z".to_owned();
+    two.runs.as_mut().unwrap().metrics[0].values.iter_mut().for_each(|pair| *pair = [2_000.0, 2_000.0]);
+    let kept = sides.path("kept");
+    std::fs::create_dir(&kept).unwrap();
+    std::fs::write(kept.join("verdict.json"), one.to_json()).unwrap();
+    std::fs::write(sides.path("two.json"), two.to_json()).unwrap();
+    let compare = |args: &[&str]| Osjitter::new(["compare"]).args(args).directory(sides.home.path()).run();
+    let of = |a: &str, b: &str| {
+        let made = compare(&[a, b, "--format", "json"]).exits(0).stdout;
+        schema::valid(&made, "comparison.1");
+        let comparison = Comparison::from_json(&made).unwrap();
+        assert!(comparison.subjects.is_empty());
+        comparison
+    };
+
+    let paired = of("kept#baseline", "kept");
+    let [metric] = &paired.metrics[..] else { panic!("{paired:?}") };
+    assert_eq!((metric.method, metric.all.finding, metric.all.ratio), (Method::PairedByRound, Finding::Worse, 0.9));
+    assert_eq!((metric.all.a, metric.all.b, metric.all.runs_a), (1_000.0, 900.0, 24));
+    assert_eq!(paired.b.program.as_deref(), Some(one.runs.as_ref().unwrap().b.as_str()));
+    let days = of("kept", "two.json#candidate");
+    let beside = days.metrics[0].beside_baseline.as_ref().unwrap();
+    assert_eq!(
+        (days.metrics[0].method, beside.finding, beside.a, beside.b),
+        (Method::TwoRuns, Finding::Better, 0.9, 1.0)
+    );
+    assert!((days.metrics[0].all.ratio - 2_000.0 / 900.0).abs() < 1e-4);
+    assert_eq!(days.warnings[0].code, "two-gates");
+
+    let table = compare(&["kept", "two.json"]).exits(0).stdout;
+    assert!(
+        table.contains("throughput, throughput beside: B is better.") && table.contains("2.22 [2.22, 2.22]"),
+        "{table}"
+    );
+    let markdown = compare(&["kept#baseline", "kept", "--format", "markdown"]).exits(0).stdout;
+    assert!(markdown.contains("| throughput | 1000 req/s | 900 req/s | 0.900 "), "{markdown}");
+    for (args, says) in [
+        (&["kept", "kept"][..], "kept/verdict.json#baseline"),
+        (&["kept#old", "kept"], "write kept/verdict.json#baseline or kept/verdict.json#candidate"),
+        (&["kept", "two.json", "--format", "svg"], "there is a table"),
+    ] {
+        assert!(compare(args).exits(2).stderr.contains(says), "{args:?}");
+    }
+    two.host.kernel = Some("another".to_owned());
+    std::fs::write(sides.path("elsewhere.json"), two.to_json()).unwrap();
+    assert!(compare(&["kept", "elsewhere.json"]).exits(2).stderr.contains("kernel"));
+    assert!(compare(&["kept", "elsewhere.json", "--force"]).exits(0).stdout.contains("FORCED"));
+    two.runs = None;
+    std::fs::write(sides.path("lateness.json"), two.to_json()).unwrap();
+    assert!(compare(&["kept", "lateness.json"]).exits(2).stderr.contains("without whole runs"));
 }

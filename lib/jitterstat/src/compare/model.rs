@@ -25,14 +25,20 @@ model! {
         pub forced: Vec<Difference>,
         /// One entry for each pair of subjects.
         pub subjects: Vec<Compared>,
+        /// One entry for each metric of whole runs; none where reports were compared, and in files from before verdicts were.
+        #[serde(default)]
+        pub metrics: Vec<ComparedMetric>,
         /// What a reader should know before trusting it.
         pub warnings: Vec<Warning>,
     }
 
-    /// A report.
+    /// A report, or the verdict of a gate.
     pub struct Origin {
         /// The file, as it was named.
         pub file: String,
+        /// The program of a gate; null for a report, and in files from before verdicts were compared.
+        #[serde(default)]
+        pub program: Option<String>,
         /// Start of its run, RFC 3339, UTC.
         pub started_utc: String,
         /// Its run was interrupted.
@@ -117,6 +123,42 @@ model! {
         pub finding: Finding,
     }
 
+    /// A number of the whole runs of two programs, compared.
+    pub struct ComparedMetric {
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the programs call it, with the percentile of its samples.
+        pub name: String,
+        /// `ns`, `bytes`, or what the programs state.
+        pub unit: String,
+        /// More is better.
+        pub higher_is_better: bool,
+        /// How.
+        pub method: Method,
+        /// Over all runs.
+        pub all: RunEstimate,
+        /// Of what each side is beside the baseline of its own gate; only for the candidates of two gates.
+        pub beside_baseline: Option<RunEstimate>,
+    }
+
+    /// Program B against program A.
+    pub struct RunEstimate {
+        /// Median run of side A, in the metric's unit; beside a baseline, the median of its multiples of that.
+        pub a: f64,
+        /// The same of side B.
+        pub b: f64,
+        /// B as a multiple of A.
+        pub ratio: f64,
+        /// Its 95 % interval; null below 10 runs.
+        pub ratio_ci95: Option<[f64; 2]>,
+        /// Runs of side A it is of.
+        pub runs_a: u64,
+        /// Runs of side B it is of.
+        pub runs_b: u64,
+        /// Whether the interval is of the exact distribution; otherwise of its normal approximation, for many runs.
+        pub exact: bool,
+        /// What the interval of the ratio says.
+        pub finding: Finding,
+    }
+
     /// The quantiles of all ticks of B against those of A.
     pub struct Quantiles {
         /// Ticks of side A.
@@ -149,9 +191,9 @@ model! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Paired by round: Hodges-Lehmann over pairs, interval of Wilcoxon's signed-rank test.
+    /// Paired by round, or by run in a gate: Hodges-Lehmann over pairs, interval of Wilcoxon's signed-rank test.
     PairedByRound,
-    /// Two runs: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney test.
+    /// Two runs, or two gates: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney test.
     TwoRuns,
 }
 
@@ -166,7 +208,11 @@ pub enum Finding {
     Later,
     /// B is less late than A.
     Earlier,
-    /// There are too few rounds for an interval.
+    /// Of a metric: B is worse than A.
+    Worse,
+    /// Of a metric: B is better than A.
+    Better,
+    /// There are too few rounds, or runs, for an interval.
     TooFewRounds,
 }
 

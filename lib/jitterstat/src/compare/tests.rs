@@ -274,6 +274,7 @@ fn a_comparison_survives_json() {
     let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
     let origin = || Origin {
         file: "x".into(),
+        program: None,
         started_utc: "then".into(),
         partial: false,
         fitness: None,
@@ -285,6 +286,7 @@ fn a_comparison_survives_json() {
         a: origin(),
         b: origin(),
         forced: vec![],
+        metrics: Vec::new(),
         subjects: vec![compare(chosen(&report, "old"), chosen(&report, "new")).unwrap()],
         warnings: vec![],
     };
