@@ -94,6 +94,11 @@ impl Executor {
         })
     }
 
+    #[inline]
+    pub(crate) fn begin_turn(&self) {
+        self.turns.set(self.turns.get().wrapping_add(1));
+    }
+
     /// Wakes everything whose time has come.
     #[inline]
     pub(crate) fn fire_timers(&self) {

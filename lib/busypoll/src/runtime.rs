@@ -343,44 +343,45 @@ impl Runtime {
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
         let _entered = context::enter(&self.executor);
         let mut future = pin!(future);
-        let mut output = None;
-        self.turn_until(&mut |cx| match future.as_mut().poll(cx) {
-            Poll::Ready(ready) => {
-                output = Some(ready);
-                true
+        let waker = Waker::from(Arc::clone(&self.root));
+        let mut cx = Context::from_waker(&waker);
+        // It may have been woken after an earlier future ended.
+        self.executor.run_queue.take_root();
+        self.executor.begin_turn();
+        loop {
+            self.root.clear_queued();
+            budget::refill();
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                return output;
             }
-            Poll::Pending => false,
-        });
-        output.expect("the loop ends with the future")
-    }
-
-    /// Until the root, polled whenever it was woken, returns true. One loop for all futures.
-    fn turn_until(&mut self, root: &mut dyn FnMut(&mut Context<'_>) -> bool) {
-        self.root.mark_queued();
-        self.executor.run_queue.push(Key::ROOT);
-        // Around as many turns as there are: entered for each task, it costs as much as the rest of a poll.
-        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.turn(root))) {
-            self.executor.caught(payload);
+            self.until_root_is_woken();
         }
     }
 
+    /// All but the root's polls, compiled once for all roots.
+    fn until_root_is_woken(&mut self) {
+        let mut has_begun = true;
+        // Around as many turns as there are: entered for each task, it costs as much as the rest of a poll.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.turn_until_root_is_woken(has_begun))) {
+            self.executor.caught(payload);
+            has_begun = false;
+        }
+    }
+
+    /// From the middle of a turn on, where the root has just been polled.
+    ///
     /// # Panics
-    /// As the root, or a task.
-    fn turn(&mut self, root: &mut dyn FnMut(&mut Context<'_>) -> bool) {
-        let waker = Waker::from(Arc::clone(&self.root));
-        let mut cx = Context::from_waker(&waker);
+    /// As a task; then [`Executor::caught`] is due.
+    fn turn_until_root_is_woken(&mut self, mut has_begun: bool) {
         let executor = &*self.executor;
         let run_queue = &*executor.run_queue;
         let mut idle_since: Option<Instant> = None;
         loop {
-            executor.turns.set(executor.turns.get().wrapping_add(1));
-            if run_queue.take_root() {
-                self.root.clear_queued();
-                budget::refill();
-                if root(&mut cx) {
+            if !std::mem::take(&mut has_begun) {
+                executor.begin_turn();
+                if run_queue.take_root() {
                     return;
                 }
-                idle_since = None;
             }
             if run_queue.has_woken() {
                 executor.take_woken(&self.root);
