@@ -73,7 +73,11 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
         return of_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
     }
     if text.len() > LARGEST {
-        return Err(usage!("{name}: {} KiB of TOML; a plan has at most {} KiB", text.len() >> 10, LARGEST >> 10));
+        return Err(usage!(
+            "{name}: {} KiB of TOML; a plan has at most {} KiB",
+            text.len().div_ceil(1024),
+            LARGEST / 1024
+        ));
     }
     let file: Toml = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(String::new(), |span| {

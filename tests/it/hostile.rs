@@ -382,7 +382,7 @@ fn a_plan_is_no_larger_than_a_plan() {
     assert_eq!(run(&periods(8_192)).status.code(), Some(0));
     for (text, says) in [
         (periods(8_193), "8193 scenarios; a plan has at most 8192"),
-        (format!("# {}", "x".repeat(2 << 20)), "2048 KiB of TOML; a plan has at most 1024 KiB"),
+        (format!("# {}", "x".repeat(2 << 20)), "2049 KiB of TOML; a plan has at most 1024 KiB"),
         (format!("schema = \"{}\"", "x".repeat(900 << 10)), "characters) ..."),
     ] {
         let output = run(&text);
