@@ -12,7 +12,7 @@ mod stored;
 use jitterstat::file::File as _;
 use jitterstat::report::Report;
 use jitterstat::stats::random::SplitMix64;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::changes::CHANGES;
 use crate::rounds::Session;
@@ -27,33 +27,41 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reports: Vec<Report> = arguments
         .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;
-    let mut table = Vec::new();
-    for subject in SUBJECTS {
-        let sessions: Vec<Session> = reports.iter().filter_map(|report| Session::of(report, subject)).collect();
-        if sessions.len() <= rules::STORED_SESSIONS {
-            return Err(format!("{subject}: {} whole sessions, and rules that store need more", sessions.len()).into());
-        }
-        for change in &CHANGES {
-            // The same situations for every rule, whatever they are.
-            for rule in &RULES {
-                let mut random = SplitMix64::new(1);
-                let mut alarms = 0_u64;
-                let mut open = 0_u64;
-                for _ in 0..decisions {
-                    match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64())) {
-                        rules::Says::Alarm => alarms += 1,
-                        rules::Says::Nothing => {}
-                        rules::Says::Open => open += 1,
-                    }
-                }
-                eprintln!("{subject}, {}, {}: {alarms} of {decisions}", change.name, rule.name);
-                table.push(json!({
-                    "subject": subject, "change": change.name, "rule": rule.name, "of": rule.of,
-                    "decisions": decisions, "alarms": alarms, "open": open,
-                }));
-            }
-        }
-    }
+    let table: Vec<Value> = std::thread::scope(|scope| {
+        let threads = SUBJECTS.map(|subject| scope.spawn(|| judged(subject, &reports, decisions)));
+        let tables: Result<Vec<_>, _> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        tables.map(|tables| tables.into_iter().flatten().collect())
+    })?;
     println!("{}", serde_json::to_string_pretty(&table)?);
     Ok(())
+}
+
+/// Each change by each rule.
+fn judged(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value>, String> {
+    let sessions: Vec<Session> = reports.iter().filter_map(|report| Session::of(report, subject)).collect();
+    if sessions.len() <= rules::STORED_SESSIONS {
+        return Err(format!("{subject}: {} whole sessions, and rules that store need more", sessions.len()));
+    }
+    let mut table = Vec::new();
+    for change in &CHANGES {
+        // The same situations for every rule, whatever they are.
+        for rule in &RULES {
+            let mut random = SplitMix64::new(1);
+            let mut alarms = 0_u64;
+            let mut open = 0_u64;
+            for _ in 0..decisions {
+                match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64())) {
+                    rules::Says::Alarm => alarms += 1,
+                    rules::Says::Nothing => {}
+                    rules::Says::Open => open += 1,
+                }
+            }
+            eprintln!("{subject}, {}, {}: {alarms} of {decisions}", change.name, rule.name);
+            table.push(json!({
+                "subject": subject, "change": change.name, "rule": rule.name, "of": rule.of,
+                "decisions": decisions, "alarms": alarms, "open": open,
+            }));
+        }
+    }
+    Ok(table)
 }
