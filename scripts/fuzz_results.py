@@ -61,11 +61,14 @@ def main(stats, seed, name=None):
     if not lines:
         sys.exit("no target came to an end: nothing is written")
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    finds = sorted(path.name for path in (published.ROOT / "fuzz/finds").glob("*"))
-    run = {"commit": commit, "seed": int(seed), "finds": finds, "targets": lines}
     out = published.ROOT / (f"results/{name}" if name else "target/fuzzing")
     file = out / "fuzz.json"
-    runs = (json.loads(file.read_text())["runs"] if name and file.exists() else []) + [run]
+    before = json.loads(file.read_text())["runs"] if name and file.exists() else []
+    # What earlier runs found lies there, too.
+    known = {find for run in before for find in run["finds"]}
+    finds = sorted({path.name for path in (published.ROOT / "fuzz/finds").glob("*")} - known)
+    run = {"commit": commit, "seed": int(seed), "finds": finds, "targets": lines}
+    runs = [*before, run]
     out.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"schema": "osjitter-fuzz", "executions": total(runs), "runs": runs}, indent=1) + "\n")
     (out / "fuzz.md").write_text(table(runs))

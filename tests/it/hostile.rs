@@ -80,13 +80,16 @@ fn round_of(lateness: &str) -> String {
 }
 
 /// Well-formed reports that fail the checks, each with what is wrong with it.
-pub fn contradictions() -> [(String, &'static str); 3] {
-    let whole = around(&round_of("[1,2,3,4,5,6,7,8,9]"));
+pub fn contradictions() -> [(String, &'static str); 4] {
+    let round = round_of("[1,2,3,4,5,6,7,8,9]");
+    let whole = around(&round);
     let subject = whole.split_once("\"subjects\":[").unwrap().1.strip_suffix("]}").unwrap();
     [
         (whole.replace(subject, &format!("{subject},{subject}")), "subjects[1].id"),
         (whole.replace("\"delivered\":9", "\"delivered\":8"), "subjects[0].summary"),
         (whole.replace("\"period_ns\":1000000", &format!("\"period_ns\":{}", u64::MAX)), "subjects[0].period_ns"),
+        // A round twice.
+        (around(&format!("{round},{round}")), "subjects[0].rounds: they hold 18 ticks, and 9 came"),
     ]
 }
 
@@ -420,6 +423,7 @@ fn counts_beyond_a_number_are_added_up() {
             .replace("\"phase_ns\":0", &format!("\"phase_ns\":{phase}"));
         let rounds: Vec<String> = (0..2_050).map(|_| round.clone()).collect();
         let all = around(&rounds.join(",")).replace("\"cpus_online\":null", "\"cpus_online\":2");
+        let all = all.replace("\"ticks\":9,\"delivered\":9", "\"ticks\":2050,\"delivered\":2050");
         // The longest run of the shortest period.
         all.replace("\"period_ns\":1000000", "\"period_ns\":1")
     };

@@ -39,6 +39,7 @@ impl Machine {
 }
 
 fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
+    let all = if rounds.is_empty() { vec![1] } else { rounds.concat() };
     let rounds: Vec<Value> = rounds
         .iter()
         .enumerate()
@@ -52,7 +53,7 @@ fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
         .collect();
     json!({
         "id": format!("{name}@500us"), "name": name, "period_ns": PERIOD_NS, "runtime": runtime, "backend": null,
-        "status": {"state": "measured"}, "histogram": null, "summary": summary(&[1]), "rounds": rounds,
+        "status": {"state": "measured"}, "histogram": null, "summary": summary(&all), "rounds": rounds,
     })
 }
 

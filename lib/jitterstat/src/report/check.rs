@@ -61,6 +61,12 @@ fn subject(at: &str, subject: &Subject) -> Checked {
     }
     if let Some(s) = &subject.summary {
         summary(&format!("{at}.summary"), s, subject.period_ns)?;
+        // Fewer where samples were not kept.
+        let kept: usize = subject.rounds.iter().map(|round| round.lateness_ns.len()).sum();
+        let came = s.ticks.saturating_sub(s.skipped);
+        consistent(kept as u64 <= came, &format!("{at}.rounds"), || {
+            format!("they hold {kept} ticks, and {came} came")
+        })?;
     }
     if let Some(w) = &subject.why {
         why(&format!("{at}.why"), w)?;
