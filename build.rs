@@ -10,14 +10,20 @@ fn main() {
         lines.nth(1)?.split('"').nth(1).map(str::to_owned)
     });
     println!("cargo::rustc-env=OSJITTER_TOKIO_VERSION={}", tokio.as_deref().unwrap_or("unknown"));
-    let mut commit = String::new();
     // Only in our own checkout: in a packaged crate there is no repository, or somebody else's.
-    if Path::new(".git").exists() {
-        println!("cargo::rerun-if-changed=.git/HEAD");
-        let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-        if let Some(output) = output.ok().filter(|o| o.status.success()) {
-            commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let ours = Path::new(".git").exists();
+    // The first says which branch it is, the second grows with every commit.
+    for file in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", file]).filter(|path| ours && Path::new(path).exists());
+        if let Some(path) = path {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| ours).unwrap_or_default();
     println!("cargo::rustc-env=OSJITTER_COMMIT={commit}");
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
