@@ -2,7 +2,8 @@
 //!
 //! A loop compares one count a tick, after its stamp, with the count from which that tick would be late. The line that these
 //! lie on is laid a little early, by the error of the counter's rate, so that none is missed; what reaches it is held against
-//! the kernel's clock, which also lays the line anew. A loop that is not watched has nothing of this.
+//! the kernel's clock, which also lays the line anew. A loop that is not watched has nothing of this but the question whether
+//! it is.
 
 use std::ops::Range;
 use std::sync::Arc;

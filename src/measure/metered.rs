@@ -18,7 +18,7 @@ use tickmeter::{Meter, Place, Reader};
 use crate::machine::os::Accounts;
 use crate::measure::caught;
 use crate::measure::place::{builder, poll_to_end};
-use crate::measure::ticking::task;
+use crate::measure::ticking::{Task, task};
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, OnBusypoll, Visitor};
@@ -138,11 +138,8 @@ impl Visitor for Endless {
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
-        let mut builder = builder(self.runtime.unwrap_or(Runtime::CurrentThread))?;
-        let (threads, entering) = (self.threads.clone(), self.threads.clone());
-        let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
-        threads.enter();
-        caught::of_task(runtime.block_on(async { tokio::spawn(task(ticking::<S>(self))).await }))
+        let (runtime, threads) = (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
+        spawned(task(ticking::<S>(self)), runtime, threads)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
@@ -155,6 +152,14 @@ impl Visitor for Endless {
         self.threads.enter();
         poll_to_end(ticking::<S>(self))
     }
+}
+
+/// Runs a loop in a task, on a runtime of that kind.
+fn spawned(ticking: Task<io::Result<()>>, runtime: Runtime, threads: Threads) -> io::Result<()> {
+    let (mut builder, entering) = (builder(runtime)?, threads.clone());
+    let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
+    threads.enter();
+    caught::of_task(runtime.block_on(async { tokio::spawn(ticking).await }))
 }
 
 /// Allocates nothing while it ticks.

@@ -8,39 +8,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::load::Tasks;
 use crate::measure::caught;
 use crate::measure::neighbours;
-use crate::measure::neighbours::Held;
 use crate::measure::ticking::{RawRound, RoundSetup, Task, drive, drive_many, task, unparked};
-use crate::measure::why::{self, Asked, Asking, Unasked, Watched};
+use crate::measure::why;
 use crate::scenario::Runtime;
 use crate::subject::OnBusypoll;
 use crate::subject::ticker::{Subject, Ticker};
 
-/// Runs a round on this thread: `plain`, `watched` for late ticks, or `asked` why they are late.
-fn here(
-    setup: RoundSetup,
-    plain: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
-    watched: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
-    asked: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
-) -> io::Result<RawRound> {
-    let Some(watch) = setup.watch.clone() else {
-        return if setup.late.is_some() { watched(setup) } else { plain(setup) };
-    };
-    watch.enter();
-    let result = asked(setup);
-    watch.leave();
+/// Runs a round on this thread, which is watched where it is asked why its ticks are late.
+fn here(setup: RoundSetup, round: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> io::Result<RawRound> {
+    let watch = setup.watch.clone();
+    if let Some(watch) = &watch {
+        watch.enter();
+    }
+    let result = round(setup);
+    if let Some(watch) = watch {
+        watch.leave();
+    }
     result
 }
 
 pub fn on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(
-        setup,
-        |setup| poll_to_end(drive::<S, Unasked>(setup)),
-        |setup| poll_to_end(drive::<S, Watched>(setup)),
-        |setup| poll_to_end(drive::<S, Asked>(setup)),
-    )
+    here(setup, |setup| poll_to_end(drive::<S>(setup)))
 }
 
 /// A control blocks in its wait, so its future is ready at the first poll.
@@ -55,40 +45,33 @@ pub(super) fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub fn on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
-    here(setup, spawned_on_busypoll::<S, Unasked>, spawned_on_busypoll::<S, Watched>, spawned_on_busypoll::<S, Asked>)
+    here(setup, |setup| {
+        let result = S::runtime()?.block_on(async { busypoll::spawn_boxed(drive::<S>(setup)).await });
+        result.map_err(|error| io::Error::other(error.to_string()))?
+    })
 }
 
-fn spawned_on_busypoll<S: OnBusypoll, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
-    let result = S::runtime()?.block_on(async { busypoll::spawn_boxed(drive::<S, A>(setup)).await });
-    result.map_err(|error| io::Error::other(error.to_string()))?
-}
-
-pub fn on_tokio<S>(setup: RoundSetup, runtime: Runtime, load: Option<Tasks>) -> io::Result<RawRound>
+pub fn on_tokio<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    match (runtime, &setup.watch) {
-        (Runtime::CurrentThread, _) => here(
-            setup,
-            |setup| spawned_on_tokio::<S, Unasked>(setup, Builder::new_current_thread(), load),
-            |setup| spawned_on_tokio::<S, Watched>(setup, Builder::new_current_thread(), load),
-            |setup| spawned_on_tokio::<S, Asked>(setup, hooked(Builder::new_current_thread()), load),
-        ),
-        (Runtime::MultiThread(workers), watch) => {
-            let builder = multi_thread(workers)?;
-            let Some(watch) = watch.clone() else {
-                return match setup.late {
-                    None => spawned_on_tokio::<S, Unasked>(setup, builder, load),
-                    Some(_) => spawned_on_tokio::<S, Watched>(setup, builder, load),
-                };
-            };
-            let leaving = watch.clone();
-            let mut builder = hooked(builder);
-            builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
-            // Its threads have left when the runtime is gone.
-            spawned_on_tokio::<S, Asked>(setup, builder, load)
-        }
+    spawned_on_tokio(setup, |setup| match setup.recorders.len() {
+        1 => task(drive::<S>(setup)),
+        _ => task(drive_many::<S>(setup)),
+    })
+}
+
+fn spawned_on_tokio(setup: RoundSetup, round: fn(RoundSetup) -> Task<io::Result<RawRound>>) -> io::Result<RawRound> {
+    let mut builder = builder(setup.runtime)?;
+    let Some(watch) = setup.watch.clone() else { return spawned(setup, round, builder) };
+    builder.on_thread_park(why::park);
+    if setup.runtime == Runtime::CurrentThread {
+        return here(setup, |setup| spawned(setup, round, builder));
     }
+    let leaving = watch.clone();
+    builder.on_thread_start(move || watch.enter()).on_thread_stop(move || leaving.leave());
+    // Its threads have left when the runtime is gone.
+    spawned(setup, round, builder)
 }
 
 fn multi_thread(workers: usize) -> io::Result<Builder> {
@@ -106,32 +89,13 @@ pub(super) fn builder(runtime: Runtime) -> io::Result<Builder> {
     }
 }
 
-/// With a hook before each park.
-fn hooked(mut builder: Builder) -> Builder {
-    builder.on_thread_park(why::park);
-    builder
-}
-
-fn spawned_on_tokio<S, A: Asking>(setup: RoundSetup, builder: Builder, load: Option<Tasks>) -> io::Result<RawRound>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    let held = setup.held.clone();
-    let round = match setup.recorders.len() {
-        1 => task(drive::<S, A>(setup)),
-        _ => task(drive_many::<S, A>(setup)),
-    };
-    spawned(round, A::ASKS, builder, load, &held)
-}
-
-/// Runs a round on a runtime of that kind, beside a load.
+/// Runs a round in a task of its own, beside a load.
 fn spawned(
-    round: Task<io::Result<RawRound>>,
-    asks: bool,
+    setup: RoundSetup,
+    round: fn(RoundSetup) -> Task<io::Result<RawRound>>,
     mut builder: Builder,
-    load: Option<Tasks>,
-    held: &Held,
 ) -> io::Result<RawRound> {
+    let asks = setup.watch.is_some();
     let on_unpark = move || {
         let count = tach::count();
         unparked(count);
@@ -140,9 +104,11 @@ fn spawned(
         }
     };
     let runtime = builder.enable_all().on_thread_unpark(on_unpark).build()?;
+    let (tasks, held) = (setup.tasks, setup.held.clone());
+    let round = round(setup);
     let result = runtime.block_on(async {
-        if let Some(tasks) = load {
-            neighbours::spawn(tasks, held);
+        if let Some(tasks) = tasks {
+            neighbours::spawn(tasks, &held);
         }
         tokio::spawn(round).await
     });
@@ -224,7 +190,7 @@ mod tests {
         where
             S: Subject<Ticker: Ticker<Event: Send> + Send>,
         {
-            self.count(|setup| on_tokio::<S>(setup, Runtime::CurrentThread, None))
+            self.count(on_tokio::<S>)
         }
 
         fn on_busypoll<S: OnBusypoll>(self) -> u64 {
@@ -237,7 +203,7 @@ mod tests {
     }
 
     impl LoopOnly<'_> {
-        fn count(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> u64 {
+        fn count(self, place: fn(RoundSetup) -> io::Result<RawRound>) -> u64 {
             let ticks = self.scenario.ticks;
             let setup = RoundSetup {
                 period: self.scenario.period,
@@ -245,6 +211,8 @@ mod tests {
                 start: None,
                 last_tick: ticks - 1,
                 recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
+                runtime: Runtime::CurrentThread,
+                tasks: None,
                 held: Held::default(),
                 stop: Arc::default(),
                 watch: None,

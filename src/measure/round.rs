@@ -108,9 +108,7 @@ impl Visitor for RoundRequest<'_> {
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
-        let runtime = self.scenario.runtime.unwrap_or(Runtime::CurrentThread);
-        let tasks = self.scenario.load.tasks();
-        self.run(|setup| on_tokio::<S>(setup, runtime, tasks))
+        self.run(on_tokio::<S>)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
@@ -128,7 +126,7 @@ impl RoundRequest<'_> {
         Grid { period_ns: self.scenario.period_ns(), first_tick: warmup_ticks, ticks: self.ticks }
     }
 
-    fn run(self, place: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
+    fn run(self, place: fn(RoundSetup) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
         let grid = self.grid();
         let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
@@ -142,6 +140,8 @@ impl RoundRequest<'_> {
             start: self.start,
             last_tick: total - 1,
             recorders,
+            runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
+            tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
             held: Held::default(),
             watch: self.why.map(|session| session.begin(capacity)),

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
+use crate::load::Tasks;
 use crate::measure::cost::{Before, Cost};
-use crate::measure::late::RoundWatch;
+use crate::measure::late::{LoopWatch, RoundWatch};
 use crate::measure::neighbours::Held;
 use crate::measure::waiting;
-use crate::measure::why::{self, Asking, Parks, Watch};
+use crate::measure::why::{self, Notes, Parks, Watch};
+use crate::scenario::Runtime;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
@@ -35,6 +37,10 @@ pub struct RoundSetup {
     pub last_tick: u64,
     /// One for each instance.
     pub recorders: Vec<Recorder>,
+    /// Of tokio; not used by what runs elsewhere.
+    pub runtime: Runtime,
+    /// What else that runtime is to run.
+    pub tasks: Option<Tasks>,
     pub stop: Arc<AtomicBool>,
     /// What tasks of a load used.
     pub held: Held,
@@ -81,8 +87,8 @@ pub fn unparked(count: u64) {
 }
 
 /// One round: accounting around the loop.
-pub async fn drive<S: Subject, A: Asking>(setup: RoundSetup) -> io::Result<RawRound> {
-    let (round, loops) = RunningRound::new::<S, A>(setup)?;
+pub async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+    let (round, loops) = RunningRound::new::<S>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
     for one in loops {
         recordings.push(one.await?);
@@ -99,11 +105,11 @@ pub fn task<T>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
 }
 
 /// The same around as many loops as there are instances, a task each.
-pub async fn drive_many<S, A: Asking>(setup: RoundSetup) -> io::Result<RawRound>
+pub async fn drive_many<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let (round, loops) = RunningRound::new::<S, A>(setup)?;
+    let (round, loops) = RunningRound::new::<S>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
     let tasks: Vec<_> = loops.into_iter().map(|one| tokio::spawn(task(one))).collect();
     for task in tasks {
@@ -127,10 +133,9 @@ struct RunningRound {
 impl RunningRound {
     /// With the loops that are to run, one for each instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn new<S: Subject, A: Asking>(
-        setup: RoundSetup,
-    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup { period, phase, start, last_tick, recorders, stop, held, watch: _, late } = setup;
+    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let RoundSetup { period, phase, start, last_tick, recorders, runtime: _, tasks: _, stop, held, watch, late } =
+            setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let (held_before_ns, before) = (held.ns(), Before::read());
         let start_anchor = Anchor::take();
@@ -145,9 +150,11 @@ impl RunningRound {
         let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
         let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
             let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
-            let late = late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor));
-            let asking = A::of_loop(last_tick + 1, parks, late);
-            ticking(ticker, recording, settings, Arc::clone(&stop), asking)
+            let beside = Beside {
+                notes: watch.as_ref().map(|_| Notes::with_capacity(last_tick + 1, parks)),
+                late: late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor)),
+            };
+            ticking(ticker, recording, settings, Arc::clone(&stop), beside)
         });
         let far = settings.far;
         let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS, far };
@@ -175,18 +182,35 @@ struct LoopSettings {
     far: Option<waiting::Round>,
 }
 
-async fn ticking<T: Ticker, A: Asking>(
+/// What a loop does beside its ticks: nothing, as a rule. Not a matter of its type, or every loop would be compiled once for
+/// each of the four.
+struct Beside {
+    /// Where it is asked why.
+    notes: Option<Notes>,
+    /// What looks for late ticks.
+    late: Option<LoopWatch>,
+}
+
+impl Beside {
+    fn threads(self) -> Vec<usize> {
+        self.notes.map_or(Vec::new(), Notes::threads)
+    }
+}
+
+async fn ticking<T: Ticker>(
     ticker: T,
     mut recording: Recording,
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
-    mut asking: A,
+    mut beside: Beside,
 ) -> io::Result<Recording> {
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {
         ticker.as_mut().begin(next);
-        asking.waits();
+        if let Some(notes) = &mut beside.notes {
+            notes.waits();
+        }
         let waited = poll_fn(|cx| match ticker.as_mut().poll_wait(next, cx) {
             Poll::Pending => match settings.far {
                 Some(round) => round.or_interrupted(&stop, cx).map(Err),
@@ -198,7 +222,7 @@ async fn ticking<T: Ticker, A: Asking>(
             Ok(event) => event?,
             Err(waiting::Interrupted) => {
                 recording.stopped = true;
-                recording.threads = asking.threads();
+                recording.threads = beside.threads();
                 return Ok(recording);
             }
         };
@@ -206,10 +230,15 @@ async fn ticking<T: Ticker, A: Asking>(
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        asking.woken(tick, expirations, wake_count);
+        if let Some(notes) = &mut beside.notes {
+            notes.woken(wake_count);
+        }
+        if let Some(late) = &mut beside.late {
+            late.look(tick, expirations, wake_count);
+        }
         recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
         if tick >= settings.last_tick || recording.stopped {
-            recording.threads = asking.threads();
+            recording.threads = beside.threads();
             return Ok(recording);
         }
         next = tick + 1;

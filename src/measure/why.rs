@@ -1,7 +1,8 @@
 //! Rounds that are asked why their ticks are late: what their threads' accounts say at each park, and their switches.
 //!
-//! A round that is not asked has nothing of this: [`Unasked`] compiles to nothing, and no hook is set. In one that is, a
-//! park costs a reading of the accounts, between a tick and the sleep after it; nothing is read between wake-up and stamp.
+//! A round that is not asked has next to nothing of this: two comparisons a tick, after its stamp, and no hook is set. In one
+//! that is, a park costs a reading of the accounts, between a tick and the sleep after it; nothing is read between wake-up
+//! and stamp.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,7 +19,6 @@ use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Thread, Tick};
 use tach::Conversion;
 
 use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
-use crate::measure::late::LoopWatch;
 use crate::measure::why::chains::Chains;
 use crate::measure::why::kernel::Kernel;
 use crate::subject::ticker::Waits;
@@ -185,70 +185,6 @@ pub fn unpark(count: u64) {
     });
 }
 
-/// What a loop does beside its ticks.
-pub trait Asking: Send + 'static {
-    /// Whether its round is watched.
-    const ASKS: bool;
-
-    /// For a loop of so many ticks, and what watches for late ones.
-    fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self;
-    /// It waits from here on.
-    fn waits(&mut self);
-    /// It was woken at this count, for so many ticks the last of which is `tick`.
-    fn woken(&mut self, tick: u64, expirations: u64, count: u64);
-    /// The thread that each wake-up was on.
-    fn threads(self) -> Vec<usize>;
-}
-
-/// Nothing.
-#[derive(Debug)]
-pub struct Unasked;
-
-impl Asking for Unasked {
-    const ASKS: bool = false;
-
-    #[inline]
-    fn of_loop(_: u64, _: Parks, _: Option<LoopWatch>) -> Self {
-        Self
-    }
-
-    #[inline]
-    fn waits(&mut self) {}
-
-    #[inline]
-    fn woken(&mut self, _: u64, _: u64, _: u64) {}
-
-    fn threads(self) -> Vec<usize> {
-        Vec::new()
-    }
-}
-
-/// Watches for late ticks, and does nothing else.
-#[derive(Debug)]
-pub struct Watched(Option<LoopWatch>);
-
-impl Asking for Watched {
-    const ASKS: bool = false;
-
-    fn of_loop(_: u64, _: Parks, late: Option<LoopWatch>) -> Self {
-        Self(late)
-    }
-
-    #[inline]
-    fn waits(&mut self) {}
-
-    #[inline]
-    fn woken(&mut self, tick: u64, expirations: u64, count: u64) {
-        if let Some(late) = &mut self.0 {
-            late.look(tick, expirations, count);
-        }
-    }
-
-    fn threads(self) -> Vec<usize> {
-        Vec::new()
-    }
-}
-
 /// Who knows when a thread parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parks {
@@ -270,22 +206,22 @@ impl Parks {
     }
 }
 
-/// Notes on which thread each wake-up was, and what the hooks of a runtime do not.
+/// Notes on which thread each wake-up of a loop was, and what the hooks of a runtime do not.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Notes {
     parks: Parks,
     threads: Vec<usize>,
-    late: Option<LoopWatch>,
 }
 
-impl Asking for Asked {
-    const ASKS: bool = true;
-
-    fn of_loop(ticks: u64, parks: Parks, late: Option<LoopWatch>) -> Self {
-        Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)), late }
+impl Notes {
+    /// For a loop of so many ticks.
+    pub fn with_capacity(ticks: u64, parks: Parks) -> Self {
+        Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)) }
     }
 
-    fn waits(&mut self) {
+    /// The loop waits from here on.
+    #[inline(never)]
+    pub fn waits(&mut self) {
         if self.parks != Parks::ByHooks {
             park();
         }
@@ -294,18 +230,18 @@ impl Asking for Asked {
         }
     }
 
-    fn woken(&mut self, tick: u64, expirations: u64, count: u64) {
+    /// It was woken at this count.
+    #[inline(never)]
+    pub fn woken(&mut self, count: u64) {
         if self.parks == Parks::InTheWait {
             unpark(count);
         }
         let thread = LOG.with_borrow(|log| log.as_ref().map_or(usize::MAX, |log| log.thread));
         self.threads.push(thread);
-        if let Some(late) = &mut self.late {
-            late.look(tick, expirations, count);
-        }
     }
 
-    fn threads(self) -> Vec<usize> {
+    /// The thread that each wake-up was on.
+    pub fn threads(self) -> Vec<usize> {
         self.threads
     }
 }
