@@ -109,41 +109,46 @@ impl<R: Meter> Visitor for Run<R> {
 
     fn visit<G: Guard>(self) -> Self::Output {
         let Self { job: Job { workload, length, capacity, .. }, meter } = self;
-        let runtime = match workload.workers() {
-            None => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
-            Some(workers) => {
-                tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_time().build()?
+        // Behind a pointer: a runtime's machinery would be compiled for each of a hundred types.
+        let work: Work<R> = match workload {
+            Workload::ChannelMultiThread | Workload::ChannelCurrentThread => {
+                Box::pin(channel::<G, _>(length, capacity, meter))
             }
+            Workload::Rearm => Box::pin(rearm::<G, _>(length, meter)),
+            Workload::Ready => Box::pin(messages::<G, _, _, _>(length, meter, || ready(()))),
+            Workload::Pending => Box::pin(messages::<G, _, _, _>(length, meter, AtSecondPoll::default)),
+            Workload::Moved => Box::pin(messages::<G, _, _, _>(length, meter, Big::default)),
+            Workload::Timers(n) => Box::pin(timers::<G, _>(length, n, false, meter)),
+            Workload::Expired(n) => Box::pin(timers::<G, _>(length, n, true, meter)),
+            Workload::Fire(every) => Box::pin(firing::<G, _>(length, every, meter)),
         };
-        Ok(runtime.block_on(async move {
-            // In a task, as a program would: only tasks have a cooperative budget.
-            let task = match workload {
-                Workload::ChannelMultiThread | Workload::ChannelCurrentThread => {
-                    tokio::spawn(channel::<G, _>(length, capacity, meter))
-                }
-                Workload::Rearm => tokio::spawn(rearm::<G, _>(length, meter)),
-                Workload::Ready => tokio::spawn(messages::<G, _, _, _>(length, meter, || ready(()))),
-                Workload::Pending => tokio::spawn(messages::<G, _, _, _>(length, meter, AtSecondPoll::default)),
-                Workload::Moved => tokio::spawn(messages::<G, _, _, _>(length, meter, Big::default)),
-                Workload::Timers(n) => tokio::spawn(timers::<G, _>(length, n, false, meter)),
-                Workload::Expired(n) => tokio::spawn(timers::<G, _>(length, n, true, meter)),
-                Workload::Fire(every) => tokio::spawn(firing::<G, _>(length, every, meter)),
-            };
-            task.await.expect("the loop does not panic")
-        }))
+        spawned(work, workload.workers())
+    }
+}
+
+type Work<R> = Pin<Box<dyn Future<Output = R> + Send>>;
+
+/// In a task, as a program would: only tasks have a cooperative budget.
+fn spawned<R: Send + 'static>(work: Work<R>, workers: Option<usize>) -> io::Result<R> {
+    let runtime = match workers {
+        None => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
+        Some(workers) => tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_time().build()?,
+    };
+    Ok(runtime.block_on(async { tokio::spawn(work).await.expect("the loop does not panic") }))
+}
+
+async fn send(sender: mpsc::Sender<u64>, total: u64) {
+    for i in 0..total {
+        if sender.send(i).await.is_err() {
+            break;
+        }
     }
 }
 
 async fn channel<G: Guard, R: Meter>(length: Duration, capacity: usize, mut meter: R) -> R {
     let (sender, mut receiver) = mpsc::channel::<u64>(capacity);
     let total = (meter.batches() + 1) * meter.messages();
-    let sending = tokio::spawn(async move {
-        for i in 0..total {
-            if sender.send(i).await.is_err() {
-                break;
-            }
-        }
-    });
+    let sending = tokio::spawn(send(sender, total));
     let mut guard = pin!(G::new(length));
     let mut sum = 0_u64;
     for _ in 0..=meter.batches() {
