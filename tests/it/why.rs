@@ -111,6 +111,12 @@ fn a_program_with_a_meter_is_asked_from_outside() {
     let unknown =
         why.rounds.iter().all(|r| (r.shares_ns.quota, r.shares_ns.faults, r.shares_ns.slack) == (None, None, None));
     assert!(unknown, "{why:?}");
+    // What the kernel records of its timers is beside that; where the runtime came back, nobody sees.
+    assert_eq!(why.kernel_chain.is_some(), tier == Tier::B2, "{why:?}");
+    for (tick, chain) in why.longest.iter().filter_map(|tick| Some((tick, tick.chain?))) {
+        let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.task_ns];
+        assert_eq!((links.iter().sum::<i64>(), chain.runtime_ns), (tick.lateness_ns as i64, None), "{tick:?}");
+    }
     let without: Vec<u64> = report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
     assert_eq!(without, [30, 30], "what was asked is in no other figure");
 }

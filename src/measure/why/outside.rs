@@ -10,7 +10,7 @@ use jitterstat::sample::Grid;
 use jitterstat::series::{self, Reader};
 use jitterstat::why::outside::{self, Given, Watched};
 use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Facts, Thread};
+use jitterstat::why::{self, Facts, Thread, Wakeup};
 
 use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
 use crate::measure::why::kernel::Kernel;
@@ -45,6 +45,7 @@ impl<'a> Outside<'a> {
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::of_programs).collect();
         session.record(true);
+        session.chains.record(true);
         Self { session, rings }
     }
 
@@ -54,6 +55,7 @@ impl<'a> Outside<'a> {
     /// Of this round, switches were lost.
     pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
         self.session.record(false);
+        self.session.chains.record(false);
         let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
@@ -64,6 +66,12 @@ impl<'a> Outside<'a> {
     fn explained(&self, drained: &[Drained], round: &Ended<'_>) -> Result<Answer, String> {
         self.rings.as_ref().map_err(NotAvailable::to_string)?;
         let kernel = Kernel::new(round.started).ok_or("the kernel's clock cannot be read")?;
+        let threads = threads(drained, &kernel);
+        let ids: Vec<Option<u32>> = threads.iter().map(|thread| Some(thread.id)).collect();
+        let (wakeups, why_no_chains) = match self.session.chains.wakeups(&ids, &kernel) {
+            Ok(wakeups) => (Some(wakeups), None),
+            Err(why) => (None, Some(why)),
+        };
         let times = round.series.wake_ns.as_ref().ok_or_else(|| {
             format!(
                 "it writes no time beside its lateness, for which {}={} asks",
@@ -80,7 +88,6 @@ impl<'a> Outside<'a> {
         if !ticks.iter().all(|(_, wake_ns)| wall.contains(wake_ns)) {
             return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
         }
-        let threads = threads(drained, &kernel);
         let (given, why_no_names) = match &self.session.cpus {
             Err(why) => (None, Some(why.to_string())),
             Ok(rings) => match occupants(&mut rings.lock().unwrap_or_else(PoisonError::into_inner), &kernel) {
@@ -95,9 +102,15 @@ impl<'a> Outside<'a> {
         }
         let mut names: HashMap<u32, String> = threads.iter().map(|t| (t.id, round.name.to_owned())).collect();
         names.extend(drained.iter().flat_map(|d| d.names.iter().cloned()));
-        let asked = asked(round, &seen, given.as_ref(), &mut names);
-        let tier = if given.is_some() { Tier::B1 } else { Tier::A2 };
-        let missing = why_no_names.map(|reason| Missing {
+        // The better tier has what is in the lesser.
+        let wakeups = wakeups.filter(|_| given.is_some());
+        let asked = asked(round, &seen, given.as_ref(), wakeups.as_deref(), &mut names);
+        let tier = match (&given, &wakeups) {
+            (None, _) => Tier::A2,
+            (Some(_), None) => Tier::B1,
+            (Some(_), Some(_)) => Tier::B2,
+        };
+        let no_names = why_no_names.map(|reason| Missing {
             tier: Tier::B1,
             reason: match waited_ns {
                 Some(_) => reason,
@@ -107,6 +120,7 @@ impl<'a> Outside<'a> {
                 ),
             },
         });
+        let missing = no_names.or(why_no_chains.map(|reason| Missing { tier: Tier::B2, reason }));
         let mut ran: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
         ran.sort_unstable();
         ran.dedup();
@@ -137,8 +151,16 @@ fn asked(
     round: &Ended<'_>,
     seen: &outside::Round,
     given: Option<&Given>,
+    wakeups: Option<&[Vec<Wakeup>]>,
     names: &mut HashMap<u32, String>,
 ) -> Vec<AskedTick> {
+    // When its runtime came back is not seen from outside: what is taken for it is no station of the way.
+    let mut unstamped = seen.threads.clone();
+    unstamped.iter_mut().flat_map(|thread| &mut thread.cycles).for_each(|cycle| cycle.unpark_ns = None);
+    let way = |of: &why::Tick, explained: &why::Explained| {
+        let (thread, wakeups) = (unstamped.get(of.thread)?, wakeups?.get(of.thread)?);
+        Some(why::way(of, thread, wakeups, explained))
+    };
     let facts = Facts { path_ns: seen.way_ns, steal_ns: round.steal_ns.unwrap_or(0), ..Facts::default() };
     let explained = why::explain(&seen.ticks, &seen.threads, &facts);
     let tick = |((tick, of), explained): ((u64, &why::Tick), why::Explained)| {
@@ -154,9 +176,9 @@ fn asked(
             tick,
             deadline_ns: of.deadline_ns,
             wake_ns: of.wake_ns,
+            way: way(of, &explained),
             parts: explained.parts,
             behind: behind.into_iter().collect(),
-            way: None,
         }
     };
     (round.grid.first_tick..).zip(&seen.ticks).zip(explained).map(tick).collect()
