@@ -1,5 +1,6 @@
 //! Loops as lines of text: pure.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -59,11 +60,15 @@ pub fn screen(
 
 /// A heading and a line a loop; where there are more, the last line says how many.
 pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: usize) -> Vec<String> {
-    let names = loops.iter().map(|of| of.now.name.chars().count()).max().unwrap_or(0);
+    let process = columns >= WIDE;
+    let mut namesakes: HashMap<&str, u64> = HashMap::new();
+    loops.iter().for_each(|of| *namesakes.entry(&of.now.name).or_default() += 1);
+    // Two instances of a service have the same meters: which is whose, where no column says it.
+    let pid = |of: &Loop| (!process && namesakes[&*of.now.name] > 1).then_some(of.now.pid);
+    let names = loops.iter().map(|of| label(&of.now.name, pid(of), usize::MAX).chars().count()).max().unwrap_or(0);
     let figures: usize = FIGURES.iter().map(|(_, width, _)| width + 1).sum();
     let most = columns.saturating_sub(figures + 1).clamp(SHORTEST_NAME, LONGEST_NAME);
     let name_width = names.clamp(SHORTEST_NAME, most);
-    let process = columns >= WIDE;
     let heading = |mut text: String| {
         for (heading, width, _) in FIGURES {
             let marked =
@@ -82,7 +87,7 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
         all[0] += " P99/s";
     }
     for of in loops.iter() {
-        let mut line = format!("{:name_width$}", cut(&in_line(&of.now.name), name_width));
+        let mut line = format!("{:name_width$}", label(&of.now.name, pid(of), name_width));
         for (_, width, figure) in FIGURES {
             line += &format!(" {:>width$}", figure(of, window));
         }
@@ -100,6 +105,12 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
         all.push(format!("and {} more", more + 1));
     }
     all.into_iter().map(|line| cut(&line, columns)).collect()
+}
+
+/// A meter's name, and whose it is where that is asked for: the end of the name goes first.
+fn label(name: &str, pid: Option<u32>, columns: usize) -> String {
+    let process = pid.map_or_else(String::new, |pid| format!(" {pid}"));
+    cut(&in_line(name), columns.saturating_sub(process.len())) + &process
 }
 
 /// The p99 of the last seconds, from zero to the largest of them; a gap where no tick came.

@@ -90,6 +90,26 @@ fn a_frame_that_is_too_small() {
 }
 
 #[test]
+fn loops_of_one_name_say_whose_they_are() {
+    let mut loops = Loops::default();
+    let of = |name: &str| snapshot(name, 1_000_000, &[(500, 7)], &[], [0, 0]);
+    loops.take(
+        ["pump", "pump", "valve"]
+            .iter()
+            .enumerate()
+            .map(|(i, name)| (PathBuf::from(i.to_string()), of(name)))
+            .collect(),
+    );
+    let lines = |columns| table(&loops, Window::Second, Sort::Name, columns, 9);
+    let starts = |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!([starts(80, "pump 4711 "), starts(80, "valve  ")], [2, 1], "{:#?}", lines(80));
+    // Where there is a column for it, that has it; where there is no room, the process stays.
+    assert_eq!([starts(120, "pump  "), starts(120, "pump 4711")], [2, 0], "{:#?}", lines(120));
+    assert_eq!(label("control-loop", Some(4_711), 8), "con 4711");
+    assert_eq!(label("control-loop", None, 8), "control-");
+}
+
+#[test]
 fn a_frame_without_a_loop_says_so() {
     let frame = screen(&Loops::default(), Window::Second, Sort::P99, &[], [80, 24]);
     assert!(frame.iter().any(|line| line.contains("--help")), "{frame:?}");
