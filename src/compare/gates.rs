@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{
-    ChosenProgram, Comparison, Origin, SCHEMA, compare_programs, program_differences, program_warnings,
+    ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences, program_warnings,
 };
 use jitterstat::environment::Difference;
 use jitterstat::file::File as _;
 use jitterstat::gate::verdict::{self, RunsVerdict, Verdict};
 
 use crate::exit::{self, Error, usage};
-use crate::files;
 use crate::machine::host;
 
 /// A program of a gate, as it was named.
@@ -22,12 +21,11 @@ pub struct Gated {
 
 impl Gated {
     /// `None` where the file is no verdict.
-    pub fn read(file: &Path, id: Option<&str>) -> Option<exit::Result<Self>> {
-        let text = files::read_text(file).ok()?;
-        text.contains(verdict::SCHEMA).then(|| Self::parse(file, &text, id))
+    pub fn parse(file: &Path, text: &str, id: Option<&str>) -> Option<exit::Result<Self>> {
+        text.contains(verdict::SCHEMA).then(|| Self::of_verdict(file, text, id))
     }
 
-    fn parse(file: &Path, text: &str, id: Option<&str>) -> exit::Result<Self> {
+    fn of_verdict(file: &Path, text: &str, id: Option<&str>) -> exit::Result<Self> {
         let at = file.display();
         let verdict = Verdict::from_json(text).map_err(|e| usage!("{at}: {e}"))?;
         let is_candidate = match id {
@@ -77,8 +75,9 @@ pub fn compare(
     let forced = program_differences(x, y);
     refuse(&forced)?;
     let metrics = compare_programs(x, y).map_err(|e| match e {
-        jitterstat::compare::CompareError::WithItself(name) => {
-            usage!("both sides are {name} of one gate; the other program of {0} is {0}#baseline", a.file.display())
+        CompareError::WithItself(name) => {
+            let other = if a.is_candidate { "baseline" } else { "candidate" };
+            usage!("both sides are {name} of one gate; the other program of {0} is {0}#{other}", a.file.display())
         }
         e => Error::usage(e.to_string()),
     })?;

@@ -75,9 +75,18 @@ impl Named {
     fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split(text, |path| path.exists());
         let file = files::resolved(&path);
-        match interop::read(&file) {
+        // Once, as it may be a pipe.
+        let text = (!interop::fleet::is_one(&file)).then(|| files::read_text(&file)).transpose()?;
+        let read = match &text {
+            None => interop::read(&file),
+            Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),
+        };
+        match read {
             Ok(report) => Ok(Self::Run(Box::new(Side { file, id, report }))),
-            Err(error) => Gated::read(&file, id.as_deref()).unwrap_or(Err(error)).map(Self::Gate),
+            Err(error) => {
+                let gated = text.and_then(|text| Gated::parse(&file, &text, id.as_deref()));
+                gated.unwrap_or(Err(error)).map(Self::Gate)
+            }
         }
     }
 }

@@ -342,10 +342,20 @@ fn the_programs_of_gates_are_compared() {
     assert!(markdown.contains("| throughput | 1000 req/s | 900 req/s | 0.900 "), "{markdown}");
     for (args, says) in [
         (&["kept", "kept"][..], "kept/verdict.json#baseline"),
+        (&["kept#baseline", "kept#baseline"], "the other program of kept/verdict.json is kept/verdict.json#candidate"),
         (&["kept#old", "kept"], "write kept/verdict.json#baseline or kept/verdict.json#candidate"),
         (&["kept", "two.json", "--format", "svg"], "there is a table"),
     ] {
         assert!(compare(args).exits(2).stderr.contains(says), "{args:?}");
+    }
+    #[cfg(unix)]
+    {
+        let pipe = sides.path("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let text = one.to_json();
+        let writer = std::thread::spawn(move || std::fs::write(pipe, text));
+        assert!(compare(&["kept#baseline", "pipe"]).exits(0).stdout.contains("B is worse"), "it is read once");
+        writer.join().unwrap().unwrap();
     }
     two.host.kernel = Some("another".to_owned());
     std::fs::write(sides.path("elsewhere.json"), two.to_json()).unwrap();
