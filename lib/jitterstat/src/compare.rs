@@ -31,7 +31,6 @@ mod tests;
 
 use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
-use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
 pub use error::CompareError;
 pub use family::{Change, Differences, LEAST_PAIRS, Shown, family};
@@ -41,7 +40,7 @@ pub use model::{
     RunEstimate, SCHEMA, Side,
 };
 pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
-use rounds::{QUANTILES, RoundValues, Rounds, in_common, ln, median};
+use rounds::{QUANTILES, RoundValues, Rounds, ends, in_common, ln, median};
 
 /// The subject that stands for what the machine could give just then.
 pub const CONTROL: &str = "nanosleep";
@@ -188,10 +187,8 @@ fn of_samples(logarithms: [&[f64]; 2], times: [&[f64]; 2]) -> Option<Estimate> {
 
 fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> Estimate {
     let whole = |ns: f64| ns.round() as i64;
-    let enough = |interval: &Interval95| {
-        a.len().min(b.len()) >= MIN_ROUNDS && interval.shift.lower.is_finite() && interval.shift.upper.is_finite()
-    };
-    let ratio_ci95 = enough(&ratio).then(|| [ratio.shift.lower, ratio.shift.upper].map(|ln| tidy(ln.exp())));
+    let fewer = a.len().min(b.len());
+    let ratio_ci95 = ends(&ratio, fewer).map(|ends| ends.map(|ln| tidy(ln.exp())));
     let finding = match ratio_ci95 {
         None => Finding::TooFewRounds,
         Some([low, _]) if low > 1.0 => Finding::Later,
@@ -204,7 +201,7 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> 
         ratio: tidy(ratio.shift.estimate.exp()),
         ratio_ci95,
         difference_ns: whole(difference.shift.estimate),
-        difference_ns_ci95: enough(&difference).then(|| [difference.shift.lower, difference.shift.upper].map(whole)),
+        difference_ns_ci95: ends(&difference, fewer).map(|ends| ends.map(whole)),
         rounds_a: a.len() as u64,
         rounds_b: b.len() as u64,
         exact: ratio.exact,

@@ -2,11 +2,10 @@
 
 use super::error::CompareError;
 use super::model::{ComparedMetric, Finding, Method, RunEstimate, tidy};
-use super::rounds::median;
+use super::rounds::{ends, median};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use crate::report::Warning;
-use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::shift::{self, Interval95};
 
 /// One of the two programs of a gate of whole runs.
@@ -98,9 +97,7 @@ fn of_metric(
 }
 
 fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> RunEstimate {
-    let is_bounded = ratio.shift.lower.is_finite() && ratio.shift.upper.is_finite();
-    let enough = a.len().min(b.len()) >= MIN_ROUNDS && is_bounded;
-    let ratio_ci95 = enough.then(|| [ratio.shift.lower, ratio.shift.upper].map(|ln| tidy(ln.exp())));
+    let ratio_ci95 = ends(&ratio, a.len().min(b.len())).map(|ends| ends.map(|ln| tidy(ln.exp())));
     let finding = match ratio_ci95 {
         None => Finding::TooFewRounds,
         Some([low, high]) if low <= 1.0 && high >= 1.0 => Finding::NoDifferenceShown,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::report::{Report, Round, Scenario, Subject};
 use crate::stall;
+use crate::stats::bootstrap::MIN_ROUNDS;
 use crate::stats::quantile::{is_supported_by_round, nearest_rank};
+use crate::stats::shift::Interval95;
 
 /// The percentiles that are compared, as (name, quantile).
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
@@ -123,6 +125,12 @@ pub(super) fn in_common(
         Some([number(of_a)?, number(of_b)?])
     };
     a.iter().filter_map(pair).collect()
+}
+
+/// The ends of an interval, where so many values on the smaller side are enough to give one, and it has ends.
+pub(super) fn ends(interval: &Interval95, values: usize) -> Option<[f64; 2]> {
+    let ends = [interval.shift.lower, interval.shift.upper];
+    (values >= MIN_ROUNDS && ends.iter().all(|end| end.is_finite())).then_some(ends)
 }
 
 /// The middle value, or the mean of the two.

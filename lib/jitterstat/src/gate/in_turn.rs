@@ -13,8 +13,8 @@ use crate::stats::random::SplitMix64;
 
 /// Share of false alarms over all looks of one test.
 pub const ALPHA: f64 = 0.005;
-/// How many of its standard deviations an interval reaches to each side, and those beyond which 95 % of estimates lie
-/// above it, as a multiple of the first.
+/// A change of so many half widths of its interval is found to be one in 19 tests of 20: at the level of a look, a half
+/// width is some three standard deviations, and one estimate in 20 falls short by more than 1.64 of them.
 const SEEN: f64 = 1.5;
 
 /// Two functions to be judged by what they return: a time, a p99 of samples, a size, a rate.
