@@ -2,6 +2,7 @@
 """How often the gate is wrong on this machine: real gates, many of them, with nothing changed and with known changes.
 
     scripts/gate-campaign.py NAME [--cpus 1,2,3] [--minutes 60]   run gates, then write results/NAME/gate-campaign.{json,md}
+    scripts/gate-campaign.py NAME --case CASE ...            run only the gates of these cases
     scripts/gate-campaign.py NAME --table                         only write them, from the gates there are
     scripts/gate-campaign.py NAME --readme                        only the README, from results/NAME/gate-campaign.json
 
@@ -266,7 +267,33 @@ def put_into_readme(name, host, rows):
         f"All of it in [`results/{name}`](results/{name}/gate-campaign.md): {published.machine(host)}, "
         f"{rows[0]['started_utc'][:10]}."])
     published.put("gate campaign", block)
+    published.put("gate campaigns", in_short())
     published.index(name, [(f"`{name}`", "gate-campaign.md")], host, "`scripts/gate-campaign.py`")
+
+
+def in_short():
+    """All campaigns by the rule of today, a line each."""
+    lines = ["| Campaign | Gates | False alarms | Changes found | tokio's own timers, unchanged | A gate takes |",
+             "|---|---:|---:|---:|---:|---:|"]
+    same, changes, tokio, every = [], [], [], 0
+    for file in sorted((ROOT / "results").glob("*/gate-campaign.json")):
+        rows = [row for row in json.loads(file.read_text())["gates"] if not row["failure"]]
+        if not all("lift" in metric for row in rows for metric in row["metrics"]):
+            continue  # by an earlier rule
+        of = lambda right: [row["verdict"] for row in rows if CASES[row["case"]][2] == right]
+        ours = [row["verdict"] for row in rows if row["case"].startswith("same-tokio")]
+        stalled = [row["same_stall_share"] for row in rows if row["same_stall_share"] is not None]
+        seconds = quantile([row["duration_ns"] / 1e9 for row in rows], 0.5)
+        line = [f"[{file.parent.name}](results/{file.parent.name}/gate-campaign.md), {100 * quantile(stalled, 0.5):.1f} % of ticks "
+                "stalled", f"{len(rows)}", f"{of('pass').count('regressed')} of {len(of('pass'))}",
+                f"{of('regressed').count('regressed')} of {len(of('regressed'))}",
+                f"{sum(verdict in ('pass', 'improved') for verdict in ours)} of {len(ours)} pass", f"{seconds:.0f} s"]
+        lines.append(f"| {' | '.join(line)} |")
+        same, changes, tokio, every = same + of("pass"), changes + of("regressed"), tokio + ours, every + len(rows)
+    alarms, found = same.count("regressed"), changes.count("regressed")
+    return "\n".join([
+        f"{every} gates with known answers: {alarms} false alarms of {len(same)} (below {100 * upper_bound(alarms, len(same)):.1f} % "
+        f"with 95 % confidence), {found} of {len(changes)} changes found.", "", *lines])
 
 
 def main():
@@ -274,6 +301,7 @@ def main():
     arguments.add_argument("name", help="directory below results/")
     arguments.add_argument("--cpus", default="1", help="one lane on each of these, for example 1,2,3")
     arguments.add_argument("--minutes", type=float, default=60)
+    arguments.add_argument("--case", action="append", choices=CASES, help="only these cases")
     arguments.add_argument("--table", action="store_true", help="run nothing")
     arguments.add_argument("--readme", action="store_true", help="run nothing, read nothing but what is committed")
     asked = arguments.parse_args()
@@ -290,7 +318,8 @@ def main():
                 shutil.copy(program, state)
         gates = queue.SimpleQueue()
         for gate in turns():
-            gates.put(gate)
+            if not asked.case or gate[0] in asked.case:
+                gates.put(gate)
         end = time.monotonic() + 60 * asked.minutes
         lanes = [threading.Thread(target=lane, args=(cpu, gates, state, end)) for cpu in asked.cpus.split(",")]
         for thread in lanes:
