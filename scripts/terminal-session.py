@@ -2,11 +2,11 @@
 """Records what osjitter shows in a terminal while it works, for results/: asciinema's format, and drawn as a picture that moves.
 
   python3 -m venv target/venv && target/venv/bin/pip install pyte
-  target/venv/bin/python scripts/terminal-session.py target/release/osjitter target/release/examples/service NAME [SCENE...]
+  target/venv/bin/python scripts/terminal-session.py target/release/osjitter target/release/examples/service NAME [--scene run]
 
-writes SCENE.cast and SCENE.svg below results/NAME, for `run` and `top` or those that are named, and the places of the book and
+writes SCENE.cast and SCENE.svg below results/NAME, for `run` and `top` or the one that is named, and the places of the book and
 the READMEs that show them. The pictures are drawn from the recordings alone: --draw only draws them again."""
-import argparse, fcntl, html, json, os, pty, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
+import argparse, fcntl, html, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
 from pathlib import Path
 
 import pyte
@@ -18,6 +18,7 @@ COLUMNS, ROWS = 80, 32
 # A picture shows a frame for at least so long, and the last one so much longer.
 FRAME_S, LAST_S = 0.4, 4.0
 CELL, LINE, MARGIN = 8.4, 18, 12
+LINK = re.compile("\x1b\\]8;.*?\x1b\\\\")
 
 
 class Scene:
@@ -52,6 +53,8 @@ def record(scene, file, environment):
                 break
             events.append([round(time.monotonic() - began, 3), "o", written.decode(errors="replace")])
     assert child.wait() == 0, f"{scene.typed} ended with {child.returncode}"
+    # Where a link goes is a path of this machine.
+    events = [[at, kind, LINK.sub("", written)] for at, kind, written in events]
     head = {"version": 2, "width": COLUMNS, "height": ROWS, "timestamp": int(time.time()), "command": scene.typed,
             "env": {"TERM": environment["TERM"]}}
     file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *events]))
@@ -168,7 +171,7 @@ def main():
     parser.add_argument("osjitter")
     parser.add_argument("service", help="the example of tickmeter")
     parser.add_argument("name", help="directory below results/")
-    parser.add_argument("scene", nargs="*", choices=["run", "top"], help="both unless named")
+    parser.add_argument("--scene", action="append", choices=["run", "top"], help="only this one [default: both]")
     parser.add_argument("--draw", action="store_true", help="record nothing")
     args = parser.parse_args()
     directory = ROOT / "results" / args.name
@@ -207,8 +210,9 @@ def main():
         put("run session", f"[A recording]({where}/run.svg) of how that looks.")
     if "top" in wanted:
         said = f"{picture}\n\nFor six seconds, something else was busy on the CPU of the one: [a recording]({where}/top.cast), {machine(host)}."
-        for block in ("top session", "watched service", "live meters"):
-            put(block, said)
+        put("top session", said)
+        put("watched service", said)
+        put("live meters", said)
     first, *others = [f"{scene}.{kind}" for scene in wanted for kind in ("svg", "cast")]
     index(args.name, [(f"`{args.name}`", first), *((name, name) for name in others)], host, "`scripts/terminal-session.py`")
 
