@@ -158,7 +158,10 @@ mod tests {
         };
         let meter =
             Loop::Meter { meter: "a \"loop\"".to_owned(), period_ns: 1_000_000_000, program: "b\\c".to_owned() };
-        let bins = [(5_000, 5), (20_000_000_000, 1)].map(|(value, count)| (BINNING.bin(value)[0], count)).into();
+        let bins = [(5_000, 5), (20_000_000_000, 1)]
+            .map(|(value, count)| (BINNING.bin(value)[0], count))
+            .into_iter()
+            .collect();
         let total = Total { ticks: 7, missed: 1, skipped: 1, bins, ..Total::default() };
         let closed = Total { closed_max_ns: Some(14_000), ..total.clone() };
         let moment = Moment {

@@ -233,7 +233,6 @@ mod tests {
     use jitterstat::bins::Facts;
 
     use crate::monitor::books::BINNING;
-    use std::collections::BTreeMap;
 
     fn probe() -> Loop {
         Loop::Probe { subject: "spin".to_owned(), period_ns: 1, runtime: String::new() }
@@ -245,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_broken_only_by_more() {
-        let bins = BTreeMap::from([(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)]);
+        let bins = [(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)].into_iter().collect();
         let facts = Facts {
             ticks: 1_010,
             delivered: 1_000,

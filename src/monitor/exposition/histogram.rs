@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::monitor::books::BINNING;
+use crate::monitor::books::{BINNING, Bins};
 
 /// Buckets of a native histogram for each factor of two, as a power of two: one is 0.54 % wide. A value stands in the middle
 /// of its bin, which is 0.39 % from the bin's ends. So whatever a server answers out of a bucket is within 0.94 % of the value.
@@ -35,9 +35,9 @@ const BUCKETS_NS: [i64; 19] = [
     10_000_000_000,
 ];
 
-/// Counts by the least values of [`BINNING`].
+/// Of a loop's lateness.
 #[derive(Clone, Copy, Debug)]
-pub struct Histogram<'a>(pub &'a BTreeMap<i64, u64>);
+pub struct Histogram<'a>(pub &'a Bins);
 
 /// Buckets of a native histogram, of one sign.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,19 +58,19 @@ pub struct Native {
 
 impl Histogram<'_> {
     pub fn count(&self) -> u64 {
-        self.0.values().sum()
+        self.0.count()
     }
 
     /// Each value taken in the middle of its bin, and an early one as on time.
     pub fn sum_seconds(&self) -> f64 {
-        let positive = self.0.range(0..);
-        positive.map(|(&lower, &count)| middle_ns(lower) * count as f64).sum::<f64>() / 1e9
+        let positive = self.0.iter().filter(|(lower, _)| *lower >= 0);
+        positive.map(|(lower, count)| middle_ns(lower) * count as f64).sum::<f64>() / 1e9
     }
 
     /// Upper ends in nanoseconds, and how many values are in no bin beyond them; the last has no end.
     pub fn classic(&self) -> Vec<(Option<i64>, u64)> {
         let mut counts = [0; BUCKETS_NS.len() + 1];
-        for (&lower, count) in self.0 {
+        for (lower, count) in self.0.iter() {
             let [_, upper] = BINNING.bin(lower);
             counts[BUCKETS_NS.partition_point(|&end| end < upper)] += count;
         }
@@ -85,16 +85,16 @@ impl Histogram<'_> {
     /// By how much a tick was early is not known: it is in the bucket of a nanosecond.
     pub fn native(&self) -> Native {
         let mut buckets: BTreeMap<i32, u64> = BTreeMap::new();
-        for (&lower, count) in self.0.range(1..) {
-            *buckets.entry(bucket(middle_ns(lower) / 1e9)).or_default() += count;
+        let (mut early, mut zero) = (0, 0);
+        for (lower, count) in self.0.iter() {
+            match lower {
+                ..0 => early += count,
+                0 => zero += count,
+                1.. => *buckets.entry(bucket(middle_ns(lower) / 1e9)).or_default() += count,
+            }
         }
-        let early = self.0.range(..0).map(|(_, count)| count).sum();
         let negative = if early > 0 { BTreeMap::from([(bucket(1e-9), early)]) } else { BTreeMap::new() };
-        Native {
-            zero: self.0.get(&0).copied().unwrap_or(0),
-            negative: Spans::of(&negative),
-            positive: Spans::of(&buckets),
-        }
+        Native { zero, negative: Spans::of(&negative), positive: Spans::of(&buckets) }
     }
 }
 
@@ -138,10 +138,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bins(values: &[i64]) -> BTreeMap<i64, u64> {
-        let mut bins = BTreeMap::new();
-        values.iter().for_each(|&value| *bins.entry(BINNING.bin(value)[0]).or_default() += 1);
-        bins
+    fn bins(values: &[i64]) -> Bins {
+        values.iter().map(|&value| (BINNING.bin(value)[0], 1)).collect()
     }
 
     /// Buckets and their counts, as a server reads them.

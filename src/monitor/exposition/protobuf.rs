@@ -121,7 +121,6 @@ fn spans(message: &mut Message, field: u32, of: &Spans) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     /// A field as it is on the wire: its number, and a number or bytes.
     #[derive(Clone, Debug, PartialEq)]
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_family_is_read_back() {
-        let bins = BTreeMap::from([(-1, 2), (0, 3), (1_000, 300), (1_000_000, 1)]);
+        let bins = [(-1, 2), (0, 3), (1_000, 300), (1_000_000, 1)].into_iter().collect();
         let labels = || vec![("subject", "os-interval".into())];
         let families = [
             Family {
