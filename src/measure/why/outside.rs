@@ -44,9 +44,14 @@ impl<'a> Outside<'a> {
     pub fn begin(session: &'a Session) -> Self {
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::of_programs).collect();
-        session.record(true);
-        session.chains.record(true);
-        Self { session, rings }
+        let watching = Self { session, rings };
+        watching.record(true);
+        watching
+    }
+
+    fn record(&self, on: bool) {
+        self.session.record(on);
+        self.session.chains.record(on);
     }
 
     /// Takes the lateness of every tick of the round apart, as far as it can be seen from outside.
@@ -54,8 +59,7 @@ impl<'a> Outside<'a> {
     /// # Errors
     /// Of this round, switches were lost.
     pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
-        self.session.record(false);
-        self.session.chains.record(false);
+        self.record(false);
         let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
@@ -133,6 +137,13 @@ impl<'a> Outside<'a> {
     }
 }
 
+/// Also where a program failed, so that nobody was asked for an answer: what comes next is not to be recorded at its own cost.
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        self.record(false);
+    }
+}
+
 /// The threads that were seen, each with its switches in order of time.
 fn threads(drained: &[Drained], kernel: &Kernel) -> Vec<Watched> {
     let mut all: BTreeMap<u32, Vec<why::Switch>> = BTreeMap::new();
@@ -155,11 +166,14 @@ fn asked(
     names: &mut HashMap<u32, String>,
 ) -> Vec<AskedTick> {
     // When its runtime came back is not seen from outside: what is taken for it is no station of the way.
-    let mut unstamped = seen.threads.clone();
-    unstamped.iter_mut().flat_map(|thread| &mut thread.cycles).for_each(|cycle| cycle.unpark_ns = None);
+    let unstamped = wakeups.map(|wakeups| {
+        let mut threads = seen.threads.clone();
+        threads.iter_mut().flat_map(|thread| &mut thread.cycles).for_each(|cycle| cycle.unpark_ns = None);
+        (threads, wakeups)
+    });
     let way = |of: &why::Tick, explained: &why::Explained| {
-        let (thread, wakeups) = (unstamped.get(of.thread)?, wakeups?.get(of.thread)?);
-        Some(why::way(of, thread, wakeups, explained))
+        let (threads, wakeups) = unstamped.as_ref()?;
+        Some(why::way(of, threads.get(of.thread)?, wakeups.get(of.thread)?, explained))
     };
     let facts = Facts { path_ns: seen.way_ns, steal_ns: round.steal_ns.unwrap_or(0), ..Facts::default() };
     let explained = why::explain(&seen.ticks, &seen.threads, &facts);
