@@ -14,6 +14,8 @@ pub const BINNING: Binning = Binning::Hdr2;
 pub const MOST_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
 const MOST_LATE: usize = 128;
+/// A loop's totals and its open interval have room for so many bins from the start: few loops meet more in a month.
+const ROOM_FOR_BINS: usize = 1_024;
 /// A loop that has ended is shown for so many looks: a scrape every minute sees its last ticks.
 const SHOWN_LOOKS: u64 = 30;
 
@@ -57,6 +59,7 @@ impl Bins {
     }
 }
 
+#[cfg(test)]
 impl FromIterator<(i64, u64)> for Bins {
     fn from_iter<I: IntoIterator<Item = (i64, u64)>>(counted: I) -> Self {
         let mut bins = Self::default();
@@ -96,7 +99,7 @@ pub struct Figures {
     pub late: Vec<Late>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Account {
     total: Total,
     open: Figures,
@@ -150,7 +153,7 @@ impl<S: Ord> Books<S> {
                 self.left_out += 1;
                 continue;
             }
-            let account = self.accounts.entry(of.clone()).or_default();
+            let account = self.accounts.entry(of.clone()).or_insert_with(Account::new);
             (account.seen, account.live) = (self.looks, true);
             let known = self.sources.remove(&source).map(|known| known.last);
             let since = match known.as_ref().and_then(|known| now.since(known)) {
@@ -169,7 +172,8 @@ impl<S: Ord> Books<S> {
     pub fn close(&mut self) -> Vec<(Loop, Figures)> {
         let open = self.accounts.iter_mut().filter(|(_, a)| a.live || a.open.facts != Facts::default());
         let closed = open.map(|(of, account)| {
-            let figures = std::mem::take(&mut account.open);
+            let figures = account.open.clone();
+            account.open.clear();
             account.total.closed_max_ns = figures.facts.max_ns.and_then(|ns| u64::try_from(ns).ok());
             (of.clone(), figures)
         });
@@ -191,6 +195,12 @@ impl<S: Ord> Books<S> {
 }
 
 impl Account {
+    fn new() -> Self {
+        let room = || Bins(Vec::with_capacity(ROOM_FOR_BINS));
+        let total = Total { bins: room(), ..Total::default() };
+        Self { total, open: Figures { bins: room(), ..Figures::default() }, seen: 0, live: false }
+    }
+
     /// Books what came since the last look, before which the largest lateness was `max_before`.
     fn book(&mut self, now: &Snapshot, since: &Snapshot, max_before: Option<Duration>) {
         let (total, facts) = (&mut self.total, &mut self.open.facts);
@@ -257,6 +267,13 @@ fn ns(length: Duration) -> u64 {
 }
 
 impl Figures {
+    /// Begins again where they lie: an interval after the other, they take no new memory.
+    fn clear(&mut self) {
+        self.bins.0.clear();
+        self.late.clear();
+        self.facts = Facts::default();
+    }
+
     /// The nearest-rank percentile, to the end of its bin; `None` where too few ticks support it.
     pub fn quantile_ns(&self, q: f64) -> Option<i64> {
         let came = usize::try_from(self.facts.came()).unwrap_or(usize::MAX);

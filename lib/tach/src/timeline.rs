@@ -20,7 +20,7 @@ use crate::anchor::Anchor;
 use crate::{counter, os};
 
 /// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
-/// some years. Those not in use are untouched zero pages, which Miri does not have.
+/// some years. Those not in use are untouched zero pages, which are in no file; Miri has none.
 const PIECES: usize = if cfg!(miri) { 64 } else { 16_384 };
 /// This many are reserved for doubling again, once a process has outlived the hourly pieces.
 const RESERVED_PIECES: usize = 32;
@@ -87,9 +87,9 @@ impl Piece {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Timeline {
+pub(crate) struct Timeline<'p> {
     stated_ns_per_count: fn() -> Option<f64>,
-    pieces: [Piece; PIECES],
+    pieces: &'p Pieces,
     /// For each power of two of counts since the first anchor, the last piece that begins by then: where to look for a
     /// count's piece, in however long a line. Stored with `Release` after the piece, and before `newest`.
     octaves: [AtomicUsize; OCTAVES],
@@ -108,9 +108,18 @@ struct Anchors {
     bracket_ns: f64,
 }
 
+type Pieces = [Piece; PIECES];
+
+const fn no_pieces() -> Pieces {
+    [const { Piece::none() }; PIECES]
+}
+
 /// The line of this process.
-pub(crate) static TIMELINE: Timeline =
-    Timeline::new(|| counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64));
+pub(crate) static TIMELINE: Timeline<'static> = {
+    // In a static of their own, all zeros: else half a megabyte of them would be in every program's file.
+    static PIECES: Pieces = no_pieces();
+    Timeline::new(&PIECES, || counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64))
+};
 
 /// What is known about the rate.
 #[derive(Clone, Copy, Debug)]
@@ -125,12 +134,12 @@ pub(crate) struct Quality {
     pub(crate) suspended: Option<Duration>,
 }
 
-impl Timeline {
+impl<'p> Timeline<'p> {
     /// `stated_ns_per_count`: the nominal rate, if any is stated; called once.
-    pub(crate) const fn new(stated_ns_per_count: fn() -> Option<f64>) -> Self {
+    const fn new(pieces: &'p Pieces, stated_ns_per_count: fn() -> Option<f64>) -> Self {
         Self {
             stated_ns_per_count,
-            pieces: [const { Piece::none() }; PIECES],
+            pieces,
             octaves: [const { AtomicUsize::new(0) }; OCTAVES],
             newest: AtomicUsize::new(0),
             error_bound_ns: AtomicU64::new(0),
@@ -402,8 +411,8 @@ mod tests {
         }
     }
 
-    fn line(fake: &Fake) -> Timeline {
-        let timeline = Timeline::new(|| None);
+    fn line<'p>(pieces: &'p Pieces, fake: &Fake) -> Timeline<'p> {
+        let timeline = Timeline::new(pieces, || None);
         timeline.begin(|| fake.anchor());
         timeline
     }
@@ -414,7 +423,8 @@ mod tests {
             steps in proptest::collection::vec((prop_oneof![1_u64..1_000, 1_000_u64..10_000_000, 1_000_000_u64..10_000_000_000], any::<bool>()), 1..60)
         ) {
             let fake = Fake::new();
-            let timeline = line(&fake);
+            let pieces = no_pieces();
+            let timeline = line(&pieces, &fake);
             let mut seen: Vec<(u64, i64)> = Vec::new();
             for (step, recalibrate) in steps {
                 fake.ns.set(fake.ns.get() + step);
@@ -441,7 +451,8 @@ mod tests {
             shares in proptest::collection::vec(0.0..1.0_f64, 50),
         ) {
             let fake = Fake::new();
-            let timeline = line(&fake);
+            let pieces = no_pieces();
+            let timeline = line(&pieces, &fake);
             for (step, recalibrate) in steps {
                 fake.ns.set(fake.ns.get() + step);
                 if recalibrate {
@@ -464,7 +475,8 @@ mod tests {
         #[test]
         fn counts_come_back_from_nanoseconds(step in 1_u64..10_000_000_000, ns in 0_i64..10_000_000_000) {
             let fake = Fake::new();
-            let timeline = line(&fake);
+            let pieces = no_pieces();
+            let timeline = line(&pieces, &fake);
             fake.ns.set(step);
             timeline.ns(fake.now(), || fake.now(), || fake.anchor());
             let count = timeline.count_at(ns);
@@ -482,7 +494,8 @@ mod tests {
             assert_eq!(agrees(stated, &origin, &last), believed, "{stated}");
         }
         let fake = Fake::new();
-        let timeline = Timeline::new(|| Some(1.0 / 3.0));
+        let pieces = no_pieces();
+        let timeline = Timeline::new(&pieces, || Some(1.0 / 3.0));
         timeline.begin(|| fake.anchor());
         let count = fake.now();
         timeline.ns(count, || fake.now(), || fake.anchor());
@@ -492,7 +505,8 @@ mod tests {
     #[test]
     fn recalibrating_all_the_time_fills_no_memory_and_changes_no_span() {
         let fake = Fake::new();
-        let timeline = line(&fake);
+        let pieces = no_pieces();
+        let timeline = line(&pieces, &fake);
         let mut added = 0;
         let mut seen = Vec::new();
         for i in 0..200_000_u64 {
@@ -522,7 +536,8 @@ mod tests {
             let ns = passed_ns(2_000);
             Anchor::new(3 * ns, base + Duration::from_nanos(ns + ns % 17), 120)
         };
-        let timeline = Timeline::new(|| None);
+        let pieces = no_pieces();
+        let timeline = Timeline::new(&pieces, || None);
         timeline.begin(anchor);
         let converted = || {
             let at = |doubling: u32| {
@@ -551,7 +566,8 @@ mod tests {
     #[test]
     fn it_goes_on_for_years() {
         let fake = Fake::new();
-        let timeline = line(&fake);
+        let pieces = no_pieces();
+        let timeline = line(&pieces, &fake);
         let hour = 3_600_000_000_000;
         for _ in 0..20 * 365 {
             fake.ns.set(fake.ns.get() + 24 * hour);

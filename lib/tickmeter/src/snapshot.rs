@@ -156,8 +156,11 @@ impl Snapshot {
 impl Histogram {
     fn of(words: &[u64], bits: u32, (first, bins): (usize, usize), max_ns: u64) -> Self {
         let counts = words[first..first + bins].iter().enumerate();
-        let bins_used = counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
-        Self { bits, bins: bins_used.collect(), max_ns, last: bins as u32 - 1 }
+        let used = counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
+        // To the byte: a reader keeps one for each meter, for months.
+        let mut bins_used = Vec::with_capacity(used.clone().count());
+        bins_used.extend(used);
+        Self { bits, bins: bins_used, max_ns, last: bins as u32 - 1 }
     }
 
     /// Number of values.
