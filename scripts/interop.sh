@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Reads what we write with programs that are not ours: a browser, the Python HdrHistogram, Prometheus itself, DuckDB,
-# and cyclictest's own output to compare with. Runs on a fresh Debian machine as root; installs what it needs.
+# Reads what we write with programs that are not ours: a browser, the Python HdrHistogram, Prometheus itself, DuckDB, the
+# notebook of docs/, and cyclictest's own output to compare with. Runs on a fresh Debian machine as root; installs what it needs.
 # Argument: a directory for the screenshots.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,8 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 python3 -m venv "$work/venv"
 python=$work/venv/bin/python
-"$python" -m pip install -q --disable-pip-version-check duckdb hdrhistogram playwright prometheus-client
+"$python" -m pip install -q --disable-pip-version-check duckdb hdrhistogram ipykernel matplotlib nbclient \
+  playwright prometheus-client
 
 cargo test --locked --features parquet --bin osjitter parquet
 cargo build --locked --features parquet
@@ -46,6 +47,7 @@ done
 theirs=$work/cyclictest.json
 cyclictest --quiet --duration 1 --interval 1000 --histogram 400 --json="$theirs" >/dev/null 2>&1 || theirs=
 "$python" scripts/interop/formats.py "$work" ${theirs:+"$theirs"}
+"$python" scripts/interop/notebook.py "$work/report.json" "$osjitter"
 
 "$osjitter" report "$work/report.json" "$work/report.json" --format html --out "$work/two.html"
 cp "$work/no-samples/report.html" "$work/no-samples.html"
