@@ -9,6 +9,8 @@
 #   scripts/tach-disassembly.sh x86_64   x86_64 alone, without LTO: some seconds
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# What it looks for are names.
+export CARGO_PROFILE_RELEASE_STRIP=none
 
 build() {
   case $1 in

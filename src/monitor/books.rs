@@ -14,7 +14,8 @@ pub const BINNING: Binning = Binning::Hdr2;
 pub const MOST_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
 const MOST_LATE: usize = 128;
-/// A loop's totals and its open interval have room for so many bins from the start: few loops meet more in a month.
+/// A loop has room for so many bins from the start, and has them touched: few meet more in a month, so that a monitor takes
+/// in its first minute what it takes for ever.
 const ROOM_FOR_BINS: usize = 1_024;
 /// A loop that has ended is shown for so many looks: a scrape every minute sees its last ticks.
 const SHOWN_LOOKS: u64 = 30;
@@ -43,6 +44,10 @@ impl Loop {
 pub struct Bins(Vec<(i64, u64)>);
 
 impl Bins {
+    fn with_room() -> Self {
+        Self(touched((i64::MAX, u64::MAX), ROOM_FOR_BINS))
+    }
+
     fn add(&mut self, lower: i64, count: u64) {
         match self.0.binary_search_by_key(&lower, |(lower, _)| *lower) {
             Ok(at) => self.0[at].1 += count,
@@ -196,9 +201,10 @@ impl<S: Ord> Books<S> {
 
 impl Account {
     fn new() -> Self {
-        let room = || Bins(Vec::with_capacity(ROOM_FOR_BINS));
-        let total = Total { bins: room(), ..Total::default() };
-        Self { total, open: Figures { bins: room(), ..Figures::default() }, seen: 0, live: false }
+        let total = Total { bins: Bins::with_room(), ..Total::default() };
+        let late = Late { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
+        let open = Figures { bins: Bins::with_room(), late: touched(late, 2 * MOST_LATE), ..Figures::default() };
+        Self { total, open, seen: 0, live: false }
     }
 
     /// Books what came since the last look, before which the largest lateness was `max_before`.
@@ -260,6 +266,13 @@ impl Late {
             overrun_ns: ns(tick.overrun),
         }
     }
+}
+
+/// Room for so many.
+fn touched<T: Clone>(of: T, room: usize) -> Vec<T> {
+    let mut all = vec![of; room];
+    all.clear();
+    all
 }
 
 fn ns(length: Duration) -> u64 {
