@@ -49,7 +49,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         MergeError::PlansDiffer(_) => usage!("{e}; --force merges them anyway, and records a warning"),
         MergeError::SameRun { reports } => {
             let [one, other] = reports.map(|n| args.files[n - 1].display());
-            usage!("{one} and {other} are of the same run: give each run once")
+            usage!("{one} and {other} come from the same run: give each run once")
         }
         e => usage!("{e}"),
     })?;

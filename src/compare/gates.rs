@@ -35,7 +35,7 @@ impl Gated {
         };
         if verdict.runs.is_none() {
             return Err(usage!(
-                "{at} is of a gate without whole runs; compare the reports of two runs, or gates with --metric"
+                "{at} comes from a gate without whole runs; compare the reports of two runs, or gates with --metric"
             ));
         }
         Ok(Self { file: file.to_owned(), verdict: Box::new(verdict), is_candidate })

@@ -33,7 +33,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         let differences = kept.environment.differences(&environment);
         if !differences.is_empty() {
             return Err(usage!(
-                "{name} is of another machine: {}; nothing was measured; --replace starts the file anew",
+                "{name} was recorded on another machine: {}; nothing was measured; --replace starts the file anew",
                 listed(&differences)
             ));
         }

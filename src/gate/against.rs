@@ -41,7 +41,8 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let forced = stored.environment.differences(&EnvironmentKey::of(&host::capture()));
     if !forced.is_empty() && !args.force {
         return Err(usage!(
-            "{name} is of another machine: {}; nothing was measured; --force measures anyway, and records a warning",
+            "{name} was recorded on another machine: {}; nothing was measured; --force measures anyway, and records a \
+             warning",
             listed(&forced)
         ));
     }
@@ -62,7 +63,7 @@ impl Question for Against {
 
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         if !self.forced.is_empty() {
-            let message = format!("The baseline is of another machine: {}.", listed(&self.forced));
+            let message = format!("The baseline was recorded on another machine: {}.", listed(&self.forced));
             gate.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
         }
         let (pairs, reason) = match gate.over() {

@@ -194,7 +194,7 @@ pub struct RoundArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum GateAction {
-    /// Store sessions for the day when the old program can no longer be run
+    /// Store reference sessions, for when the old program can't be run
     Baseline {
         #[command(subcommand)]
         action: BaselineAction,
@@ -216,7 +216,7 @@ Examples:
 A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps: later sessions are \
 compared by how much the subject was later than its control. Three sessions at different hours are worth more \
 than one; the file keeps the last ten. A session that is worse than those of the file, or inconclusive, is not \
-added. A file is of one subject, one period and one machine.
+added. A baseline file holds one subject at one period, from one machine.
 
 Exit codes: 0 added, 1 not added as it is worse, 2 bad usage or input, 3 not added as it is inconclusive, 4 could not \
 measure or interrupted.")]

@@ -28,22 +28,22 @@ pub fn read<T: File>(file: &Path) -> exit::Result<T> {
     let of = |schema: &str| schema != T::SCHEMA && text.contains(&format!("\"{schema}\""));
     let read = T::from_json(&text).map_err(|error| match error {
         _ if of(runs::SCHEMA) => {
-            usage!("it is of whole runs, and this gate is by lateness: calibrate without --metric")
+            usage!("it covers whole runs, but this gate judges lateness: calibrate without --metric")
         }
-        _ if of(SCHEMA) => usage!("it is of lateness, and this gate is by --metric: calibrate with that"),
+        _ if of(SCHEMA) => usage!("it covers lateness, but this gate judges by --metric: calibrate with that"),
         error => usage!("{error}"),
     });
     read.map_err(|e| e.context(format_args!("the calibration {}", file.display())))
 }
 
-/// A tolerance below the noise level, or why the calibration does not tell.
+/// A tolerance below the noise level, or why the calibration does not help.
 pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> Vec<Warning> {
     let here = EnvironmentKey::of(host);
     let mut warnings: Vec<Warning> = Vec::new();
     for test in tests {
         let differences = calibration.differences(&here, test.design.period_ns, test.design.round_ticks);
         let found = if test.mode == Mode::Duet {
-            vec![not_used("it is of sides in turn, not of both at once")]
+            vec![not_used("it was measured with the sides in turn, not both at once")]
         } else if !differences.is_empty() {
             vec![not_used(&differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
         } else if calibration.metrics.is_empty() {
@@ -61,7 +61,7 @@ pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> V
     warnings
 }
 
-/// Whole runs: a tolerance below the noise level, or why the calibration does not tell.
+/// Whole runs: a tolerance below the noise level, or why the calibration does not help.
 pub fn run_warnings(
     calibration: &RunCalibration,
     numbers: &[Number],
@@ -209,7 +209,7 @@ pub fn runs_to_see(
         let needed = |looks| calibration.pairs_to_see(metric, rise, share(looks));
         let seen = |most, looks| calibration.seen_at(metric, most, share(looks)).map(percent);
         pairs =
-            pairs.max(planning.pairs(&what, needed, seen, "the calibration came to no look; calibrate for longer")?);
+            pairs.max(planning.pairs(&what, needed, seen, "the calibration reached no look; calibrate for longer")?);
     }
     Ok(pairs)
 }

@@ -101,7 +101,7 @@ impl Question for Limits {
                     gate.verdict.host = report.host.clone();
                 }
                 if report.partial {
-                    gate.warn("partial-report", "The report is of a run that was interrupted.", "Run it again.");
+                    gate.warn("partial-report", "The report comes from a run that was interrupted.", "Run it again.");
                 }
                 gate.met(report.fitness.clone());
                 self.hold(&report.subjects[*which], gate);

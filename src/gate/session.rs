@@ -62,7 +62,7 @@ impl SessionPlan {
             }
         }
         let [period] = periods(&judged)[..] else {
-            return Err(Error::usage("a baseline is of one period; give --period once"));
+            return Err(Error::usage("a baseline holds one period; give --period once"));
         };
         let subject = subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
         let tested = scenario(&judged.rounds, subject, period, ENDLESS)?;

@@ -70,7 +70,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     }
     if !tests.is_empty() && whole_runs && args.calibration.is_some() {
         return Err(Error::usage(
-            "--calibration is of lateness or of whole runs; ask for --metric in a gate of its own",
+            "--calibration covers lateness or whole runs, not both; ask for --metric in a gate of its own",
         ));
     }
     let several = tests.len();

@@ -355,10 +355,11 @@ fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rou
         warnings.push(Warning {
             code: "rounds-drawn".to_owned(),
             message: format!(
-                "of up to {most} rounds of a subject, {MOST_KEPT} drawn at random are kept; percentiles are of all ticks, to \
-                 three digits"
+                "of up to {most} rounds of a subject, {MOST_KEPT} drawn at random are kept; percentiles cover all ticks, \
+                 to three digits"
             ),
-            hint: "intervals are of the rounds that are kept, and so wider than need be; without --no-samples all are".to_owned(),
+            hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"
+                .to_owned(),
         });
     }
     if plan.scenarios.iter().filter_map(|s| s.subject.ours()).any(|entry| entry.place == Place::Script) {

@@ -194,7 +194,7 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
         0 => "; it missed no tick".to_owned(),
         n => format!("; it missed {}", share(n, summary.ticks)),
     };
-    let unbeaten = if front { "; nothing else was both less late and cheaper" } else { "" };
+    let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 

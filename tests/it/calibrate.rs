@@ -153,7 +153,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
     for (sides, says) in [
         (&["--max", "p50=1ms", "--subject", "scripted"][..], "--see plans the pairs of two sides"),
-        (&programs, "it is of lateness, and this gate is by --metric"),
+        (&programs, "it covers lateness, but this gate judges by --metric"),
     ] {
         let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides].concat();
         let none = Osjitter::new(args).directory(home.path()).script(&scripted()).run().exits(2);
@@ -218,7 +218,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     assert!(warning.message.starts_with("rate is tolerated to change by -0.010 %"), "{}", warning.message);
     for (more, says) in [
         (&["--see", "0.001%"][..], "a change of 0.0010 % of rate cannot be had here: it takes about"),
-        (&["--see", "wall=5%"], "--see is of wall, and judged are rate"),
+        (&["--see", "wall=5%"], "--see names wall, which is not judged; choose from rate"),
         (&["--see", "5%", "--metric", "wall", "--min-run-time", "1ns"], "the calibration has no wall in ns"),
     ] {
         let refused = gate(more).exits(2);
@@ -226,7 +226,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     }
     let lateness = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--calibration", "osjitter-calibration.json"];
     let refused = Osjitter::new(lateness).directory(home.path()).run().exits(2);
-    assert!(refused.stderr.contains("it is of whole runs, and this gate is by lateness"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it covers whole runs, but this gate judges lateness"), "{}", refused.stderr);
 }
 
 #[cfg(unix)]

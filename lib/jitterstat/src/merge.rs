@@ -64,7 +64,7 @@ impl fmt::Display for MergeError {
             }
             Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
             Self::SameRun { reports: [one, other] } => {
-                write!(f, "reports {one} and {other} are of the same run: give each run once")
+                write!(f, "reports {one} and {other} come from the same run: give each run once")
             }
             Self::TooMuch(what) => write!(f, "merged, they are more than a report can hold: {what}"),
         }

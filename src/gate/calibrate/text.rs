@@ -43,7 +43,7 @@ fn head(what: &str, failure: Option<&String>, is_partial: bool) -> String {
     if let Some(failure) = failure {
         text += &wrap(&format!("It could not go on: {failure}"), WIDEST_PARAGRAPH);
     } else if is_partial {
-        text.push_str("Interrupted: this is of the pairs there were.\n");
+        text.push_str("Interrupted: this covers the pairs measured so far.\n");
     }
     text.push('\n');
     text
@@ -185,7 +185,7 @@ fn false_alarms(alpha: f64, real: &RealGates) -> String {
     let mut text = format!("False alarms by design: at most {}. ", percent(alpha));
     let RealGates { gates, passed, regressed, inconclusive, .. } = real;
     if *gates == 0 {
-        text.push_str("No real gate came to an end in this time; a rate takes 100.");
+        text.push_str("No real gate finished in this time; a rate takes 100.");
         return text;
     }
     let _ = write!(

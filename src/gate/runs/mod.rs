@@ -49,7 +49,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         return Ok(None);
     }
     let (Some(a), Some(b)) = (&args.baseline_cmd, &args.candidate_cmd) else {
-        return Err(Error::usage("--metric is of two programs; give --baseline-cmd and --candidate-cmd"));
+        return Err(Error::usage("--metric compares two programs; give --baseline-cmd and --candidate-cmd"));
     };
     let like = like_a_program(&args.judged.rounds, one_period(&args.judged)?)?;
     let rounds = &args.judged.rounds;

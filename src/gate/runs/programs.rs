@@ -192,7 +192,7 @@ pub fn rule(number: &Number, tolerances: &[Tolerance], floor_ns: f64) -> MetricR
 pub fn check_tolerances(option: &str, tolerances: &[Tolerance], numbers: &[Number]) -> exit::Result<()> {
     if let Some(unknown) = tolerances.iter().find(|t| !numbers.iter().any(|number| is_for(t, &number.name))) {
         let names: Vec<&str> = numbers.iter().map(|number| number.name.as_str()).collect();
-        return Err(usage!("{option} is of {}, and judged are {}", unknown.name, names.join(", ")));
+        return Err(usage!("{option} names {}, which is not judged; choose from {}", unknown.name, names.join(", ")));
     }
     let falls = |t: &&Tolerance| numbers.iter().any(|n| n.higher_is_better && is_for(t, &n.name));
     match tolerances.iter().filter(|t| t.rise >= 1.0).find(falls) {

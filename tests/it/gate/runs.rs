@@ -200,7 +200,12 @@ fn what_cannot_be_judged_is_refused_after_the_first_run() {
         (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
         (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
         (good, good, &["--metric", "x", "--metric", "x"], "asks twice"),
-        (good, good, &["--metric", "x", "--tolerance", "p50=5%"], "--tolerance is of p50, and judged are x"),
+        (
+            good,
+            good,
+            &["--metric", "x", "--tolerance", "p50=5%"],
+            "--tolerance names p50, which is not judged; choose from x",
+        ),
         (
             "metric x /s higher\\nx 5\\n",
             "metric x /s higher\\nx 5\\n",

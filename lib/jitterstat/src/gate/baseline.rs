@@ -1,5 +1,5 @@
-//! The file `osjitter.baseline/1`: sessions of a subject beside a control, kept for the day when the old program can no
-//! longer be run.
+//! The file `osjitter.baseline/1`: stored reference sessions of a subject beside a control, for when the old program
+//! can't be run.
 //!
 //! A stored number alone says nothing: the machine of today is not the machine of then. So a session measures the subject
 //! and a control, a bare thread that sleeps, in turn, and what is compared later is how much later the subject was than
