@@ -37,12 +37,14 @@ const EXAMPLES: &str = "\
 Examples:
   osjitter run --period 500us --ticks 10000      which ticker to use on this machine
   osjitter run --subject 'tokio-*' --duration 10s
+  osjitter run --subject os-interval --why       why the latest ticks were late
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter new-plan plan.toml                    a plan that explains itself
   osjitter find --goal p99=100us                 what period this machine can hold
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
+  osjitter gate --baseline-cmd './old' --candidate-cmd './new'
   osjitter calibrate                             what a gate can detect on this machine
   osjitter compare before after                  how much later one run is than another
   osjitter doctor                                what makes ticks late on this machine
@@ -55,7 +57,7 @@ Examples:
   osjitter list
 
 A project's own defaults stand in osjitter.toml; `osjitter run --print-config` shows them.
-Ten first questions: https://github.com/osjitter/osjitter/blob/main/docs/src/questions.md
+First questions: https://github.com/osjitter/osjitter/blob/main/docs/src/questions.md
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
 

@@ -119,7 +119,7 @@ impl ScenarioArgs {
         fn stated<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
             (if ours.is_empty() { theirs } else { ours }).to_vec()
         }
-        let what = if self.subjects.is_empty() && self.commands.is_empty() { other } else { self };
+        let what = if self.name_something() { self } else { other };
         Self {
             subjects: what.subjects.clone(),
             commands: what.commands.clone(),
@@ -131,6 +131,28 @@ impl ScenarioArgs {
             warmup: self.warmup.or(other.warmup),
             instances: self.instances.or(other.instances),
         }
+    }
+
+    /// Whether these say what is measured.
+    pub fn name_something(&self) -> bool {
+        !self.subjects.is_empty() || !self.commands.is_empty()
+    }
+
+    /// Flags of what these state and each of `others` states for itself: there it has no effect.
+    pub fn overruled(&self, others: &[Self]) -> Vec<&'static str> {
+        type States = fn(&ScenarioArgs) -> bool;
+        const PARTS: [(&str, States); 8] = [
+            ("--subject", ScenarioArgs::name_something),
+            ("--period", |s| !s.periods.is_empty()),
+            ("--runtime", |s| !s.runtimes.is_empty()),
+            ("--load", |s| !s.loads.is_empty()),
+            ("--ticks or --duration", |s| s.length.is_some()),
+            ("--round-ticks", |s| s.round_ticks.is_some()),
+            ("--warmup", |s| s.warmup.is_some()),
+            ("--instances", |s| s.instances.is_some()),
+        ];
+        let overruled = PARTS.iter().filter(|(_, state)| !others.is_empty() && state(self) && others.iter().all(state));
+        overruled.map(|(flag, _)| *flag).collect()
     }
 
     /// Every combination: period by period, subject by subject, runtime by runtime, load by load.

@@ -21,6 +21,7 @@ Examples:
   osjitter compare results/mine#tokio-interval@500us/current-thread results/mine#os-interval@500us/current-thread
   osjitter compare before/report.json after/report.json --format markdown
   osjitter compare before after --format svg --out shift.svg
+  osjitter compare kernel-6.1 kernel-6.18 --force    what differs on purpose, too
   osjitter compare results/monday/verdict.json results/tuesday/verdict.json
 
 Exit codes: 0 compared, whatever the outcome; 2 bad usage, or sides that cannot be compared.")]

@@ -48,7 +48,7 @@ pub fn table(comparison: &Comparison) -> String {
         text += &wrap(&surroundings(compared), WIDEST_PARAGRAPH);
     }
     text += &metrics_table(comparison);
-    for line in fitness_lines(comparison) {
+    for line in by_chance(comparison).into_iter().chain(fitness_lines(comparison)) {
         text.push('\n');
         text += &wrap(&line, WIDEST_PARAGRAPH);
     }
@@ -96,7 +96,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         }
         let _ = writeln!(text, "\nCompared {}.{}", metrics_method(comparison), beside_means(comparison, " "));
     }
-    for line in fitness_lines(comparison) {
+    for line in by_chance(comparison).into_iter().chain(fitness_lines(comparison)) {
         let _ = writeln!(text, "\n> {}", cell(&line));
     }
     for warning in &comparison.warnings {
@@ -268,6 +268,22 @@ fn told<'a>(named: impl Iterator<Item = (&'a str, Finding)>) -> String {
     }
     let told = groups.iter().map(|(of, names)| format!("{}: {}.", names.join(", "), finding(*of)));
     told.collect::<Vec<_>>().join(" ")
+}
+
+/// How many figures are apart, where there are enough that chance alone makes some of them so.
+fn by_chance(comparison: &Comparison) -> Option<String> {
+    const ENOUGH: usize = 10;
+    let findings: Vec<Finding> = comparison
+        .subjects
+        .iter()
+        .flat_map(rows)
+        .map(|row| row.estimate.finding)
+        .filter(|finding| *finding != Finding::TooFewRounds)
+        .collect();
+    let apart = findings.iter().filter(|finding| **finding != Finding::NoDifferenceShown).count();
+    let all = findings.len();
+    (apart > 0 && all >= ENOUGH)
+        .then(|| format!("Clearly apart: {apart} of {all} figures, where chance alone makes one in twenty."))
 }
 
 /// What the sides met while they were measured; empty where that is not known.

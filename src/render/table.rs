@@ -125,12 +125,14 @@ fn marked(cell: String, best: &[&str], subject: &Subject) -> String {
     if best.contains(&subject.id.as_str()) { format!("*{cell}") } else { cell }
 }
 
-/// The table in the fullest layout that fits: with the interval of the percentile that ranks, without it, without p90.
+/// The table in the fullest layout that fits: with the interval of the percentile that ranks, without it, without p90, or
+/// p99.9 where p90 ranks.
 fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let best = Best::of(report);
     let all = &PERCENTILES[..PERCENTILES.len() - 1];
     let asked = &args.percentiles;
-    let few: Vec<Percentile> = all.iter().copied().filter(|p| p.key != "p90").collect();
+    let dropped = if tradeoff::percentile(report) == "p90" { "p99_9" } else { "p90" };
+    let few: Vec<Percentile> = all.iter().copied().filter(|p| p.key != dropped).collect();
     let layouts = if asked.is_empty() {
         [(all.to_vec(), true), (all.to_vec(), false), (few.clone(), true), (few, false)]
     } else {
@@ -183,7 +185,10 @@ fn shown<'a>(
     best: &'a Best<'a>,
 ) -> Vec<Shown<'a>> {
     let ranked = tradeoff::percentile(report);
-    let columns = if args.columns.is_empty() { &DEFAULT[..] } else { &args.columns };
+    let mut columns = if args.columns.is_empty() { DEFAULT.to_vec() } else { args.columns.clone() };
+    if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
+        columns.insert(0, Column::Percentiles);
+    }
     let column = |heading: &str, cell: fn(&Subject, &Summary) -> Option<String>| Shown {
         heading: heading.to_owned(),
         cell: Box::new(cell),

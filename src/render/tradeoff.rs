@@ -1,6 +1,6 @@
 //! Lateness against its price: which subjects nothing beats in both.
 
-use jitterstat::report::{Report, Subject, Summary};
+use jitterstat::report::{self, Report, Subject, Summary};
 
 use crate::render::cost::per_tick_ci95;
 use crate::render::label::{is_control, labels};
@@ -29,11 +29,15 @@ pub struct Point {
 /// The percentiles that the picture can show, the one people ask for first.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
-/// Name of the percentile that all measured subjects have: p99, else p90, else p50.
+/// Name of the percentile that a report ranks by, p99, else p90, else p50: one that all measured subjects have, and that the
+/// machine is trusted with.
 pub fn percentile(report: &Report) -> &'static str {
     let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let all = |name: &&str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
-    PERCENTILES.into_iter().find(all).unwrap_or(PERCENTILES[2])
+    let all = |name: &str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
+    let place = |key: &str| report::PERCENTILES.iter().position(|p| p.key == key);
+    let distrust_from = report.fitness.as_ref().and_then(|fitness| place(fitness.distrust_from.as_deref()?));
+    let is_trusted = |name: &str| distrust_from.is_none_or(|from| place(name).is_some_and(|at| at < from));
+    PERCENTILES.into_iter().find(|name| all(name) && is_trusted(name)).unwrap_or(PERCENTILES[2])
 }
 
 /// The subjects of a report that have both a percentile and a cost.
@@ -96,6 +100,7 @@ fn beats(other: &Point, point: &Point) -> bool {
 #[cfg(test)]
 mod tests {
     use jitterstat::file::File as _;
+    use jitterstat::fitness::{Facts, Fitness};
 
     use super::*;
 
@@ -123,6 +128,16 @@ mod tests {
         let idle = points(&idle);
         let cheapest = idle.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).expect("points");
         assert!(!cheapest.front, "{cheapest:?}");
+    }
+
+    #[test]
+    fn none_is_ranked_by_a_percentile_that_the_machine_is_not_trusted_with() {
+        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let had = percentile(&report);
+        for (distrusted, ranked) in [("p99_9", had), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")] {
+            report.fitness = Some(Fitness::from_facts(Facts::default(), Some(distrusted), Some(2)));
+            assert_eq!(percentile(&report), ranked, "{distrusted}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::run::late::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::stream::Stream;
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Plan, Scenario, ScenarioArgs};
 use crate::text::printable::printable;
 use crate::text::time::long;
 use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
@@ -129,15 +129,19 @@ fn save(out: &Directory, report: &Report, json: &str, flight: Option<&str>, svg:
 }
 
 fn plan(args: &RunArgs) -> exit::Result<Plan> {
-    let file = match &args.plan {
-        None => PlanArgs::default(),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = files::read_text(&files::resolved(path)).map_err(|e| e.context("the plan"))?;
-            plan_file::parse(&name, &text)?
-        }
-    };
-    args.plan_args()?.plan(&file)
+    let given = args.plan_args()?;
+    let Some(path) = &args.plan else { return given.plan(&PlanArgs::default()) };
+    let name = path.display().to_string();
+    let text = files::read_text(&files::resolved(path)).map_err(|e| e.context("the plan"))?;
+    let file = plan_file::parse(&name, &text)?;
+    let plan = given.plan(&file)?;
+    for flag in given.defaults.overruled(&file.scenarios) {
+        terminal::note(false, &format!("{flag} has no effect: each scenario of {name} states its own"));
+    }
+    if ![&given.defaults, &file.defaults].into_iter().chain(&file.scenarios).any(ScenarioArgs::name_something) {
+        terminal::note(args.quiet, &format!("{name} names no subject: the default ones are measured"));
+    }
+    Ok(plan)
 }
 
 fn announce(plan: &Plan, quiet: bool) {

@@ -1,6 +1,6 @@
 //! `osjitter compare` from outside: what is paired, what is refused, and that every format says the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jitterstat::compare::{Comparison, Method};
 use jitterstat::file::File as _;
@@ -196,4 +196,18 @@ fn bad_input_is_named() {
     let unwritten = home.compare(&["one", "two", "--out", "no/such/place"]).exits(4);
     let says = "error: cannot write no/such/place: No such file or directory (os error 2); choose another place";
     assert!(unwritten.stderr.starts_with(says), "the place that was given: {}", unwritten.stderr);
+}
+
+#[test]
+fn many_figures_come_with_what_chance_makes_of_them() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let [a, b] = ["2026-11-21-epyc-kvm-4cpu", "2026-11-23-epyc-kvm-2cpu"].map(|name| results.join(name));
+    let compare = |[a, b]: [String; 2]| {
+        let args = [Path::new("compare"), Path::new(&a), Path::new(&b), Path::new("--force")];
+        Osjitter::new(args).run().exits(0).stdout
+    };
+    let whole = compare([&a, &b].map(|side| side.display().to_string()));
+    assert!(whole.contains(" figures, where chance alone makes one in twenty."), "{whole}");
+    let few = compare([&a, &b].map(|side| format!("{}#nanosleep@500us", side.display())));
+    assert!(!few.contains("where chance"), "{few}");
 }

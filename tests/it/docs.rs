@@ -96,11 +96,11 @@ fn items(page: &str) -> Vec<String> {
 
 /// A newcomer is at the answer after a command with its help, or the command and a page.
 #[test]
-fn ten_questions_lead_to_commands_and_pages_that_are_there() {
+fn first_questions_lead_to_commands_and_pages_that_are_there() {
     let page = fs::read_to_string(root().join("docs/src/questions.md")).expect("the questions");
     let help = |of: &[&str]| Osjitter::new(of).args(["--help"]).run().exits(0).stdout;
     let questions = items(&page);
-    assert_eq!(questions.len(), 10);
+    assert!(questions.len() >= 10, "{}", questions.len());
     for (number, question) in (1..).zip(&questions) {
         assert!(question.starts_with(&format!("{number}. **")) && question.contains("?**"), "{question}");
         let commands: Vec<&str> =

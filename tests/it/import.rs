@@ -233,3 +233,20 @@ fn an_import_cannot_be_merged_without_loss() {
     let refused = Osjitter::new([Path::new("merge"), &file, &file]).run().exits(2);
     assert!(refused.stderr.contains("no samples"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_picture_hatches_what_its_source_did_not_resolve() {
+    let drawn = Osjitter::new([Path::new("report"), &fixture("cyclictest.json")]).args(["--format", "svg"]).out("");
+    let drawn = drawn.run().exits(0);
+    let percentiles = drawn.file("percentiles.svg");
+    for says in ["2 above 151 us, up to 4.98 ms", "8 above 370 us, up to 6.02 ms"] {
+        assert!(percentiles.contains(says), "{says}");
+    }
+    let pictures = std::fs::read_dir(drawn.directory()).unwrap().map(|file| file.unwrap().path());
+    let of_a_thread: Vec<String> = pictures
+        .filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with("histogram"))
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect();
+    assert_eq!(of_a_thread.len(), 2);
+    assert!(of_a_thread.iter().all(|svg| svg.contains("Hatched: ")), "each says what its hatched zone is");
+}

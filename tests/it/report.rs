@@ -88,6 +88,17 @@ fn a_file_is_known_by_its_schema_wherever_that_stands() {
 }
 
 #[test]
+fn a_picture_claims_no_more_than_its_interval_does() {
+    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
+    let drawn = report(&timeout).args(["--format", "svg"]).out("").run().exits(0);
+    let pictures = std::fs::read_dir(drawn.directory()).unwrap().map(|file| file.unwrap().path());
+    let all: String = pictures.map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    assert!(all.contains("no difference shown"));
+    assert!(!all.replace("no difference shown", "").contains("no difference"));
+}
+
+#[test]
 fn what_goes_with_another_format_or_file_is_refused() {
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);

@@ -247,6 +247,44 @@ fn pictures_are_drawn_where_they_are_asked_for() {
     assert!(files(&["--svg"]).iter().any(|name| name == "percentiles.svg"));
 }
 
+/// Up to 12 subjects share their axes and have their names beside them; more have axes and a legend of their own.
+#[test]
+fn a_crowd_is_drawn_apart() {
+    const SUBJECTS: &str = "os-interval os-interval-delay os-interval-skip os-interval-group os-sleep os-timeout nanosleep \
+                    tokio-interval tokio-interval-delay tokio-interval-skip tokio-sleep tokio-sleep-reused tokio-timeout";
+    let pictures = |subjects: usize| {
+        let asked = SUBJECTS.split_whitespace().take(subjects).flat_map(|subject| ["--subject", subject]);
+        let args = ["--quiet", "--svg", "--period", "1ms", "--ticks", "20"];
+        let ran = run(&args).args(asked.collect::<Vec<_>>()).out("drawn").run().exits(0);
+        ["percentiles", "tradeoff"].map(|name| ran.file(&format!("drawn/{name}.svg")))
+    };
+    let [few, names] = pictures(12);
+    assert_eq!((few.matches("percentile of the ticks").count(), names.matches("tokio-interval-skip").count()), (1, 1));
+    let [many, legend] = pictures(13);
+    assert_eq!((many.matches("percentile of the ticks").count(), many.matches("tokio-interval-skip").count()), (0, 1));
+    assert!(legend.find("tokio-timeout") < legend.find("CPU time per tick"), "the legend stands before the axes");
+}
+
+#[test]
+fn what_a_plan_leaves_out_or_overrules_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = |text: &str| {
+        std::fs::write(home.path().join("plan.toml"), text).unwrap();
+        home.path().join("plan.toml").display().to_string()
+    };
+    let noted = |plan: &str, more: &[&str]| {
+        let args = ["--plan", plan, "--print-plan"];
+        run(&args).args(more).run().exits(0).stderr
+    };
+    let states = plan("[[scenario]]\nsubject = \"spin\"\n[[scenario]]\nsubject = \"nanosleep\"\nticks = 20\n");
+    let said = noted(&states, &["--subject", "os-interval", "--ticks", "50"]);
+    assert_eq!(said, format!("--subject has no effect: each scenario of {states} states its own\n"));
+    assert_eq!(noted(&states, &["--period", "2ms"]), "");
+    let empty = plan("[defaults]\nperiod = \"2ms\"\n");
+    assert_eq!(noted(&empty, &[]), format!("{empty} names no subject: the default ones are measured\n"));
+    assert_eq!(noted(&empty, &["--subject", "spin"]), "");
+}
+
 #[test]
 fn bad_input_exits_2_says_why_and_writes_nothing() {
     let home = tempfile::tempdir().unwrap();

@@ -111,6 +111,7 @@ fn a_person_chooses_columns_percentiles_and_order() {
     let few = table(&["--percentiles", "p90,p50", "--columns", "ticks,percentiles,core"]);
     let heading: Vec<&str> = few.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|h| !h.is_empty()).collect();
     assert_eq!(heading, ["subject", "ticks", "p90", "p50", "of a core"]);
+    assert!(table(&["--percentiles", "p50", "--columns", "max"]).lines().nth(1).unwrap().contains("p50"));
     let first = |args: &[&str]| table(args).lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
     assert_eq!(first(&["--sort", "name"]), "nanosleep");
     assert_eq!(first(&["--sort", "missed"]), "os-interval");
