@@ -36,14 +36,14 @@ impl Watch {
         if self.all { read::directories_of_all_users() } else { read::directories() }
     }
 
-    /// What every meter has booked by now. Files of processes that have ended are swept.
-    pub fn look(&mut self) -> Vec<(PathBuf, Snapshot)> {
+    /// What every wanted meter has booked by now. Files of processes that have ended are swept.
+    pub fn look(&mut self, wanted: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Snapshot)> {
         self.faults.clear();
         let mut paths = Vec::new();
         for directory in self.directories() {
             read::sweep(&directory);
             match read::list(&directory) {
-                Ok(found) => paths.extend(found),
+                Ok(found) => paths.extend(found.into_iter().filter(|path| wanted(path))),
                 Err(error) => self.faults.push(format!("{} cannot be read: {error}", directory.display())),
             }
         }

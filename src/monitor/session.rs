@@ -1,7 +1,7 @@
 //! A monitor that runs: its probes, the meters it watches, their books, and the interval that is open.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use jitterstat::stats::random::SplitMix64;
@@ -163,20 +163,21 @@ impl Session {
     /// Books what probes and meters have booked since the last look.
     pub fn look(&mut self) {
         self.looked = tach::Instant::now();
-        let probes = self.probes.iter();
-        let probes = probes.map(|p| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot()));
-        let mut all: Vec<(Source, Loop, Snapshot)> = probes.collect();
+        let mut others = Vec::new();
         if let Some(watch) = &mut self.watch {
-            let ours = |path: &PathBuf| self.probes.iter().any(|probe| probe.running.file() == Some(path));
-            let others = watch.look().into_iter().filter(|(path, _)| !ours(path));
-            all.extend(others.map(|(path, snapshot)| (Source::Meter(path), meter_of(&snapshot), snapshot)));
+            let is_ours =
+                |path: &Path| self.probes.iter().any(|probe| probe.running.file().is_some_and(|of| of == path));
+            others = watch.look(|path| !is_ours(path));
             for fault in watch.faults().iter().filter(|fault| !self.faults.contains(fault)) {
                 note(self.setup.quiet, fault);
             }
             self.faults = watch.faults().to_vec();
         }
         let left_out = self.left_out();
-        self.books.take(all);
+        // One after the other: where the last one of a probe lay, the next will lie.
+        let of_probe = |p: &Probe| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot());
+        let of_meter = |(path, snapshot): (PathBuf, Snapshot)| (Source::Meter(path), meter_of(&snapshot), snapshot);
+        self.books.take(self.probes.iter().map(of_probe).chain(others.into_iter().map(of_meter)));
         if left_out == 0 && self.left_out() > 0 {
             note(
                 false,

@@ -57,12 +57,12 @@ pub struct TopArgs {
 }
 
 const NONE: &str = "no metered loop is running as this user. A program has one as soon as it registers a meter of the \
-library tickmeter; see lib/tickmeter/README.md, or start cargo run --package tickmeter --features tokio --example service";
+library tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
 
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     let mut watch = Watch::new(args.all, MOST)?;
     let mut loops = Loops::default();
-    loops.take(watch.look());
+    loops.take(watch.look(|_| true));
     if args.once {
         return once(args, watch, loops);
     }
@@ -80,7 +80,7 @@ fn once(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
         // A figure of so many seconds takes so many seconds.
         for _ in 0..args.window.looks() {
             std::thread::sleep(REFRESH);
-            loops.take(watch.look());
+            loops.take(watch.look(|_| true));
         }
     }
     for fault in watch.faults() {
@@ -107,7 +107,7 @@ fn live(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
         if looked.elapsed() >= REFRESH {
             // Measured from look to look: a figure that says one second is of one second, or a little more.
             looked = tach::Instant::now();
-            loops.take(watch.look());
+            loops.take(watch.look(|_| true));
         }
         loops.sort(sort, window);
         let (columns, lines) = screen.size();

@@ -122,7 +122,7 @@ fn a_metered_program_is_shown_while_it_runs() {
     let over = top(&directory, &["--format", "json"]).run().exits(0);
     assert_eq!(serde_json::from_str::<Value>(&over.stdout).unwrap()["meters"], Value::Array(Vec::new()));
     assert!(
-        directory.join("1.tickmeter").exists() && over.stderr.contains("lib/tickmeter"),
+        directory.join("1.tickmeter").exists() && over.stderr.contains("docs/src/watching.md"),
         "it says what to do: {}",
         over.stderr
     );

@@ -157,8 +157,8 @@ impl Histogram {
     fn of(words: &[u64], bits: u32, (first, bins): (usize, usize), max_ns: u64) -> Self {
         let counts = words[first..first + bins].iter().enumerate();
         let used = counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
-        // To the byte: a reader keeps one for each meter, for months.
-        let mut bins_used = Vec::with_capacity(used.clone().count());
+        // A reader takes these for months: with few sizes, one lies where another did.
+        let mut bins_used = Vec::with_capacity(used.clone().count().next_power_of_two());
         bins_used.extend(used);
         Self { bits, bins: bins_used, max_ns, last: bins as u32 - 1 }
     }
