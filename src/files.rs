@@ -181,12 +181,23 @@ fn stage(parent: &Path) -> io::Result<tempfile::TempDir> {
     builder.tempdir_in(parent).map_err(without_name)
 }
 
-/// Files into a directory that is there, the last one last: writes all, then renames all.
+/// What writes a file: a text, or as it comes, for what is larger than a buffer should be.
+pub type Contents<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
+
+/// Texts into files of a directory that is there, as [`replace_with`] does it.
 pub fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
-    let written = |(name, text): &(&str, &str)| {
+    let texts: Vec<_> = files.iter().map(|(_, text)| move |to: &mut dyn Write| to.write_all(text.as_bytes())).collect();
+    let all: Vec<(&str, Contents<'_>)> =
+        files.iter().zip(&texts).map(|((name, _), text)| (*name, text as Contents<'_>)).collect();
+    replace_with(directory, &all)
+}
+
+/// Files into a directory that is there, the last one last: writes all, then renames all.
+pub fn replace_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
+    let written = |(name, contents): &(&str, Contents<'_>)| {
         let file = directory.join(name);
         let there = std::fs::symlink_metadata(&file).ok().filter(std::fs::Metadata::is_file);
-        Ok((temporary(directory, text.as_bytes(), there.as_ref())?, file))
+        Ok((temporary(directory, contents, there.as_ref())?, file))
     };
     let written = files.iter().map(written).collect::<io::Result<Vec<_>>>()?;
     written.into_iter().try_for_each(|(temporary, file)| temporary.persist(file).map(drop).map_err(|e| e.error))
@@ -273,12 +284,12 @@ pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
         return Err(there());
     }
     let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
-    temporary(parent(file), text, None).map_err(failed)?.persist_noclobber(file).map(drop).map_err(|e| {
-        match e.error.kind() {
+    temporary(parent(file), &|to| to.write_all(text), None).map_err(failed)?.persist_noclobber(file).map(drop).map_err(
+        |e| match e.error.kind() {
             io::ErrorKind::AlreadyExists => there(),
             _ => failed(e.error),
-        }
-    })
+        },
+    )
 }
 
 /// Writes a file whole or not at all: into a temporary one beside it, then renamed.
@@ -304,7 +315,7 @@ impl<'a> Replacement<'a> {
             Err(_) => None,
         };
         let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
-        Ok(Self::Renamed(temporary(parent(&target), text, there.as_ref())?, target))
+        Ok(Self::Renamed(temporary(parent(&target), &|to| to.write_all(text), there.as_ref())?, target))
     }
 
     fn put(self) -> io::Result<()> {
@@ -316,9 +327,15 @@ impl<'a> Replacement<'a> {
 }
 
 /// A file that is complete on the disk, to be renamed to the one that is there, if any.
-fn temporary(directory: &Path, text: &[u8], there: Option<&std::fs::Metadata>) -> io::Result<tempfile::NamedTempFile> {
+fn temporary(
+    directory: &Path,
+    contents: Contents<'_>,
+    there: Option<&std::fs::Metadata>,
+) -> io::Result<tempfile::NamedTempFile> {
     let mut file = nameless(directory)?;
-    file.write_all(text).map_err(without_name)?;
+    let mut buffered = io::BufWriter::new(&mut file);
+    contents(&mut buffered).and_then(|()| buffered.flush()).map_err(without_name)?;
+    drop(buffered);
     file.as_file().sync_all()?;
     #[cfg(unix)]
     {

@@ -85,7 +85,10 @@ fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let name = series::ENV_OUT;
     let unread = |e| format!("{name}: it cannot be read: {e}");
     let mut file = os::open_regular(out).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => format!("wrote nothing to {name}: {e}"),
+        std::io::ErrorKind::NotFound => format!(
+            "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
+             from outside, by osjitter trace"
+        ),
         _ => unread(e),
     })?;
     let mut bytes = Vec::new();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{self, usage};
-use crate::files;
+use crate::files::{self, Contents};
 use jitterstat::bins::{self, Interval};
 
 /// What the files of an interval end in, in the order in which they appear.
@@ -43,11 +43,15 @@ impl Log {
         }
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
         let stem = self.free(&of_day, &format!("{}.{}T{seconds}Z", self.host, day.replace('-', "")));
-        let texts = [breaches.map(str::to_owned), Some(bins::intervals_csv(rows)), Some(bins::bins_csv(rows))];
-        let named: Vec<(String, String)> =
-            ENDINGS.iter().zip(texts).filter_map(|(end, text)| Some((format!("{stem}.{end}"), text?))).collect();
-        let all: Vec<(&str, &str)> = named.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        files::replace(&of_day, &all)?;
+        let [of_breaches, of_intervals, of_bins] = ENDINGS.map(|end| format!("{stem}.{end}"));
+        let text = breaches.unwrap_or_default();
+        // The bins of a busy host are megabytes: memory that a monitor would keep for ever.
+        let all: [(&str, Contents<'_>); 3] = [
+            (&of_breaches, &|to| to.write_all(text.as_bytes())),
+            (&of_intervals, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
+            (&of_bins, &|to| bins::write_bins(to, rows)),
+        ];
+        files::replace_with(&of_day, if breaches.is_some() { &all } else { &all[1..] })?;
         match self.keep {
             Some(keep) => self.sweep(keep),
             None => Ok(()),

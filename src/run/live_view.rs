@@ -9,6 +9,8 @@ use crate::text::time::{share, time};
 
 /// Digits that the running figures keep.
 const DIGITS: u8 = 3;
+/// Columns that a terminal too narrow for all goes without, the first of them first.
+const FIRST_TO_GO: [&str; 4] = ["ticks", "p50", "max", "missed"];
 /// The latest ticks of a run are shown as they come, so many lines of them.
 const NOTABLE: usize = 3;
 
@@ -95,6 +97,12 @@ impl Live {
                 share(row.missed, row.seen.len() + row.skipped),
             ]);
         }
+        for goes in FIRST_TO_GO {
+            let too_wide = align(&cells, 1).lines().any(|line| line.chars().count() > columns);
+            if let Some(place) = cells[0].iter().position(|heading| heading == goes).filter(|_| too_wide) {
+                cells.iter_mut().for_each(|row| drop(row.remove(place)));
+            }
+        }
         let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();
         let hidden = self.rows.len().saturating_sub(first + shown) + first;
         if hidden > 0 {
@@ -137,6 +145,18 @@ mod tests {
         assert_eq!(lines[1], "  os-interval     22/40  14.0 us    -  16.0 us  4.35 %");
         assert_eq!(lines[2], "> tokio-interval  20/40  1.20 ms    -  1.20 ms   100 %");
         assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, its latest so far"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_goes_without_whole_columns() {
+        let mut live = two();
+        live.take(0, 0, &[14_000; 20], 0);
+        let frame = |columns| live.frame(columns, 24).lines().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            frame(52)[..2],
+            ["lateness              p50  p99      max  missed", "  os-interval     14.0 us    -  14.0 us       0"]
+        );
+        assert_eq!(frame(30)[..2], ["lateness          p99  missed", "  os-interval       -       0"]);
     }
 
     proptest! {

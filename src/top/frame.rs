@@ -16,6 +16,8 @@ const WIDE: usize = 100;
 const SHORTEST_NAME: usize = 8;
 /// ... to so many.
 const LONGEST_NAME: usize = 24;
+/// Figures that a terminal too narrow for all goes without, the first of them first.
+const FIRST_TO_GO: [&str; 5] = ["SLOW", "WORK", "PERIOD", "P50", "MAX"];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A heading, its width, and what it shows.
@@ -66,13 +68,19 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
     // Two instances of a service have the same meters: which is whose, where no column says it.
     let pid = |of: &Loop| (!process && namesakes[&*of.now.name] > 1).then_some(of.now.pid);
     let names = loops.iter().map(|of| label(&of.now.name, pid(of), usize::MAX).chars().count()).max().unwrap_or(0);
-    let figures: usize = FIGURES.iter().map(|(_, width, _)| width + 1).sum();
-    let most = columns.saturating_sub(figures + 1).clamp(SHORTEST_NAME, LONGEST_NAME);
+    let mut figures = FIGURES.to_vec();
+    let width = |figures: &[Column]| figures.iter().map(|(_, width, _)| width + 1).sum::<usize>();
+    for goes in FIRST_TO_GO {
+        if SHORTEST_NAME + width(&figures) > columns {
+            figures.retain(|(heading, ..)| *heading != goes);
+        }
+    }
+    let most = columns.saturating_sub(width(&figures) + 1).clamp(SHORTEST_NAME, LONGEST_NAME);
     let name_width = names.clamp(SHORTEST_NAME, most);
     let heading = |mut text: String| {
-        for (heading, width, _) in FIGURES {
+        for (heading, width, _) in &figures {
             let marked =
-                if heading.eq_ignore_ascii_case(&name(&sort)) { format!("*{heading}") } else { heading.to_owned() };
+                if heading.eq_ignore_ascii_case(&name(&sort)) { format!("*{heading}") } else { (*heading).to_owned() };
             text += &format!(" {marked:>width$}");
         }
         if process {
@@ -88,7 +96,7 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
     }
     for of in loops.iter() {
         let mut line = format!("{:name_width$}", label(&of.now.name, pid(of), name_width));
-        for (_, width, figure) in FIGURES {
+        for (_, width, figure) in &figures {
             line += &format!(" {:>width$}", figure(of, window));
         }
         if process {

@@ -26,7 +26,7 @@ pub use error::{BinsError, BinsFlaw};
 pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};
 pub use model::{Binning, Facts, Interval, NEGATIVE, SCHEMA, VERSION};
-pub use text::{CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals};
+pub use text::{CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals, write_bins};
 
 #[cfg(test)]
 mod tests;

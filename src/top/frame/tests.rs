@@ -123,3 +123,12 @@ fn a_window_is_the_sum_of_its_looks() {
     assert_eq!(Window::ALL.map(|window| of.has(window)), [true, false, false]);
     assert_eq!((of.of(Window::Second).missed, of.of(Window::TenSeconds).missed), (0, 1));
 }
+
+#[test]
+fn a_narrow_frame_goes_without_whole_columns() {
+    let heading = |columns| drawn(columns, 24, Window::TenSeconds, Sort::P99).lines().nth(1).unwrap().to_owned();
+    let words = |columns| heading(columns).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(60), ["METER", "PERIOD", "P50", "*P99", "MAX", "MISSED", "WORK"]);
+    assert_eq!(words(40), ["METER", "P50", "*P99", "MAX", "MISSED"]);
+    assert!(heading(60).ends_with("WORK") && heading(40).ends_with("MISSED"), "none is cut");
+}

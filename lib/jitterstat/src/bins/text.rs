@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
 
 use crate::report::{LONGEST_NS, MOST_COUNT};
 
@@ -60,14 +61,24 @@ impl Cells {
 /// The first file: a line a bin.
 #[must_use]
 pub fn bins_csv(intervals: &[Interval]) -> String {
-    let mut text = Cells::Bins.heading() + "\n";
+    let mut text = Vec::new();
+    write_bins(&mut text, intervals).expect("memory takes it");
+    String::from_utf8(text).expect("of texts")
+}
+
+/// The same, as it comes: a line of some 150 bytes each time.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) -> io::Result<()> {
+    writeln!(to, "{}", Cells::Bins.heading())?;
     for interval in intervals {
         let (key, binning) = (shared(&interval.key), interval.binning.name());
         for ([lower, upper], count) in interval.rows() {
-            let _ = writeln!(text, "{key},{binning},{lower},{upper},{count}");
+            writeln!(to, "{key},{binning},{lower},{upper},{count}")?;
         }
     }
-    text
+    Ok(())
 }
 
 /// The second file: a line an interval whose facts are known.
