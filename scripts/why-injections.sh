@@ -2,7 +2,7 @@
 # Makes ticks late in known ways, asks why, and compares: a line a case, with the share of the cause that was injected.
 #
 #   scripts/why-injections.sh                all cases that this user can inject; the others are skipped by name
-#   scripts/why-injections.sh CASE ...       only these: contend quota stop slack nobody noproc seccomp price
+#   scripts/why-injections.sh CASE ...       only these: contend quota stop slack freeze nobody noproc seccomp price
 #
 # OSJITTER names the binary (default: target/release/osjitter). A case passes if three of five tries reach its share. Shares
 # but those of `contend` and `quota` are of what was not spent waiting for a CPU, which a busy machine adds. What is injected
@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 osjitter=${OSJITTER:-target/release/osjitter}
-[ $# -gt 0 ] || set -- contend quota stop slack nobody noproc seccomp price
+[ $# -gt 0 ] || set -- contend quota stop slack freeze nobody noproc seccomp price
 work=$(mktemp -d)
 chmod 777 "$work"
 trap 'jobs -p | xargs -r kill 2>/dev/null; [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null; rm -rf "$work"' EXIT
@@ -41,8 +41,8 @@ judge() { # CASE CAUSE REST LEAST: three of five tries of the function try_CASE
   local good=0 tries=0 found
   while [ $tries -lt 5 ] && [ $good -lt 3 ]; do
     tries=$((tries + 1))
-    "try_$1" "$work/$1-$tries" || { echo "$1: could not be run"; failed=1; return; }
-    found=$(share "$2" "$3" "$work/$1-$tries")
+    "try_$1" "$work/$1-$2-$tries" || { echo "$1: could not be run"; failed=1; return; }
+    found=$(share "$2" "$3" "$work/$1-$2-$tries")
     python3 -c "import sys; sys.exit(not float('${found%% *}') >= $4)" && good=$((good + 1))
     echo "$1: wanted $2 >= $4, found $found"
   done
@@ -61,6 +61,19 @@ try_stop() {
     sleep 0.004; kill -CONT $pid 2>/dev/null || true; sleep 0.02
   done
   wait $pid
+}
+# In a control group that is frozen for 60 ms at a time. With tier B1 others are seen to run meanwhile, without it they are not.
+try_freeze() {
+  args=(--ticks 1500 --why-threshold 1ms)
+  run "$1" sh -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" sh "${as[@]}" "$osjitter" & local pid=$!
+  while kill -0 $pid 2>/dev/null; do
+    frozen 1; sleep 0.06; frozen 0; sleep 0.2
+  done
+  wait $pid
+}
+frozen() {
+  if [ -e "$group/freezer.state" ]; then [ "$1" = 1 ] && echo FROZEN >"$group/freezer.state" || echo THAWED >"$group/freezer.state"
+  else echo "$1" >"$group/cgroup.freeze"; fi
 }
 try_slack() { subject=tokio-sleep; args=(--period 2ms --ticks 400 --timer-slack 10ms --why-threshold 3ms); run "$1" "$osjitter"; subject=; }
 
@@ -88,9 +101,21 @@ for case in "$@"; do
         sh -c "echo \$\$ >$group/cgroup.procs; while :; do :; done" & hog=$!
         judge quota quota all 0.8
         kill $hog; wait $hog 2>/dev/null || true
+        rmdir "$group" && group=
         subject=
       else
         echo "quota: skipped, no control group can be made here"
+      fi
+      ;;
+    freeze)
+      group=/sys/fs/cgroup/freezer/osjitter-why-$$
+      [ -d /sys/fs/cgroup/freezer ] || group=/sys/fs/cgroup/osjitter-why-$$
+      if mkdir "$group" 2>/dev/null && { [ -e "$group/freezer.state" ] || [ -e "$group/cgroup.freeze" ]; }; then
+        as=(); judge freeze stopped rest 0.8
+        as=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs); judge freeze host rest 0.8
+        rmdir "$group"; group=
+      else
+        echo "freeze: skipped, no control group can be frozen here"
       fi
       ;;
     nobody)

@@ -32,7 +32,7 @@ pub struct Round {
 /// Runs one round; `why` has its index where it is asked why its ticks are late.
 #[allow(clippy::disallowed_methods, reason = "when the process was started")]
 pub fn round(program: &Program, grid: Grid, stop: &AtomicBool, why: Option<(&Session, u64)>) -> Result<Round, String> {
-    let outside = why.map(|(session, index)| (Outside::begin(session), index));
+    let outside = why.map(|(session, index)| (Outside::begin(session, Duration::from_nanos(grid.period_ns)), index));
     let (start, first, before) = (Instant::now(), Anchor::take(), Before::read());
     let asked = asked(grid, if outside.is_some() { Series::TicksWithTimes } else { Series::Ticks });
     let written = written::ticks(program, asked, stop).map_err(|why| why.message().unwrap_or_default())?;

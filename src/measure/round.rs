@@ -144,7 +144,7 @@ impl RoundRequest<'_> {
             tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
             held: Held::default(),
-            watch: self.why.map(|session| session.begin(capacity)),
+            watch: self.why.map(|session| session.begin(capacity, self.scenario.period)),
             late: self.late.map(|watch| RoundWatch {
                 watch: Arc::clone(watch),
                 of: Arc::from(self.scenario.id.as_str()),

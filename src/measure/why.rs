@@ -15,17 +15,19 @@ use jitterstat::report::why::{Evidence, Missing, Tier};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Thread, Tick};
+use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Standstill, Thread, Tick};
 use tach::Conversion;
 
 use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
 use crate::measure::why::chains::Chains;
-use crate::measure::why::kernel::Kernel;
+use crate::measure::why::kernel::{Kernel, ns_after};
+use crate::measure::why::witness::Witnesses;
 use crate::subject::ticker::Waits;
 
 mod chains;
 mod kernel;
 pub mod outside;
+mod witness;
 
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
 const CYCLES_PER_TICK: usize = 16;
@@ -57,12 +59,18 @@ impl Session {
     }
 
     /// A round of so many ticks is about to begin.
-    pub fn begin(&self, ticks: usize) -> Watch {
+    pub fn begin(&self, ticks: usize, period: Duration) -> Watch {
+        let witnesses = Mutex::new(Some(Witnesses::begin(period)));
         self.record(true);
         self.chains.record(true);
         let capacity = ticks.saturating_mul(CYCLES_PER_TICK).saturating_add(64).min(MOST_CYCLES);
-        let shared =
-            Shared { quotas: self.quotas.clone(), capacity, threads: AtomicUsize::new(0), logs: Mutex::default() };
+        let shared = Shared {
+            quotas: self.quotas.clone(),
+            capacity,
+            threads: AtomicUsize::new(0),
+            logs: Mutex::default(),
+            witnesses,
+        };
         Watch(Arc::new(shared))
     }
 
@@ -85,6 +93,8 @@ struct Shared {
     /// So many threads have entered.
     threads: AtomicUsize,
     logs: Mutex<Vec<Log>>,
+    /// Until the round has ended.
+    witnesses: Mutex<Option<Witnesses>>,
 }
 
 /// What one thread leaves behind.
@@ -150,6 +160,11 @@ impl Watch {
         let mut logs = std::mem::take(&mut *self.0.logs.lock().unwrap_or_else(PoisonError::into_inner));
         logs.sort_by_key(|log| log.thread);
         logs
+    }
+
+    /// When everything stood still.
+    fn standstills(&self, origin: Instant) -> Option<Vec<Standstill>> {
+        self.0.witnesses.lock().unwrap_or_else(PoisonError::into_inner).take()?.end(origin)
     }
 }
 
@@ -349,7 +364,11 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
     let missing = reasons.into_iter().find_map(|(tier, reason)| Some(Missing { tier, reason: reason? }));
     let ticks: Vec<(u64, Vec<(u64, Tick)>)> =
         (0..).zip(round.instances).map(|(i, instance)| (i, ticks(instance, round, origin))).collect();
-    let facts = facts(session, round, &ticks, &threads, slack_ns, kernel.as_ref());
+    let mut facts = facts(session, round, &ticks, &threads, slack_ns, kernel.as_ref());
+    if let Some(standstills) = watch.standstills(origin) {
+        facts.standstills = beside(standstills, occupants.as_ref());
+        evidence.standstill_ns = Some(facts.standstill_ns());
+    }
     let mut names = HashMap::new();
     let mut asked = Vec::new();
     for (instance, ticks) in &ticks {
@@ -409,11 +428,7 @@ fn cycle(raw: &RawCycle, conversion: &Conversion, origin: Instant) -> Cycle {
 /// Every recorded tick of an instance, with its index.
 fn ticks(instance: &Ticks, round: &Ended<'_>, origin: Instant) -> Vec<(u64, Tick)> {
     let grid = &round.grid;
-    let ns = |after: Duration| i64::try_from(after.as_nanos()).unwrap_or(i64::MAX);
-    let shift_ns = match instance.start.checked_duration_since(origin) {
-        Some(after) => ns(after),
-        None => -ns(origin.saturating_duration_since(instance.start)),
-    };
+    let shift_ns = ns_after(instance.start, origin);
     let recorded = grid.first_tick..grid.first_tick.saturating_add(grid.ticks);
     let mut all = Vec::with_capacity(instance.wakeups.len());
     for &(last, expirations, count, thread) in &instance.wakeups {
@@ -454,7 +469,16 @@ fn facts(
         usual_cpu_ns: round.alone.then_some(usual_cpu_ns),
         continued_ns: kernel.map_or(Vec::new(), |k| os::continued_ns().into_iter().map(|ns| k.ns(ns)).collect()),
         steal_ns: round.steal_ns.unwrap_or(0),
+        standstills: Vec::new(),
     }
+}
+
+/// Whether others ran meanwhile, where the switches of the CPUs are known.
+fn beside(mut standstills: Vec<Standstill>, occupants: Option<&HashMap<u32, Vec<Occupant>>>) -> Vec<Standstill> {
+    for of_one_cpu in occupants.into_iter().flat_map(HashMap::values) {
+        standstills.iter_mut().for_each(|stood| stood.beside(of_one_cpu));
+    }
+    standstills
 }
 
 /// Who ran when on which CPU; `None` where records were lost.

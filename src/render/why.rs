@@ -138,10 +138,15 @@ impl Answer<'_> {
             Class::OwnCpu => "catching up, or busy with other tasks".to_owned(),
             Class::Faults => "estimated from their number".to_owned(),
             Class::Blocked => "off the CPU while it was to run tasks: I/O, a lock or a sleep".to_owned(),
-            Class::Stopped => "by a signal, until SIGCONT".to_owned(),
+            Class::Stopped => "by a signal, or frozen with its control group".to_owned(),
             Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
             Class::Host => {
-                format!("the hypervisor's account: {} in these rounds", time(evidence.steal_ns.unwrap_or(0) as i64))
+                let stood = match evidence.standstill_ns {
+                    Some(ns @ 1..) => format!("everything stood still for {}; ", time(ns as i64)),
+                    _ => String::new(),
+                };
+                let steal = time(evidence.steal_ns.unwrap_or(0) as i64);
+                format!("{stood}the hypervisor's account: {steal} in these rounds")
             }
             Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
             Class::Path => "from the timer to the task, rounding of the runtime's timers included".to_owned(),
@@ -377,6 +382,21 @@ mod tests {
                         Longest: 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
                         46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
+    }
+
+    #[test]
+    fn what_speaks_for_the_host_is_named() {
+        let with = |standstill_ns| {
+            let evidence = Evidence { steal_ns: Some(20_000_000), standstill_ns, ..Evidence::default() };
+            let shares_ns = Some(Shares { host: 90_000_000, below: 6_400_000, ..Shares::default() });
+            text(&asked(Why { shares_ns, evidence, ..why() }), 200)
+        };
+        let account = "the hypervisor's account: 20.0 ms in these rounds\n";
+        assert!(
+            with(Some(64_000_000))
+                .contains(&format!("host              everything stood still for 64.0 ms; {account}"))
+        );
+        assert!([None, Some(0)].into_iter().all(|none| with(none).contains(&format!("host              {account}"))));
     }
 
     #[test]

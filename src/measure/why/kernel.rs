@@ -1,10 +1,19 @@
 //! The kernel's records on the clock of a round.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jitterstat::why::Switch;
 
 use crate::machine::os;
+
+/// Nanoseconds from `origin` to `at`, which may lie before it.
+pub fn ns_after(at: Instant, origin: Instant) -> i64 {
+    let ns = |after: Duration| i64::try_from(after.as_nanos()).unwrap_or(i64::MAX);
+    match at.checked_duration_since(origin) {
+        Some(after) => ns(after),
+        None => -ns(origin.saturating_duration_since(at)),
+    }
+}
 
 /// The kernel's clock at the common origin of a round.
 #[derive(Debug)]
@@ -15,11 +24,7 @@ pub struct Kernel {
 impl Kernel {
     pub fn new(origin: Instant) -> Option<Self> {
         let (at, ns) = os::monotonic_pair().ok()?;
-        let before = match at.checked_duration_since(origin) {
-            Some(before) => i128::try_from(before.as_nanos()).ok()?,
-            None => -i128::try_from(origin.saturating_duration_since(at).as_nanos()).ok()?,
-        };
-        Some(Self { origin_ns: i128::from(ns) - before })
+        Some(Self { origin_ns: i128::from(ns) - i128::from(ns_after(at, origin)) })
     }
 
     pub fn ns(&self, at_ns: u64) -> i64 {

@@ -10,11 +10,12 @@ use jitterstat::sample::Grid;
 use jitterstat::series::{self, Reader};
 use jitterstat::why::outside::{self, Given, Watched};
 use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Facts, Thread, Wakeup};
+use jitterstat::why::{self, Facts, Standstill, Thread, Wakeup};
 
 use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
 use crate::measure::why::kernel::Kernel;
-use crate::measure::why::{Answer, LONGEST_PATH_NS, Session, name, occupants};
+use crate::measure::why::witness::Witnesses;
+use crate::measure::why::{Answer, LONGEST_PATH_NS, Session, beside, name, occupants};
 
 /// Fewer of its ticks at times at which one of its threads ran: these are not the times.
 const LEAST_PLACED: f64 = 0.9;
@@ -23,6 +24,7 @@ const LEAST_PLACED: f64 = 0.9;
 pub struct Outside<'a> {
     session: &'a Session,
     rings: Result<Vec<SwitchRing>, NotAvailable>,
+    witnesses: Option<Witnesses>,
 }
 
 /// A round of the program, after its end.
@@ -41,10 +43,12 @@ pub struct Ended<'a> {
 }
 
 impl<'a> Outside<'a> {
-    pub fn begin(session: &'a Session) -> Self {
+    pub fn begin(session: &'a Session, period: Duration) -> Self {
+        // Before the rings: what this thread starts from there on is taken for the program's.
+        let witnesses = Some(Witnesses::begin(period));
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::of_programs).collect();
-        let watching = Self { session, rings };
+        let watching = Self { session, rings, witnesses };
         watching.record(true);
         watching
     }
@@ -60,14 +64,20 @@ impl<'a> Outside<'a> {
     /// Of this round, switches were lost.
     pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
         self.record(false);
+        let standstills = self.witnesses.take().and_then(|witnesses| witnesses.end(round.started));
         let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
         }
-        Ok(self.explained(&drained, round).unwrap_or_else(|why| Answer::none(round.index, &why)))
+        Ok(self.explained(&drained, standstills, round).unwrap_or_else(|why| Answer::none(round.index, &why)))
     }
 
-    fn explained(&self, drained: &[Drained], round: &Ended<'_>) -> Result<Answer, String> {
+    fn explained(
+        &self,
+        drained: &[Drained],
+        standstills: Option<Vec<Standstill>>,
+        round: &Ended<'_>,
+    ) -> Result<Answer, String> {
         self.rings.as_ref().map_err(NotAvailable::to_string)?;
         let kernel = Kernel::new(round.started).ok_or("the kernel's clock cannot be read")?;
         let threads = threads(drained, &kernel);
@@ -108,7 +118,14 @@ impl<'a> Outside<'a> {
         names.extend(drained.iter().flat_map(|d| d.names.iter().cloned()));
         // The better tier has what is in the lesser.
         let wakeups = wakeups.filter(|_| given.is_some());
-        let asked = asked(round, &seen, given.as_ref(), wakeups.as_deref(), &mut names);
+        let facts = Facts {
+            path_ns: seen.way_ns,
+            steal_ns: round.steal_ns.unwrap_or(0),
+            standstills: beside(standstills.clone().unwrap_or_default(), given.as_ref()),
+            ..Facts::default()
+        };
+        let standstill_ns = standstills.map(|_| facts.standstill_ns());
+        let asked = asked(round.grid.first_tick, &facts, &seen, given.as_ref(), wakeups.as_deref(), &mut names);
         let tier = match (&given, &wakeups) {
             (None, _) => Tier::A2,
             (Some(_), None) => Tier::B1,
@@ -128,7 +145,8 @@ impl<'a> Outside<'a> {
         let mut ran: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
         ran.sort_unstable();
         ran.dedup();
-        let evidence = Evidence { steal_ns: round.steal_ns, threads: ran.len() as u64, ..Evidence::default() };
+        let threads = ran.len() as u64;
+        let evidence = Evidence { steal_ns: round.steal_ns, standstill_ns, threads, ..Evidence::default() };
         let known = why::Known::default();
         let round =
             AskedRound { index: round.index, ticks: asked, tier: Some(tier), known, evidence, ..AskedRound::default() };
@@ -159,7 +177,8 @@ fn threads(drained: &[Drained], kernel: &Kernel) -> Vec<Watched> {
 }
 
 fn asked(
-    round: &Ended<'_>,
+    first_tick: u64,
+    facts: &Facts,
     seen: &outside::Round,
     given: Option<&Given>,
     wakeups: Option<&[Vec<Wakeup>]>,
@@ -175,8 +194,7 @@ fn asked(
         let (threads, wakeups) = unstamped.as_ref()?;
         Some(why::way(of, threads.get(of.thread)?, wakeups.get(of.thread)?, explained))
     };
-    let facts = Facts { path_ns: seen.way_ns, steal_ns: round.steal_ns.unwrap_or(0), ..Facts::default() };
-    let explained = why::explain(&seen.ticks, &seen.threads, &facts);
+    let explained = why::explain(&seen.ticks, &seen.threads, facts);
     let tick = |((tick, of), explained): ((u64, &why::Tick), why::Explained)| {
         let mut behind: HashMap<String, u64> = HashMap::new();
         for queued in &explained.queued {
@@ -195,5 +213,5 @@ fn asked(
             behind: behind.into_iter().collect(),
         }
     };
-    (round.grid.first_tick..).zip(&seen.ticks).zip(explained).map(tick).collect()
+    (first_tick..).zip(&seen.ticks).zip(explained).map(tick).collect()
 }

@@ -68,11 +68,11 @@ model! {
         pub faults: Option<u64>,
         /// Something blocked the thread while it was to run tasks.
         pub blocked: u64,
-        /// The process was stopped by a signal.
+        /// The process was stopped: by a signal, or with its control group.
         pub stopped: u64,
         /// Timer slack, at most; null for timers that have none.
         pub slack: Option<u64>,
-        /// The hypervisor, by its own account.
+        /// The hypervisor, by its own account, or because everything stood still.
         pub host: u64,
         /// Below the thread: interrupts, the way out of idle, or the host.
         pub below: u64,
@@ -103,6 +103,9 @@ model! {
     pub struct Evidence {
         /// Time that the hypervisor took from all CPUs, in the kernel's steps.
         pub steal_ns: Option<u64>,
+        /// Time in which everything stood still, by two threads that wait for nothing but the clock; null where there were none.
+        #[serde(default)]
+        pub standstill_ns: Option<u64>,
         /// Periods in which the control group was throttled.
         pub throttled_periods: Option<u64>,
         /// Records of switches that were lost: their rounds are explained without them.

@@ -2,6 +2,7 @@
 
 use crate::report::why::Class;
 
+use super::parts::Parts;
 use super::seen::{Cycle, Explained, Facts, Queued, Reading, Thread, Tick, span};
 use super::stretches::{State, Stretch, stretches};
 
@@ -30,7 +31,10 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
         parts.add(Class::Unexplained, span(tick.deadline_ns, tick.wake_ns).saturating_sub(parts.total_ns()));
         all.push(explained);
     }
-    steal(ticks, &mut all, facts.steal_ns);
+    // What the host's standstills are booked for already is in its own account, too.
+    let by_host = facts.standstills.iter().filter(|s| !s.is_stop(&facts.continued_ns));
+    let booked_ns = by_host.map(|s| span(s.nap.from_ns, s.nap.to_ns)).sum();
+    steal(ticks, &mut all, facts.steal_ns.saturating_sub(booked_ns));
     all
 }
 
@@ -98,6 +102,9 @@ impl<'a> Window<'a> {
             parts.move_up_to(u64::MAX, Class::Blocked, Class::Stopped);
         }
         let mut quota_ns = self.throttled_ns(facts);
+        if quota_ns == 0 {
+            self.stood_still(parts, facts);
+        }
         for class in [Class::Queue, Class::Below, Class::Blocked] {
             quota_ns -= parts.move_up_to(quota_ns, class, Class::Quota);
         }
@@ -105,6 +112,19 @@ impl<'a> Window<'a> {
         let path_ns = facts.path_ns.saturating_sub(parts.of(Class::Path));
         parts.move_up_to(path_ns, Class::Below, Class::Path);
         explained
+    }
+
+    /// What was slept while everything stood still: by the host, or where this is known, by a stop of these threads alone. The
+    /// witnesses are throttled as the thread is, and say nothing then.
+    fn stood_still(&self, parts: &mut Parts, facts: &Facts) {
+        let first = facts.standstills.partition_point(|s| s.nap.to_ns <= self.from_ns);
+        for stood in facts.standstills[first..].iter().take_while(|s| s.nap.from_ns < self.to_ns) {
+            let class = if stood.is_stop(&facts.continued_ns) { Class::Stopped } else { Class::Host };
+            let asleep_ns = parts.of(Class::Below) + parts.of(Class::Blocked);
+            let most = stood.explains_ns(self.from_ns, self.to_ns, asleep_ns);
+            let moved = parts.move_up_to(most, Class::Below, class);
+            parts.move_up_to(most - moved, Class::Blocked, class);
+        }
     }
 
     fn by_switches(&self, stretches: &[Stretch], facts: &Facts) -> Explained {

@@ -11,13 +11,15 @@ pub mod outside;
 mod parts;
 pub mod pool;
 mod seen;
+mod standstill;
 mod stretches;
 
 pub use apart::explain;
 pub use chain::{Wakeup, Way, way};
 pub use parts::{Known, Parts};
-pub use seen::{Cycle, Explained, Facts, Queued, Reading, Switch, SwitchKind, Thread, Tick};
-pub use stretches::{Occupant, behind};
+pub use seen::{Cycle, Explained, Facts, Nap, Occupant, Queued, Reading, Standstill, Switch, SwitchKind, Thread, Tick};
+pub use standstill::{LEAST_STANDSTILL_NS, standstills};
+pub use stretches::behind;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use crate::stats::quantile::nearest_rank;
 
-use super::seen::{Cycle, Reading, Switch, SwitchKind, Thread, Tick, span};
-use super::stretches::Occupant;
+use super::seen::{Cycle, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span};
 
 /// Who was given each CPU, in order of time.
 pub type Given = HashMap<u32, Vec<Occupant>>;

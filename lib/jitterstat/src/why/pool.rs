@@ -114,6 +114,7 @@ impl Pool {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
         let (all, of_round) = (&mut self.evidence, &round.evidence);
         all.steal_ns = sum(all.steal_ns, of_round.steal_ns);
+        all.standstill_ns = sum(all.standstill_ns, of_round.standstill_ns);
         all.throttled_periods = sum(all.throttled_periods, of_round.throttled_periods);
         all.switches_lost += of_round.switches_lost;
         all.cycles_lost += of_round.cycles_lost;

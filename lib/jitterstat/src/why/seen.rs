@@ -70,6 +70,33 @@ pub struct Thread {
     pub switches: Option<Vec<Switch>>,
 }
 
+/// A CPU was given to this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupant {
+    /// From here on, until the next of that CPU.
+    pub at_ns: i64,
+    /// Which thread, by its number in the system; 0 is nobody.
+    pub thread: u32,
+}
+
+/// Time in which a thread that only waits was due, and was neither woken nor waiting for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nap {
+    /// When it was due.
+    pub from_ns: i64,
+    /// When it was ready.
+    pub to_ns: i64,
+}
+
+/// Time in which no witness was woken, on whichever CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standstill {
+    /// From when to when.
+    pub nap: Nap,
+    /// Other threads were seen to be given a CPU meanwhile: these threads were stopped, and not the machine.
+    pub others_ran: bool,
+}
+
 /// What holds for a whole round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -87,9 +114,17 @@ pub struct Facts {
     pub continued_ns: Vec<i64>,
     /// Time that the hypervisor took, by its own account.
     pub steal_ns: u64,
+    /// When everything stood still, in order of time.
+    pub standstills: Vec<Standstill>,
 }
 
 impl Facts {
+    /// How long everything stood still.
+    #[must_use]
+    pub fn standstill_ns(&self) -> u64 {
+        self.standstills.iter().map(|s| span(s.nap.from_ns, s.nap.to_ns)).sum()
+    }
+
     /// Which parts can be measured with these.
     #[must_use]
     pub fn known(&self) -> Known {

@@ -1,6 +1,6 @@
 //! Where a thread was, from its switches.
 
-use super::seen::{Cycle, Queued, Switch, SwitchKind, span};
+use super::seen::{Cycle, Occupant, Queued, Switch, SwitchKind, span};
 
 /// What a thread did in one stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,15 +92,6 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
     }
     all.push(open);
     all
-}
-
-/// A CPU was given to this thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occupant {
-    /// From here on, until the next of that CPU.
-    pub at_ns: i64,
-    /// Which thread, by its number in the system.
-    pub thread: u32,
 }
 
 /// Who ran in a stretch of time on a CPU whose switches these are, in order: each with how long.

@@ -211,6 +211,52 @@ fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
 }
 
 #[test]
+fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
+    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let stood = |from_us: i64, to_us: i64, others_ran| Facts {
+        standstills: vec![Standstill { nap: Nap { from_ns: from_us * US, to_ns: to_us * US }, others_ran }],
+        ..Facts::default()
+    };
+    let class = |facts: &Facts, waited, class| one(switches(), waited, 35, facts).parts.of(class) / 1_000;
+    let host = stood(900, 1_375, false);
+    assert_eq!(class(&host, 0, Class::Host), 380, "nearly all of the sleep is all of it");
+    assert_eq!(class(&stood(1_200, 1_375, false), 0, Class::Host), 175);
+    assert_eq!(class(&stood(1_400, 1_900, false), 0, Class::Host), 0, "it begins when the task runs");
+    assert_eq!(class(&host, 370, Class::Queue), 370, "waiting for a CPU is never a standstill");
+    assert_eq!(class(&stood(900, 1_375, true), 0, Class::Stopped), 380);
+    // The signal's handler ran after the tick.
+    let continued = Facts { continued_ns: vec![1_500 * US], ..stood(900, 1_375, false) };
+    assert_eq!((class(&continued, 0, Class::Stopped), class(&continued, 0, Class::Host)), (380, 0));
+    // A throttled control group throttles the witnesses, too: 100 ms at most, so all of it.
+    let quota = Facts { quota_period_ns: Some(100_000_000), ..stood(900, 1_375, false) };
+    let reading = |throttled| Reading { throttled: Some(throttled), ..reading(0, 35) };
+    let cycles = vec![cycle(600, 1_390, reading(0)), cycle(1_420, 1_900, reading(1))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let throttled = explain(&[tick], &[Thread { cycles, switches: switches() }], &quota).remove(0).parts;
+    assert_eq!((throttled.of(Class::Quota) / 1_000, throttled.of(Class::Host)), (380, 0));
+}
+
+#[test]
+fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
+    let of = |steal_ns, stood_ns| {
+        let tick = |at: i64| Tick { deadline_ns: at, wake_ns: at + 8_000_000, thread: 0 };
+        let sleep =
+            |at: i64| Cycle { park_ns: at - 1, reading: reading(0, 0), torn: false, unpark_ns: Some(at + 8_000_000) };
+        let ticks = [tick(0), tick(50_000_000)];
+        let cycles = vec![sleep(0), sleep(50_000_000), sleep(90_000_000)];
+        let standstills = vec![Standstill { nap: Nap { from_ns: 0, to_ns: stood_ns }, others_ran: false }];
+        let facts = Facts { steal_ns, standstills, ..Facts::default() };
+        explain(&ticks, &[Thread { cycles, switches: None }], &facts)
+            .iter()
+            .map(|e| e.parts.of(Class::Host))
+            .sum::<u64>()
+    };
+    assert_eq!(of(0, 8_000_000), 8_000_000);
+    assert_eq!(of(10_000_000, 8_000_000), 8_000_000, "2 ms are left, less than a step of the account");
+    assert_eq!(of(20_000_000, 8_000_000), 16_000_000);
+}
+
+#[test]
 fn those_who_ran_meanwhile_are_found_by_their_numbers() {
     let switches: Vec<Occupant> =
         [(0, 7), (100, 8), (250, 0), (300, 9)].map(|(at_ns, thread)| Occupant { at_ns, thread }).into();
@@ -325,9 +371,16 @@ prop_compose! {
         fault_ns in prop::option::of(0_u64..50), quota_period_ns in prop::option::of(0_u64..500),
         slack_ns in prop::option::of(0_u64..300), path_ns in 0_u64..200, usual_cpu_ns in prop::option::of(0_u64..30),
         continued_ns in prop::collection::vec(-900_i64..6_000, 0..2), steal in any::<bool>(),
+        stood in prop::collection::vec((0_i64..900, 1_i64..900, any::<bool>()), 0..6),
     ) -> Facts {
+        let mut at = -900;
+        let standstills = stood.into_iter().map(|(gap, length, others_ran)| {
+            let from_ns = at + gap;
+            at = from_ns + length;
+            Standstill { nap: Nap { from_ns, to_ns: at }, others_ran }
+        }).collect();
         let steal_ns = if steal { 10_000_000 } else { 0 };
-        Facts { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns }
+        Facts { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns, standstills }
     }
 }
 
@@ -365,7 +418,12 @@ proptest! {
         }
         let ticks: Vec<Tick> =
             ticks.iter().map(|t| Tick { deadline_ns: t.deadline_ns + by, wake_ns: t.wake_ns + by, ..*t }).collect();
-        let facts = Facts { continued_ns: facts.continued_ns.iter().map(|at| at + by).collect(), ..facts };
+        let stood = |s: &Standstill| Standstill { nap: Nap { from_ns: s.nap.from_ns + by, to_ns: s.nap.to_ns + by }, ..*s };
+        let facts = Facts {
+            continued_ns: facts.continued_ns.iter().map(|at| at + by).collect(),
+            standstills: facts.standstills.iter().map(stood).collect(),
+            ..facts
+        };
         let again = explain(&ticks, &[moved(&thread, by)], &facts);
         for (one, other) in found.iter().zip(&again) {
             prop_assert_eq!(one.parts, other.parts);
