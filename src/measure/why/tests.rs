@@ -106,8 +106,8 @@ fn scenario() -> Scenario {
     args.only().expect("one scenario")
 }
 
-/// What the ticks of a few rounds beside such a task were late by; `None` where nothing can be asked.
-fn measured<C: Cause>(session: &Session) -> Option<Shares> {
+/// What the ticks of a few rounds beside such a task were late by, and what the host took meanwhile; `None` where nothing can be asked.
+fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
     let (scenario, stop) = (scenario(), Arc::default());
     let mut pool = Pool::new(Some(150_000), 2_000);
     for index in 0..4 {
@@ -136,20 +136,29 @@ fn measured<C: Cause>(session: &Session) -> Option<Shares> {
         answer.round.tier?;
         pool.add(answer.round);
     }
-    pool.finish(&[], None).shares_ns
+    let why = pool.finish(&[], None);
+    Some((why.shares_ns?, why.evidence.steal_ns.unwrap_or(0)))
 }
 
-/// At least this share of what was not spent waiting for a CPU, which a busy machine adds, in three tries of five.
+/// At least this share of what was neither spent waiting for a CPU nor taken by the host, in three tries, before three without
+/// it. A try in which the host took time is repeated: it makes all that a thread does longer.
 fn is_found<C: Cause>(class: Class, least: f64) {
+    const TRIES: usize = 12;
     let session = Session::open();
-    let mut found = Vec::new();
-    let good = |found: &Vec<f64>| found.iter().filter(|share| **share >= least).count();
-    while found.len() < 5 && good(&found) < 3 {
-        let Some(shares) = measured::<C>(&session) else { return };
-        let rest = shares.total_ns() - shares.of(Class::Queue);
-        found.push(shares.of(class) as f64 / rest.max(1) as f64);
+    let (mut found, mut missed) = (0, Vec::new());
+    for _ in 0..TRIES {
+        let Some((shares, steal_ns)) = measured::<C>(&session) else { return };
+        let rest = shares.total_ns() - shares.of(Class::Queue) - shares.of(Class::Host);
+        if shares.of(class) as f64 >= least * rest as f64 {
+            found += 1;
+        } else if steal_ns == 0 {
+            missed.push(shares);
+        }
+        assert!(missed.len() < 3, "{class:?} in {found} tries, not in {missed:?}");
+        if found == 3 {
+            return;
+        }
     }
-    assert!(good(&found) >= 3, "{class:?}: {found:?}");
 }
 
 #[test]
