@@ -13,7 +13,9 @@ osjitter=${OSJITTER:-target/release/osjitter}
 [ $# -gt 0 ] || set -- contend quota stop slack freeze nobody noproc seccomp price
 work=$(mktemp -d)
 chmod 777 "$work"
-trap 'jobs -p | xargs -r kill 2>/dev/null; [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null; rm -rf "$work"' EXIT
+# What is frozen cannot end.
+trap '[ -z "${group:-}" ] || frozen 0 2>/dev/null; jobs -p | xargs -r kill 2>/dev/null; wait
+  [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null; rm -rf "$work"' EXIT
 failed=0
 
 run() { # OUT ARGS...: a run that is asked

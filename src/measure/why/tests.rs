@@ -106,7 +106,8 @@ fn scenario() -> Scenario {
     args.only().expect("one scenario")
 }
 
-/// What the ticks of a few rounds beside such a task were late by, and what the host took meanwhile; `None` where nothing can be asked.
+/// What the ticks of a few rounds beside such a task were late by, and the time that the host took meanwhile; `None` where
+/// nothing can be asked.
 fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
     let (scenario, stop) = (scenario(), Arc::default());
     let mut pool = Pool::new(Some(150_000), 2_000);
@@ -140,25 +141,25 @@ fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
     Some((why.shares_ns?, why.evidence.steal_ns.unwrap_or(0)))
 }
 
-/// At least this share of what was neither spent waiting for a CPU nor taken by the host, in three tries, before three without
-/// it. A try in which the host took time is repeated: it makes all that a thread does longer.
+/// At least this share of what was neither spent waiting for a CPU nor taken by the host, in three tries before three without
+/// it. A try in which the host took time is repeated: all that a thread does takes longer then. On a host that does so in
+/// every try, half of that share is enough, and once.
 fn is_found<C: Cause>(class: Class, least: f64) {
     const TRIES: usize = 12;
     let session = Session::open();
-    let (mut found, mut missed) = (0, Vec::new());
+    let (mut shares, mut missed) = (Vec::new(), 0);
     for _ in 0..TRIES {
-        let Some((shares, steal_ns)) = measured::<C>(&session) else { return };
-        let rest = shares.total_ns() - shares.of(Class::Queue) - shares.of(Class::Host);
-        if shares.of(class) as f64 >= least * rest as f64 {
-            found += 1;
-        } else if steal_ns == 0 {
-            missed.push(shares);
-        }
-        assert!(missed.len() < 3, "{class:?} in {found} tries, not in {missed:?}");
-        if found == 3 {
+        let Some((parts, steal_ns)) = measured::<C>(&session) else { return };
+        let rest = parts.total_ns() - parts.of(Class::Queue) - parts.of(Class::Host);
+        let share = parts.of(class) as f64 / rest.max(1) as f64;
+        shares.push(share);
+        missed += usize::from(share < least && steal_ns == 0);
+        assert!(missed < 3, "{class:?}: {shares:?}");
+        if shares.iter().filter(|share| **share >= least).count() == 3 {
             return;
         }
     }
+    assert!(shares.iter().any(|share| *share >= least / 2.0), "{class:?}: {shares:?}");
 }
 
 #[test]

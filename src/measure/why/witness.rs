@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jitterstat::why::{LEAST_STANDSTILL_NS, Nap, Standstill, standstills};
+use jitterstat::why::{LEAST_STANDSTILL_NS, Overslept, Standstill, standstills};
 
 use crate::machine::os::{self, Accounts};
 use crate::measure::why::kernel::ns_after;
@@ -15,21 +15,23 @@ const PERIODS: u32 = 40;
 /// But for a time within these: what stands still for less is not seen, and nobody waits longer for the end of a round.
 const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(20);
-/// It reads its account so often where it was woken in time. What it waited for a CPU since counts as waited in the next nap.
+/// It reads its account so often where it was woken in time. What it waited for a CPU in between counts against the next time that it is late.
 const READ_EVERY: u32 = 16;
 /// More than that is not kept of one round.
-const MOST_NAPS: usize = 1 << 12;
+const MOST_LATE: usize = 1 << 12;
+/// Woken so late, and not waiting for a CPU, it is kept.
 const LEAST: Duration = Duration::from_nanos(LEAST_STANDSTILL_NS);
 
 /// The witnesses of one round. Dropped, they end.
 #[derive(Debug)]
 pub struct Witnesses {
     ended: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Option<Vec<RawNap>>>>,
+    threads: Vec<JoinHandle<Option<Vec<Late>>>>,
 }
 
+/// A time at which a witness was due, and when it was ready for a CPU.
 #[derive(Clone, Copy, Debug)]
-struct RawNap {
+struct Late {
     due: Instant,
     ready: Instant,
 }
@@ -55,15 +57,14 @@ impl Witnesses {
         Self { ended, threads }
     }
 
-    /// When everything stood still; `None` without two witnesses.
-    /// Times are counted from `origin`.
+    /// When everything stood still, counted from `origin`; `None` without two witnesses.
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
-        let nap = |raw: RawNap| Nap { from_ns: ns_after(raw.due, origin), to_ns: ns_after(raw.ready, origin) };
-        let naps: Vec<Vec<Nap>> = self.join().into_iter().map(|naps| naps.into_iter().map(nap).collect()).collect();
-        (naps.len() > 1).then(|| standstills(&naps))
+        let of = |late: Late| Overslept { from_ns: ns_after(late.due, origin), to_ns: ns_after(late.ready, origin) };
+        let all: Vec<Vec<Overslept>> = self.join().into_iter().map(|w| w.into_iter().map(of).collect()).collect();
+        (all.len() > 1).then(|| standstills(&all))
     }
 
-    fn join(&mut self) -> Vec<Vec<RawNap>> {
+    fn join(&mut self) -> Vec<Vec<Late>> {
         self.ended.store(true, Ordering::Relaxed);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect()
@@ -78,7 +79,7 @@ impl Drop for Witnesses {
 
 /// Sleeps until the end, and returns when it was not woken though it was due; `None` where it is no witness.
 #[allow(clippy::disallowed_methods, reason = "a witness reads the time")]
-fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Option<Vec<RawNap>> {
+fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Option<Vec<Late>> {
     // Anywhere it is a witness, too.
     let _ = os::bind(&[cpu]);
     // It inherits that of the thread that is measured, which may be long.
@@ -86,7 +87,7 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
     let accounts = Accounts::of_this_thread(&[]).ok()?;
     let waited = || accounts.times_ns().map(|[_, waited_ns]| waited_ns);
     let mut before_ns = waited()?;
-    let mut naps = Vec::new();
+    let mut late = Vec::new();
     let mut due = start;
     let mut in_time = 0;
     while !ended.load(Ordering::Relaxed) {
@@ -106,9 +107,9 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
         let waited_ns = waited()?;
         let ready = now.checked_sub(Duration::from_nanos(waited_ns.saturating_sub(before_ns))).unwrap_or(due);
         before_ns = waited_ns;
-        if ready.saturating_duration_since(due) >= LEAST && naps.len() < MOST_NAPS {
-            naps.push(RawNap { due, ready });
+        if ready.saturating_duration_since(due) >= LEAST && late.len() < MOST_LATE {
+            late.push(Late { due, ready });
         }
     }
-    Some(naps)
+    Some(late)
 }

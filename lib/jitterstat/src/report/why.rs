@@ -103,7 +103,7 @@ model! {
     pub struct Evidence {
         /// Time that the hypervisor took from all CPUs, in the kernel's steps.
         pub steal_ns: Option<u64>,
-        /// Time in which everything stood still, by two threads that wait for nothing but the clock; null where there were none.
+        /// Time in which everything stood still, by two threads that wait for nothing but the clock; null without these.
         #[serde(default)]
         pub standstill_ns: Option<u64>,
         /// Periods in which the control group was throttled.

@@ -33,7 +33,7 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
     }
     // What the host's standstills are booked for already is in its own account, too.
     let by_host = facts.standstills.iter().filter(|s| !s.is_stop(&facts.continued_ns));
-    let booked_ns = by_host.map(|s| span(s.nap.from_ns, s.nap.to_ns)).sum();
+    let booked_ns = by_host.map(|s| span(s.from_ns, s.to_ns)).sum();
     steal(ticks, &mut all, facts.steal_ns.saturating_sub(booked_ns));
     all
 }
@@ -117,8 +117,8 @@ impl<'a> Window<'a> {
     /// What was slept while everything stood still: by the host, or where this is known, by a stop of these threads alone. The
     /// witnesses are throttled as the thread is, and say nothing then.
     fn stood_still(&self, parts: &mut Parts, facts: &Facts) {
-        let first = facts.standstills.partition_point(|s| s.nap.to_ns <= self.from_ns);
-        for stood in facts.standstills[first..].iter().take_while(|s| s.nap.from_ns < self.to_ns) {
+        let first = facts.standstills.partition_point(|s| s.to_ns <= self.from_ns);
+        for stood in facts.standstills[first..].iter().take_while(|s| s.from_ns < self.to_ns) {
             let class = if stood.is_stop(&facts.continued_ns) { Class::Stopped } else { Class::Host };
             let asleep_ns = parts.of(Class::Below) + parts.of(Class::Blocked);
             let most = stood.explains_ns(self.from_ns, self.to_ns, asleep_ns);

@@ -17,7 +17,9 @@ mod stretches;
 pub use apart::explain;
 pub use chain::{Wakeup, Way, way};
 pub use parts::{Known, Parts};
-pub use seen::{Cycle, Explained, Facts, Nap, Occupant, Queued, Reading, Standstill, Switch, SwitchKind, Thread, Tick};
+pub use seen::{
+    Cycle, Explained, Facts, Occupant, Overslept, Queued, Reading, Standstill, Switch, SwitchKind, Thread, Tick,
+};
 pub use standstill::{LEAST_STANDSTILL_NS, standstills};
 pub use stretches::behind;
 

@@ -79,9 +79,9 @@ pub struct Occupant {
     pub thread: u32,
 }
 
-/// Time in which a thread that only waits was due, and was neither woken nor waiting for a CPU.
+/// Time in which a witness was due, and was neither woken nor waiting for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nap {
+pub struct Overslept {
     /// When it was due.
     pub from_ns: i64,
     /// When it was ready.
@@ -91,8 +91,10 @@ pub struct Nap {
 /// Time in which no witness was woken, on whichever CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standstill {
-    /// From when to when.
-    pub nap: Nap,
+    /// When the last of them was due.
+    pub from_ns: i64,
+    /// When the first of them was ready.
+    pub to_ns: i64,
     /// Other threads were seen to be given a CPU meanwhile: these threads were stopped, and not the machine.
     pub others_ran: bool,
 }
@@ -122,7 +124,7 @@ impl Facts {
     /// How long everything stood still.
     #[must_use]
     pub fn standstill_ns(&self) -> u64 {
-        self.standstills.iter().map(|s| span(s.nap.from_ns, s.nap.to_ns)).sum()
+        self.standstills.iter().map(|s| span(s.from_ns, s.to_ns)).sum()
     }
 
     /// Which parts can be measured with these.

@@ -214,7 +214,7 @@ fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
 fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
     let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let stood = |from_us: i64, to_us: i64, others_ran| Facts {
-        standstills: vec![Standstill { nap: Nap { from_ns: from_us * US, to_ns: to_us * US }, others_ran }],
+        standstills: vec![Standstill { from_ns: from_us * US, to_ns: to_us * US, others_ran }],
         ..Facts::default()
     };
     let class = |facts: &Facts, waited, class| one(switches(), waited, 35, facts).parts.of(class) / 1_000;
@@ -244,7 +244,7 @@ fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
             |at: i64| Cycle { park_ns: at - 1, reading: reading(0, 0), torn: false, unpark_ns: Some(at + 8_000_000) };
         let ticks = [tick(0), tick(50_000_000)];
         let cycles = vec![sleep(0), sleep(50_000_000), sleep(90_000_000)];
-        let standstills = vec![Standstill { nap: Nap { from_ns: 0, to_ns: stood_ns }, others_ran: false }];
+        let standstills = vec![Standstill { from_ns: 0, to_ns: stood_ns, others_ran: false }];
         let facts = Facts { steal_ns, standstills, ..Facts::default() };
         explain(&ticks, &[Thread { cycles, switches: None }], &facts)
             .iter()
@@ -377,7 +377,7 @@ prop_compose! {
         let standstills = stood.into_iter().map(|(gap, length, others_ran)| {
             let from_ns = at + gap;
             at = from_ns + length;
-            Standstill { nap: Nap { from_ns, to_ns: at }, others_ran }
+            Standstill { from_ns, to_ns: at, others_ran }
         }).collect();
         let steal_ns = if steal { 10_000_000 } else { 0 };
         Facts { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns, standstills }
@@ -418,7 +418,7 @@ proptest! {
         }
         let ticks: Vec<Tick> =
             ticks.iter().map(|t| Tick { deadline_ns: t.deadline_ns + by, wake_ns: t.wake_ns + by, ..*t }).collect();
-        let stood = |s: &Standstill| Standstill { nap: Nap { from_ns: s.nap.from_ns + by, to_ns: s.nap.to_ns + by }, ..*s };
+        let stood = |s: &Standstill| Standstill { from_ns: s.from_ns + by, to_ns: s.to_ns + by, ..*s };
         let facts = Facts {
             continued_ns: facts.continued_ns.iter().map(|at| at + by).collect(),
             standstills: facts.standstills.iter().map(stood).collect(),
