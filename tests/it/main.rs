@@ -29,6 +29,7 @@ mod merge;
 mod monitor;
 mod osjitter;
 mod packaging;
+mod pictures;
 mod readme;
 mod report;
 mod run;
