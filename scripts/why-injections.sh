@@ -13,9 +13,17 @@ osjitter=${OSJITTER:-target/release/osjitter}
 [ $# -gt 0 ] || set -- contend quota stop slack freeze nobody noproc seccomp price
 work=$(mktemp -d)
 chmod 777 "$work"
-# What is frozen cannot end.
-trap '[ -z "${group:-}" ] || frozen 0 2>/dev/null; jobs -p | xargs -r kill 2>/dev/null; wait
-  [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null; rm -rf "$work"' EXIT
+end() {
+  jobs -p | xargs -r kill 2>/dev/null || true
+  if [ -n "${group:-}" ]; then
+    # What is frozen cannot end, and what has not ended holds its group.
+    frozen 0 2>/dev/null || true
+    xargs -r kill <"$group/cgroup.procs" 2>/dev/null || true
+    for _ in 1 2 3 4 5 6 7 8 9 10; do rmdir "$group" 2>/dev/null && break; sleep 0.2; done
+  fi
+  rm -rf "$work"
+}
+trap end EXIT
 failed=0
 
 run() { # OUT ARGS...: a run that is asked
@@ -64,13 +72,16 @@ try_stop() {
   done
   wait $pid
 }
-# In a control group that is frozen for 60 ms at a time. With tier B1 others are seen to run meanwhile, without it they are not.
+# In a control group that is frozen for 60 ms at a time. With tier B1 others are seen to run meanwhile, without it they are not;
+# on an idle machine there have to be some.
 try_freeze() {
-  args=(--ticks 1500 --why-threshold 1ms)
+  while sleep 0.01; do :; done & local other=$!
+  args=(--ticks 3000 --why-threshold 1ms)
   run "$1" sh -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" sh "${as[@]}" "$osjitter" & local pid=$!
   while kill -0 $pid 2>/dev/null; do
     frozen 1; sleep 0.06; frozen 0; sleep 0.2
   done
+  kill $other; wait $other 2>/dev/null || true
   wait $pid
 }
 frozen() {
