@@ -94,8 +94,9 @@ checks = {
     "no probe ended": seen["osjitter_probes_ended_total"] == 0,
 }
 version = subprocess.run([OSJITTER, "--version"], capture_output=True, text=True).stdout.strip()
+commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 summary = {
-    "schema": "osjitter-monitor-day", "osjitter": version, "kernel": platform.release(), "cpus": os.cpu_count(),
+    "schema": "osjitter-monitor-day", "osjitter": version, "commit": commit, "kernel": platform.release(), "cpus": os.cpu_count(),
     "hours": HOURS, "probes": len(SUBJECTS) * len(PERIODS), "guests": guests, "intervals": intervals,
     "ticks": {"service": service_ticks, "probes": probe_ticks, "days at the defaults": round(probe_ticks / DAY_TICKS, 3)},
     "rss_kb": {"settled": first["rss_kb"], "largest": most(settled, "rss_kb"), "last": last["rss_kb"]},
