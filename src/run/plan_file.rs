@@ -16,6 +16,7 @@ use crate::machine::tuning;
 use crate::program::Program;
 use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
 use crate::subject::measured::Measured;
+use crate::text::near::did_you_mean;
 use crate::text::units;
 
 /// The schema that a plan file may name, and that a printed one does.
@@ -66,6 +67,18 @@ impl PlanArgs {
     }
 }
 
+/// Which key was meant, behind what the parser says of one that it does not know: it quotes that one, and then all it knows.
+fn meant(said: &str) -> String {
+    let mut quoted = said.split('`').skip(1).step_by(2);
+    match quoted.next().filter(|_| said.starts_with("unknown field")) {
+        Some(unknown) => match did_you_mean(unknown, quoted).trim_end() {
+            "" => String::new(),
+            question => format!("; {question}"),
+        },
+        None => String::new(),
+    }
+}
+
 /// Reads a plan file, or the plan out of a report; an error names the place.
 pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
     if text.trim_start().starts_with('{') {
@@ -86,7 +99,8 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
             format!(":{line}:{column}")
         });
-        usage!("{name}{place}: {}", error.message().trim().replace('\n', "; "))
+        let said = error.message().trim();
+        usage!("{name}{place}: {}{}", said.replace('\n', "; "), meant(said))
     })?;
     match file.schema.as_deref() {
         None | Some(SCHEMA) => Ok(PlanArgs {
@@ -391,7 +405,8 @@ mod tests {
     #[test]
     fn mistakes_in_a_plan_are_placed() {
         for (text, says) in [
-            ("[defaults]\nperiood = \"1ms\"\n", "p.toml:2:1: unknown field `periood`"),
+            ("[defaults]\nperiood = \"1ms\"\n", "p.toml:2:1: unknown field `periood`, expected one of "),
+            ("[[scenari]]\n", "p.toml:1:3: unknown field `scenari`, expected one of "),
             ("[defaults]\n\nticks = \"many\"\n", "p.toml:3:9: "),
             ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: a period of 0us"),
             ("[defaults]\nperiod = [\"1ms\", \"1\"]\n", "p.toml:2:10: \"1\" has no unit"),
@@ -407,6 +422,19 @@ mod tests {
         ] {
             let error = parse("p.toml", text).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_key_is_answered_with_the_near_one() {
+        for (text, says) in [
+            ("[defaults]\nperiood = \"1ms\"\n", "; did you mean period?"),
+            ("[[scenari]]\n", "; did you mean scenario?"),
+            ("[run]\nmloc = true\n", "; did you mean mlock?"),
+            ("[run]\ncolour = true\n", "`"),
+        ] {
+            let error = parse("p.toml", text).unwrap_err().to_string();
+            assert!(error.ends_with(says), "{error}");
         }
     }
 
