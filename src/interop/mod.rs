@@ -89,7 +89,8 @@ fn foreign(text: &str) -> Result<Option<Report>> {
     }
     let head: Head = serde_json::from_str(text).map_err(|e| {
         let divided = if text.contains(": -nan") { NAN } else { "" };
-        usage!("not a report: {e}{divided}")
+        let cut = if e.is_eof() { "it is empty or cut off: " } else { "" };
+        usage!("not a report: {cut}{e}{divided}")
     })?;
     let report = match head {
         Head { schema: Some(_), .. } => return Ok(None),

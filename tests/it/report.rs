@@ -37,8 +37,8 @@ fn table_and_pictures_come_again_from_the_report() {
 fn what_is_no_report_is_refused_with_the_reason() {
     let home = tempfile::tempdir().unwrap();
     for (text, says) in [
-        ("", "not a report: EOF"),
-        ("{\"schema\": \"osjitter.report/1\"", "EOF while parsing an object at line 1 column 30"),
+        ("", "not a report: it is empty or cut off: EOF"),
+        ("{\"schema\": \"osjitter.report/1\"", "cut off: EOF while parsing an object at line 1 column 30"),
         ("{\"schema\": \"osjitter.report/2\"}", "schema \"osjitter.report/2\" is not known"),
         ("{\"schema\": \"osjitter.report/1\", \"tool\": 3}", "expected struct Tool at line 1 column"),
         ("[1, 2]", "not a report"),
