@@ -87,7 +87,7 @@ fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let mut file = os::open_regular(out).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => format!(
             "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
-             from outside, by osjitter trace"
+             from outside by osjitter trace (Linux, as root)"
         ),
         _ => unread(e),
     })?;
