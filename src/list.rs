@@ -8,6 +8,11 @@ use serde::Serialize;
 use crate::exit::{self, Error, ExitStatus};
 use crate::render::formats::{Format, parser};
 use crate::subject;
+use crate::terminal;
+use crate::text::wrap::wrap;
+
+/// Columns of what a subject is, in a terminal that has no room for it beside the name.
+const LEAST_WORDS: usize = 20;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
@@ -37,12 +42,18 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
         Format::Json => serde_json::to_string_pretty(&lines).expect("plain data") + "\n",
         _ => {
             let width = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
+            let columns = terminal::columns();
             let mut text = String::from("* measured by default\n");
             for l in &lines {
                 let mark = if l.default { '*' } else { ' ' };
-                text += &format!("{mark} {:width$}  {}\n", l.name, l.about);
-                if let Some(reason) = &l.why_not {
-                    text += &format!("  {:width$}  not available here: {reason}\n", "");
+                let why_not = l.why_not.iter().map(|reason| format!("not available here: {reason}"));
+                let mut name = l.name;
+                for says in std::iter::once(l.about.to_owned()).chain(why_not) {
+                    for line in wrap(&says, columns.saturating_sub(width + 4).max(LEAST_WORDS)).lines() {
+                        let mark = if name.is_empty() { ' ' } else { mark };
+                        text += &format!("{mark} {name:width$}  {line}\n");
+                        name = "";
+                    }
                 }
             }
             text

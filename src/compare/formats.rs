@@ -6,9 +6,10 @@ use jitterstat::file::File as _;
 use crate::compare::{picture, text};
 use crate::exit::Error;
 use crate::render::formats::{Format, Made, Offer};
+use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 4] = [
-    (Format::Table, |comparison| Ok(Made::Text(text::table(comparison)))),
+    (Format::Table, |comparison| Ok(Made::Text(text::table(comparison, terminal::columns())))),
     (Format::Json, |comparison| Ok(Made::Text(comparison.to_json()))),
     (Format::Markdown, |comparison| Ok(Made::Text(text::markdown(comparison)))),
     (Format::Svg, |comparison| {

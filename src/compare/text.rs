@@ -6,12 +6,12 @@ use jitterstat::compare::{Compared, ComparedMetric, Comparison, Estimate, Findin
 use jitterstat::environment::Difference;
 
 use crate::render::fitness;
-use crate::text::align::align;
+use crate::text::align::fit;
 use crate::text::amount::shown;
 use crate::text::markdown::cell;
 use crate::text::printable::printable;
 use crate::text::time::{interval, time};
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 
 /// What the estimates other than those over all rounds are called, with what that means.
 const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
@@ -24,9 +24,10 @@ const BASELINE: (&str, &str) = ("beside", "as multiples of the baseline of each 
 /// What a percentile is here, and what it is not.
 const MEDIAN_ROUND: &str = "percentiles of the median round (`osjitter run` shows those of all ticks)";
 
-/// For the terminal, 80 columns wide where the names are not longer.
-pub fn table(comparison: &Comparison) -> String {
-    let mut text = forced(comparison).map_or(String::new(), |forced| wrap(&forced, WIDEST_PARAGRAPH) + "\n");
+/// For a terminal of so many columns; only a file's name may be longer.
+pub fn table(comparison: &Comparison, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
+    let mut text = forced(comparison).map_or(String::new(), |forced| paragraph(&forced) + "\n");
     for (i, compared) in comparison.subjects.iter().enumerate() {
         if i > 0 {
             text.push('\n');
@@ -38,23 +39,23 @@ pub fn table(comparison: &Comparison) -> String {
         let rows = rows(compared);
         let heading = ["", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"].map(str::to_owned);
         let cells = rows.iter().map(cells);
-        let _ = writeln!(text, "{}\n{MEDIAN_ROUND}\n", method(compared));
-        text += &align(&std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(), 1);
+        let _ = writeln!(text, "{}{}", paragraph(&method(compared)), paragraph(MEDIAN_ROUND));
+        text += &fit(&std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(), columns);
         for (mark, means) in marks(&rows) {
-            let _ = writeln!(text, "{mark}: {means}");
+            text += &paragraph(&format!("{mark}: {means}"));
         }
         text.push('\n');
-        text += &wrap(&reading(compared), WIDEST_PARAGRAPH);
-        text += &wrap(&surroundings(compared), WIDEST_PARAGRAPH);
+        text += &paragraph(&reading(compared));
+        text += &paragraph(&surroundings(compared));
     }
-    text += &metrics_table(comparison);
+    text += &metrics_table(comparison, columns);
     for line in by_chance(comparison).into_iter().chain(fitness_lines(comparison)) {
         text.push('\n');
-        text += &wrap(&line, WIDEST_PARAGRAPH);
+        text += &paragraph(&line);
     }
     for warning in &comparison.warnings {
         text.push('\n');
-        text += &wrap(&format!("{} {}", warning.message, warning.hint), WIDEST_PARAGRAPH);
+        text += &paragraph(&format!("{} {}", warning.message, warning.hint));
     }
     printable(&text)
 }
@@ -106,20 +107,21 @@ pub fn markdown(comparison: &Comparison) -> String {
 }
 
 /// The metrics of whole runs, for the terminal; empty where there are none.
-fn metrics_table(comparison: &Comparison) -> String {
+fn metrics_table(comparison: &Comparison, columns: usize) -> String {
     if comparison.metrics.is_empty() {
         return String::new();
     }
+    let paragraph = |text: &str| paragraph(text, columns);
     let program = |of: &Origin| format!("{}\n   in {}", of.program.as_deref().unwrap_or("?"), of.file);
     let [a, b] = [&comparison.a, &comparison.b].map(program);
-    let mut text = format!("A  {a}\nB  {b}\n{}\n\n", metrics_method(comparison));
+    let mut text = format!("A  {a}\nB  {b}\n{}\n", paragraph(&metrics_method(comparison)));
     let heading = ["", "A", "B", "B/A, 95 %", "runs"].map(str::to_owned);
     let rows: Vec<_> = metric_rows(comparison).collect();
     let cells = std::iter::once(heading).chain(rows.iter().map(|(cells, _)| cells.clone())).map(Vec::from);
-    text += &align(&cells.collect::<Vec<_>>(), 1);
-    text += beside_means(comparison, "").trim_end_matches('.');
-    text += if text.ends_with('\n') { "\n" } else { "\n\n" };
-    text + &wrap(&told(rows.iter().map(|(cells, of)| (cells[0].as_str(), of.finding))), WIDEST_PARAGRAPH)
+    text += &fit(&cells.collect::<Vec<_>>(), columns);
+    text += &paragraph(beside_means(comparison, "").trim_end_matches('.'));
+    text.push('\n');
+    text + &paragraph(&told(rows.iter().map(|(cells, of)| (cells[0].as_str(), of.finding))))
 }
 
 fn metric_rows(comparison: &Comparison) -> impl Iterator<Item = ([String; 5], &RunEstimate)> {

@@ -9,10 +9,10 @@ use crate::text::align::fit;
 use crate::text::markdown::{self, cell};
 use crate::text::time::{cost, time};
 use crate::text::units;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::{paragraph, wrap};
 
 pub fn table(find: &Find, columns: usize) -> String {
-    let paragraph = |text: &str| wrap(text, columns.min(WIDEST_PARAGRAPH));
+    let paragraph = |text: &str| paragraph(text, columns);
     let mut text = wrap(&title(find), columns) + &fit(&rows(find), columns);
     for note in notes(find) {
         text += &format!("\n{}", paragraph(&note));

@@ -93,7 +93,7 @@ pub fn baseline(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
     let metrics = stages.of("judge", || against::judge(new, stored, design, &rules));
     let _ = stages.of("usable", || against::is_unusable(new, design, &rules));
-    let table = stages.of("table", || gate::against::table(&metrics));
+    let table = stages.of("table", || gate::against::table(&metrics, 80));
     again::check(Format::Table, &Made::Text(table));
     Ok(())
 }

@@ -60,7 +60,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         os::lock(directory).map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))?;
     let joined = joined(file, found.as_ref(), args.replace, &session, &environment)?;
     let judged = judged(&measured, joined.as_ref(), &session);
-    let told = table(&judged);
+    let told = table(&judged, terminal::columns());
     let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
         Outcome::Pass | Outcome::Improved => {
             let stored = store(file, joined, measured, &session, environment);

@@ -124,8 +124,8 @@ impl Against {
 const HEADINGS: [&str; 6] = ["control", "stored", "now", "change", "interval", "tolerated"];
 
 /// The percentiles of a session, beside those that are stored.
-pub fn table(metrics: &[BaselineMetric]) -> String {
-    rows(&HEADINGS, &metrics.iter().map(|metric| row(metric, "")).collect::<Vec<_>>())
+pub fn table(metrics: &[BaselineMetric], columns: usize) -> String {
+    rows(&HEADINGS, &metrics.iter().map(|metric| row(metric, "")).collect::<Vec<_>>(), columns)
 }
 
 fn row(m: &BaselineMetric, subject: &str) -> Row {

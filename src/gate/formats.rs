@@ -5,9 +5,10 @@ use jitterstat::file::File as _;
 use crate::gate::sarif::sarif;
 use crate::gate::text::{self, Worded};
 use crate::render::formats::{Format, Made, Offer};
+use crate::terminal;
 
 pub const FORMATS: [Offer<Worded>; 5] = [
-    (Format::Table, |(verdict, sections)| Ok(Made::Text(text::table(verdict, sections)))),
+    (Format::Table, |(verdict, sections)| Ok(Made::Text(text::table(verdict, sections, terminal::columns())))),
     (Format::Json, |(verdict, _)| Ok(Made::Text(verdict.to_json()))),
     (Format::Markdown, |(verdict, sections)| Ok(Made::Text(text::markdown(verdict, sections)))),
     (Format::Junit, |(verdict, sections)| Ok(Made::Text(text::junit(verdict, sections)))),

@@ -285,7 +285,7 @@ fn section(of: &PairVerdict) -> Section {
     Section {
         title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
         of: ("Percentile", str::to_owned),
-        headings: vec!["median A", "median B", "change in pairs", "interval", "tolerated"],
+        headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: of.metrics.iter().map(row).collect(),
         measured: format!("{pairs} pairs of rounds {}, {}, {seconds:.1}s", of.mode, counted(of.looks_taken, "look")),
         notes: reading::notes(of),

@@ -6,10 +6,10 @@ use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{Side, Verdict};
 
 use crate::render::fitness;
-use crate::text::align::align;
+use crate::text::align::fit;
 use crate::text::markdown::block;
 use crate::text::time::time;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 
 /// A verdict with the answers to its questions.
 pub type Worded = (Verdict, Vec<Section>);
@@ -137,13 +137,16 @@ pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
     text
 }
 
-pub fn table(verdict: &Verdict, sections: &[Section]) -> String {
+/// For a terminal of so many columns.
+pub fn table(verdict: &Verdict, sections: &[Section], columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let mut text = String::new();
     for section in sections {
-        let _ = writeln!(text, "{}\n\n{}", section.title[0], rows(&section.headings, &section.rows));
+        let table = rows(&section.headings, &section.rows, columns);
+        let _ = writeln!(text, "{}\n\n{table}", section.title[0]);
         section.notes.iter().for_each(|note| text += &paragraph(note));
         if !section.measured.is_empty() {
-            let _ = writeln!(text, "{}", section.measured);
+            text += &paragraph(&section.measured);
             section.met().for_each(|met| text += &paragraph(&met));
             text.push('\n');
         }
@@ -155,16 +158,12 @@ pub fn table(verdict: &Verdict, sections: &[Section]) -> String {
     text + &paragraph(&sentence(verdict, sections))
 }
 
-fn paragraph(text: &str) -> String {
-    wrap(text, WIDEST_PARAGRAPH)
-}
-
 /// Judged numbers, aligned.
-pub fn rows(headings: &[&str], rows: &[Row]) -> String {
+pub fn rows(headings: &[&str], rows: &[Row], columns: usize) -> String {
     let row = |name: &str, cells: Vec<String>, verdict: &str| [vec![name.into()], cells, vec![verdict.into()]].concat();
     let heading = row("", headings.iter().map(|&h| h.to_owned()).collect(), "verdict");
     let judged = rows.iter().map(|r| row(&r.name, r.cells.clone(), word(r.verdict)));
-    align(&std::iter::once(heading).chain(judged).collect::<Vec<_>>(), 1)
+    fit(&std::iter::once(heading).chain(judged).collect::<Vec<_>>(), columns)
 }
 
 impl Section {

@@ -12,7 +12,7 @@ use crate::render::{fitness, percentile, quantity, reading, tradeoff, why};
 use crate::text::align::{align, fit};
 use crate::text::printable::printable;
 use crate::text::time::{cost, interval, share, time};
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::{paragraph, wrap};
 
 /// The code of the warning that a run was ended at a late tick.
 pub const BREAK: &str = "break";
@@ -67,7 +67,7 @@ fn known(text: &str) -> Result<Percentile, String> {
 
 /// How fit the machine was, the table, below it a summary in words and the warnings; no line is wider than `columns`, as far as words allow.
 pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let paragraph = |text: &str| wrap(text, columns.min(WIDEST_PARAGRAPH));
+    let paragraph = |text: &str| paragraph(text, columns);
     let fit = fitness::line(report).map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
     let mut text = format!("{fit}{}\n{}", table(report, args, columns), paragraph(&reading::reading(report)));
     for warning in reading::warnings(report) {

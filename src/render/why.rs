@@ -10,7 +10,7 @@ use crate::text::align::align;
 use crate::text::markdown;
 use crate::text::printable::message;
 use crate::text::time::{cost, interval, share, time};
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::{paragraph, wrap};
 
 /// A cause below this share of the lateness, or this long altogether, is not worth a line.
 const LEAST_SHARE: f64 = 0.01;
@@ -269,7 +269,7 @@ fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
 
 /// For the terminal, below the table; empty where nobody asked.
 pub fn text(report: &Report, columns: usize) -> String {
-    let paragraph = |text: &str| wrap(text, columns.min(WIDEST_PARAGRAPH));
+    let paragraph = |text: &str| paragraph(text, columns);
     let of = |answer: Answer<'_>| {
         let rows: Vec<Vec<String>> = answer
             .causes()

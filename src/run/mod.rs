@@ -35,7 +35,7 @@ use crate::run::stream::Stream;
 use crate::scenario::{Plan, Scenario, ScenarioArgs};
 use crate::text::printable::printable;
 use crate::text::time::long;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 use crate::{earlier, files, interrupt, render, terminal};
 
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
@@ -110,7 +110,7 @@ fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
     let (words, columns) = (!args.quiet, terminal::columns());
     let table = render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
     let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
-    let last = last.map_or(String::new(), |line| wrap(&line, columns.min(WIDEST_PARAGRAPH)));
+    let last = last.map_or(String::new(), |line| paragraph(&line, columns));
     let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
     table + &printable(&last) + &bars.unwrap_or_default()
 }

@@ -35,7 +35,8 @@ pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
     let below = align(&figures, 1);
     if fits(&below) {
         let names = rows.iter().map(|row| chunks(&row[0], columns));
-        return names.zip(below.lines()).map(|(name, line)| format!("{name}{line}\n")).collect();
+        let line = |line: &str| if line.is_empty() { String::new() } else { format!("{line}\n") };
+        return names.zip(below.lines()).map(|(name, figures)| name + &line(figures)).collect();
     }
     let [heading, rows @ ..] = rows else { return String::new() };
     let label = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);

@@ -6,6 +6,11 @@ pub const WIDEST_PARAGRAPH: usize = 80;
 /// Words that belong to the number before them.
 const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
 
+/// Wraps prose for a terminal of so many columns.
+pub fn paragraph(text: &str, columns: usize) -> String {
+    wrap(text, columns.min(WIDEST_PARAGRAPH))
+}
+
 /// Breaks text at spaces into lines of at most `width` characters, but never between a number and its unit.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut words: Vec<String> = Vec::new();

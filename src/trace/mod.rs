@@ -22,7 +22,7 @@ use crate::program::Program;
 use crate::render::formats::Format;
 use crate::text::time::time;
 use crate::text::units;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, Traced};
 use crate::trace::subjects::{Group, groups, round_ns, subject};
@@ -76,8 +76,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
             let words = !args.quiet;
             let table = render::table::of_several(std::slice::from_ref(&report), &args.table, columns, words);
             let price = report.trace.as_ref().map_or_else(String::new, text::price);
-            let price =
-                if words { format!("\n{}", wrap(&price, columns.min(WIDEST_PARAGRAPH))) } else { String::new() };
+            let price = if words { format!("\n{}", paragraph(&price, columns)) } else { String::new() };
             table + &text::stretches(&groups, columns) + &price
         }
         _ => json,

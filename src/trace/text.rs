@@ -11,7 +11,7 @@ use crate::text::align::fit;
 use crate::text::printable::printable;
 use crate::text::time::{cost, time};
 use crate::text::units;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 use crate::trace::subjects::{Group, period_ns};
 use crate::trace::waits::Wait;
 
@@ -50,7 +50,7 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(heading).chain(groups.iter().map(line)).collect();
     let title = "Where the time went, p50 / p99: until the timer expired, until the thread was woken, until it ran, until its call \
                  was back; awake: timers that found it awake";
-    format!("\n{}{}", wrap(title, columns.min(WIDEST_PARAGRAPH)), printable(&fit(&rows, columns)))
+    format!("\n{}{}", paragraph(title, columns), printable(&fit(&rows, columns)))
 }
 
 /// What tracing took, and what it did not see.

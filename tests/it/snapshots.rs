@@ -116,10 +116,35 @@ fn a_calibration() {
 
 #[test]
 fn the_list() {
-    let text = shown(["list"], "80");
+    let text = shown(["list"], "200");
     // What a machine lacks is another text on each.
     let everywhere: Vec<&str> = text.lines().filter(|line| !line.contains("not available here")).collect();
     insta::assert_snapshot!(everywhere.join("\n"));
+}
+
+#[test]
+fn every_table_fits_a_narrow_terminal() {
+    let [a, b] = ["#nanosleep", "#os-interval"].map(|id| format!("{REPORT}{id}"));
+    let limits = ["gate", "--report", REPORT, "--subject", "nanosleep", "--max", "p50=1ms"];
+    let commands: [(&str, &[&str]); 5] = [
+        ("comparison", &["compare", &a, &b]),
+        ("verdict_sides", &["report", "tests/fixtures/verdict.json"]),
+        ("verdict_limits", &limits),
+        ("calibration", &["report", "tests/fixtures/calibration.json"]),
+        ("list", &["list"]),
+    ];
+    for (name, command) in commands {
+        for columns in [60, 80] {
+            let run = Osjitter::new(command.iter().copied()).env("COLUMNS", columns.to_string());
+            let run = if command[0] == "gate" { run.out("") } else { run };
+            let text = run.run().exits(0).stdout;
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= columns, "{name}, {columns}: {widest} in\n{text}");
+            if columns == 60 && name != "list" {
+                insta::assert_snapshot!(named(name, &["60"]), text);
+            }
+        }
+    }
 }
 
 #[test]

@@ -10,20 +10,21 @@ use jitterstat::report::Warning;
 use crate::gate::text::change;
 use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
-use crate::text::align::align;
+use crate::terminal;
+use crate::text::align::fit;
 use crate::text::amount::shown;
 use crate::text::time::time;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use crate::text::wrap::paragraph;
 
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [
-    (Format::Table, |calibration| Ok(Made::Text(table(calibration)))),
+    (Format::Table, |calibration| Ok(Made::Text(table(calibration, terminal::columns())))),
     (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
 ];
 
 /// The formats of a calibration of whole runs.
 pub const RUN_FORMATS: [Offer<RunCalibration>; 2] = [
-    (Format::Table, |calibration| Ok(Made::Text(table_of_runs(calibration)))),
+    (Format::Table, |calibration| Ok(Made::Text(table_of_runs(calibration, terminal::columns())))),
     (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
 ];
 
@@ -38,10 +39,10 @@ fn apart(ln: f64) -> String {
 }
 
 /// What was run, for how long, and what kept it from its end.
-fn head(what: &str, failure: Option<&String>, is_partial: bool) -> String {
-    let mut text = format!("{what}\n");
+fn head(what: &str, failure: Option<&String>, is_partial: bool, columns: usize) -> String {
+    let mut text = paragraph(what, columns);
     if let Some(failure) = failure {
-        text += &wrap(&format!("It could not go on: {failure}"), WIDEST_PARAGRAPH);
+        text += &paragraph(&format!("It could not go on: {failure}"), columns);
     } else if is_partial {
         text.push_str("Interrupted: this covers the pairs measured so far.\n");
     }
@@ -50,19 +51,19 @@ fn head(what: &str, failure: Option<&String>, is_partial: bool) -> String {
 }
 
 /// Rows, sentences, warnings.
-fn body(rows: &[Vec<String>], said: &[String], warnings: &[Warning]) -> String {
+fn body(rows: &[Vec<String>], said: &[String], warnings: &[Warning], columns: usize) -> String {
     let mut text = String::new();
     if rows.len() > 1 {
-        text += &align(rows, 1);
+        text += &fit(rows, columns);
         text.push('\n');
     }
-    text.extend(said.iter().filter(|says| !says.is_empty()).map(|says| wrap(says, WIDEST_PARAGRAPH)));
-    text.extend(warnings.iter().map(|w| wrap(&format!("{} {}", w.message, w.hint), WIDEST_PARAGRAPH)));
+    text.extend(said.iter().filter(|says| !says.is_empty()).map(|says| paragraph(says, columns)));
+    text.extend(warnings.iter().map(|w| paragraph(&format!("{} {}", w.message, w.hint), columns)));
     text
 }
 
 /// What a gate can see, look by look.
-fn table(calibration: &Calibration) -> String {
+fn table(calibration: &Calibration, columns: usize) -> String {
     let plan = &calibration.plan;
     let seconds = calibration.duration_ns as f64 / 1e9;
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
@@ -79,12 +80,12 @@ fn table(calibration: &Calibration) -> String {
         format!("Ticks inside a stall already counted: {stalls}.{steal}"),
     ];
     said.extend(fitness::sentence(calibration.fitness.as_ref()));
-    head(&what, calibration.failure.as_ref(), calibration.partial)
-        + &body(&rows(calibration), &said, &calibration.warnings)
+    head(&what, calibration.failure.as_ref(), calibration.partial, columns)
+        + &body(&rows(calibration), &said, &calibration.warnings, columns)
 }
 
 /// What a gate of whole runs can see, look by look.
-fn table_of_runs(calibration: &RunCalibration) -> String {
+fn table_of_runs(calibration: &RunCalibration, columns: usize) -> String {
     let (plan, program, pairs) = (&calibration.plan, &calibration.program, calibration.pairs);
     let seconds = calibration.duration_ns as f64 / 1e9;
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
@@ -94,8 +95,8 @@ fn table_of_runs(calibration: &RunCalibration) -> String {
     let metrics: Vec<_> = calibration.metrics.iter().map(|m| (m.name.as_str(), looks(m))).collect();
     let said =
         [seen("in", &metrics), undecided(&calibration.inconclusive), false_alarms(plan.alpha, &calibration.real_gates)];
-    head(&what, calibration.failure.as_ref(), calibration.partial)
-        + &body(&rows_of_runs(&calibration.metrics), &said, &calibration.warnings)
+    head(&what, calibration.failure.as_ref(), calibration.partial, columns)
+        + &body(&rows_of_runs(&calibration.metrics), &said, &calibration.warnings, columns)
 }
 
 fn rows_of_runs(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {

@@ -26,7 +26,7 @@ fn section(of: &RunsVerdict) -> Section {
     Section {
         title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
         of: ("Metric", code),
-        headings: vec!["median A", "median B", "change in pairs", "interval", "tolerated"],
+        headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: of.metrics.iter().map(row).collect(),
         measured: format!("{pairs} pairs of runs, {}, {seconds:.1}s", counted(of.looks_taken, "look")),
         sides: Vec::new(),
