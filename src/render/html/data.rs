@@ -51,24 +51,7 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
             last = n;
         }
     }
-    let rounds: Vec<Value> = subject
-        .rounds
-        .iter()
-        .map(|r| {
-            let d = r.summary.as_ref().map(|s| &s.lateness_ns);
-            let mut round = json!({
-                "index": r.index, "start": r.start_ns, "first": r.first_tick, "n": r.lateness_ns.len(),
-                "p50": d.and_then(|d| d.p50), "max": d.map(|d| d.max),
-            });
-            if subject.instances > 1 {
-                round["instance"] = r.instance.into();
-            }
-            if r.tick.is_some() {
-                round["tick"] = BASE64.encode(indices(r)).into();
-            }
-            round
-        })
-        .collect();
+    let rounds: Vec<Value> = subject.rounds.iter().map(|round| row(round, subject.instances > 1)).collect();
     let (r, g, b) = sign.colour;
     let dash = match sign.dash {
         Dash::Solid => String::new(),
@@ -92,22 +75,35 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
     })
 }
 
-/// The indices of a round's ticks as steps from one to the next, seven bits a byte, the lowest first: where ticks are
-/// skipped, most steps still fit one byte.
+/// A round in the order in which the script names its columns: there are thousands, and names would weigh more than they.
+fn row(round: &Round, several: bool) -> Value {
+    let lateness = round.summary.as_ref().map(|s| &s.lateness_ns);
+    let (p50, max) = (lateness.and_then(|d| d.p50), lateness.map(|d| d.max));
+    let instance = several.then_some(round.instance);
+    match round.tick.as_ref().map(|_| BASE64.encode(indices(round))) {
+        None if !several => json!([round.index, round.start_ns, round.first_tick, round.lateness_ns.len(), p50, max]),
+        ticks => {
+            json!([round.index, round.start_ns, round.first_tick, round.lateness_ns.len(), p50, max, instance, ticks])
+        }
+    }
+}
+
+/// The indices of a round's ticks as steps from one to the next: three bits and whether more follow, the lowest first, two
+/// such in a byte. Where ticks are skipped, most steps are still below eight.
 fn indices(round: &Round) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut halves = Vec::with_capacity(round.lateness_ns.len());
     let mut last = 0;
     for i in 0..round.lateness_ns.len() {
         let tick = round.tick_of(i);
         let mut step = tick.saturating_sub(last);
         last = tick;
-        while step > 127 {
-            bytes.push((step & 127) as u8 | 128);
-            step >>= 7;
+        while step > 7 {
+            halves.push((step & 7) as u8 | 8);
+            step >>= 3;
         }
-        bytes.push(step as u8);
+        halves.push(step as u8);
     }
-    bytes
+    halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 4).collect()
 }
 
 /// A value as exponent and leading bits: itself below 256, within one part in 256 above.
@@ -194,6 +190,27 @@ mod tests {
         }
         assert_eq!([code(-7), code(i64::MAX)], [0, LARGEST]);
         assert!(decoded(LARGEST) > 270e9, "minutes");
+    }
+
+    #[test]
+    fn indices_are_steps_as_the_page_adds_them_up() {
+        let ticks = [0, 1, 9, 10, 4_105, 4_112];
+        let round = Round { lateness_ns: vec![5; ticks.len()], tick: Some(ticks.to_vec()), ..Round::default() };
+        let bytes = indices(&round);
+        let mut halves = bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+        let mut at = 0;
+        let next = |_| {
+            for place in 0.. {
+                let half = halves.next().unwrap();
+                at += u64::from(half & 7) << (3 * place);
+                if half & 8 == 0 {
+                    break;
+                }
+            }
+            at
+        };
+        assert_eq!(ticks.map(next), ticks);
+        assert_eq!(bytes.len(), 5, "four steps are a half each, one is two, one is four");
     }
 
     #[test]

@@ -2,23 +2,26 @@
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
-// Tick indices are steps from one tick to the next, seven bits a byte, the lowest first.
+// Tick indices are steps from one tick to the next: three bits and whether more follow, the lowest first, two in a byte.
 const indices = (text, n) => {
   const bytes = bytesOf(text);
+  const half = (i) => (bytes[i >> 1] >> (4 * (i & 1))) & 15;
   const ticks = new Float64Array(n);
   let [at, tick] = [0, 0];
   for (let i = 0; i < n; i++) {
     let scale = 1;
     do {
-      tick += (bytes[at] & 127) * scale;
-      scale *= 128;
-    } while (bytes[at++] & 128);
+      tick += (half(at) & 7) * scale;
+      scale *= 8;
+    } while (half(at++) & 8);
     ticks[i] = tick;
   }
   return ticks;
 };
 
 const unpack = (s) => {
+  s.rounds = s.rounds.map(([index, start, first, n, p50, max, instance, tick]) => (
+    { index, start, first, n, p50, max, instance, tick }));
   const bytes = bytesOf(s.codes);
   const n = s.rounds.reduce((sum, r) => sum + r.n, 0);
   s.late = new Float64Array(n);
@@ -61,6 +64,6 @@ const unpack = (s) => {
 const roundOf = (s, i) => s.rounds.find((r) => i >= r.from && i < r.from + r.n);
 const tickOf = (s, i) => {
   const r = roundOf(s, i);
-  const instance = r.instance === undefined ? "" : `, instance ${r.instance}`;
+  const instance = (r.instance ?? null) === null ? "" : `, instance ${r.instance}`;
   return { round: r.index, instance, tick: r.tick ? r.tick[i - r.from] : r.first + i - r.from };
 };
