@@ -1,6 +1,7 @@
 //! The command line: structs and help text, no logic.
 
 use clap::{Parser, Subcommand};
+use instrument::load::Stress;
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
@@ -10,7 +11,6 @@ use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::history::HistoryArgs;
 use crate::list::ListArgs;
-use crate::load::Stress;
 use crate::merge::MergeArgs;
 use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;

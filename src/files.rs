@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::exit::{Error, Result, usage};
-use crate::machine::os;
+use instrument::exit::{Error, Result, usage, without_name};
+use instrument::machine::os;
+use instrument::text::position::after;
+
 use crate::picture::canvas::Picture;
-use crate::text::position::after;
 
 /// A file larger than this is not read, whatever memory there is: it holds some hundred million ticks, and no view of a
 /// report is of use beyond that.
@@ -238,11 +239,6 @@ pub fn sweep(directory: &Path) {
         // Somebody else may have been faster, and what cannot be removed does no harm.
         let _ = std::fs::remove_file(entry.path());
     }
-}
-
-/// The name of a temporary file stays out of a message: nobody has given it.
-pub fn without_name(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
 }
 
 /// A directory that is not there yet: two runs of one second do not share one.

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
+use instrument::exit::{self, Error, ExitStatus, usage};
+use instrument::text::align::fit;
+use instrument::text::printable::printable;
+use instrument::text::time::time;
+use instrument::text::units::{index, short};
 use jitterstat::fitness::Verdict;
 use jitterstat::report::Plan;
 use serde::Serialize;
 
 use crate::earlier::{self, Head, RESULTS, SubjectHead};
-use crate::exit::{self, Error, ExitStatus, usage};
 use crate::render::formats::{Format, parser};
 use crate::render::label::is_control;
 use crate::terminal;
-use crate::text::align::fit;
-use crate::text::printable::printable;
-use crate::text::time::time;
-use crate::text::units::{index, short};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::exit::{self, Error};
-use crate::measure::{child, waiting};
+use instrument::exit::{self, Error};
+use instrument::measure::{child, waiting};
+
 use crate::terminal;
 
 /// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process, and the

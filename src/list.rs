@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
+use instrument::exit::{self, Error, ExitStatus};
+use instrument::subject;
+use instrument::text::wrap::wrap;
 use serde::Serialize;
 
-use crate::exit::{self, Error, ExitStatus};
 use crate::render::formats::{Format, parser};
-use crate::subject;
 use crate::terminal;
-use crate::text::wrap::wrap;
 
 /// Columns of what a subject is, in a terminal that has no room for it beside the name.
 const LEAST_WORDS: usize = 20;

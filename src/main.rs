@@ -1,4 +1,4 @@
-//! Measures how late periodic async tasks really are, and at what price.
+//! Measures how late periodic async tasks really are, and at what price. What measures is in `instrument`.
 #![deny(unsafe_code)]
 // A binary has no public interface: an item is documented where there is something to add to its name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
@@ -34,33 +34,32 @@ mod interrupt; // Ctrl-C
 
 mod earlier; // runs in a directory, and how a new one differs from the last of its kind
 mod interop; // other people's formats, in and out
-mod measure; // rounds in random order, the loop, the report they become
 mod meters; // the meters of running programs
 
 mod files; // bounded reading, atomic writing
 mod render; // a run's report drawn; the registry of formats
-mod scenario; // what is measured, typed once
 mod terminal; // stderr and progress
 
-mod load; // what may run beside a subject
-mod subject; // everything that can be measured
-
-mod machine; // facts about the host, tuning, and what only the OS knows
 mod picture; // the canvas that every room draws on
-mod program; // a command of the user's, as words
-
-mod text; // aligning, wrapping, units, Markdown
-
-mod exit; // exit codes, and the one error type
-
 use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, FromArgMatches};
+use instrument::exit;
+use instrument::machine::host::{self, Program};
+use instrument::measure::caught;
 
 use cli::{Cli, Command};
 
+/// What only the build knows.
+const PROGRAM: Program = Program {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: env!("OSJITTER_COMMIT"),
+    tokio: env!("OSJITTER_TOKIO_VERSION"),
+};
+
 fn main() -> ExitCode {
-    measure::caught::keep_quiet();
+    host::introduce(PROGRAM);
+    caught::keep_quiet();
     match answer() {
         Ok(status) => status.report(),
         Err(error) => {

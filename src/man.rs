@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Command;
+use instrument::exit::{Error, ExitStatus, Result};
 
-use crate::exit::{Error, ExitStatus, Result};
 use crate::files;
 
 /// Writes the page of each command into a directory, or prints the first one.

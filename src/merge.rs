@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use instrument::exit::{ExitStatus, Result, usage};
+use instrument::text::time::time;
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
 use jitterstat::report::Report;
 
-use crate::exit::{ExitStatus, Result, usage};
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::text::time::time;
 use crate::{files, interop, terminal};
 
 #[derive(Debug, Args)]

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use instrument::exit::{self, usage};
 use tickmeter::Snapshot;
 use tickmeter::read::{self, File, ReadError};
-
-use crate::exit::{self, usage};
 
 /// The meters' files, open.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use crate::exit::{Error, ExitStatus, Result};
-use crate::load::{Kind, READY, Stress};
+use instrument::exit::{Error, ExitStatus, Result};
+use instrument::load::{Kind, READY, Stress};
+
 use crate::terminal;
 
 /// Of each thread: more than any cache of a core.

@@ -5,9 +5,8 @@ use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::exit::Error;
-use crate::text::printable::{message, printable};
+use instrument::exit::Error;
+use instrument::text::printable::{message, printable};
 
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
+use instrument::exit::{self, Error, ExitStatus};
+use instrument::machine::host;
+use instrument::scenario::{chosen, within};
+use instrument::text::units;
 use jitterstat::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
-use crate::exit::{self, Error, ExitStatus};
 use crate::files::{self, Directory};
-use crate::machine::host;
 use crate::render::formats::{Format, Made, parser};
-use crate::scenario::{chosen, within};
 use crate::terminal;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {

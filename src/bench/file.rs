@@ -1,13 +1,13 @@
 //! What the files of all benches have in common: the formats they have.
 
+use instrument::exit;
+use instrument::text::markdown::cell;
+use instrument::text::wrap::wrap;
 use jitterstat::file::File;
 use jitterstat::report::Warning;
 
-use crate::exit;
 use crate::picture::canvas::Picture;
 use crate::render::formats::{Format, Made, for_people, refused};
-use crate::text::markdown::cell;
-use crate::text::wrap::wrap;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";

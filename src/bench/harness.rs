@@ -1,19 +1,20 @@
 //! Rounds of operations: how many fill a batch is found out first, then each case runs once a round, in random order,
 //! with a stamp after each batch.
 
-use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use benchloops::batches::{Load, counts};
+use instrument::exit::{self, Error, usage};
+use instrument::scenario;
 use jitterstat::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
-use tach::{Anchor, Conversion, ordered_count};
+use tach::{Anchor, Conversion};
 
-use crate::exit::{self, Error, usage};
 use crate::files::model;
-use crate::{interrupt, scenario, terminal};
+use crate::{interrupt, terminal};
 
 model! {
     /// How much was measured.
@@ -43,16 +44,6 @@ impl Settings {
     pub fn with_warm_up(&self) -> Duration {
         self.round_time().mul_f64(1.0 + 1.0 / self.batches as f64)
     }
-}
-
-/// How much of an operation is run: a batch to warm up, then the others.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    pub batches: u64,
-    /// In each batch.
-    pub operations: u64,
-    /// Length of a batch, where it is not made of so many operations.
-    pub counts: u64,
 }
 
 /// Something that is measured in every round.
@@ -225,68 +216,6 @@ fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<Load> {
         }
         operations = (wanted / 4).clamp(operations * 2, operations * 16).min(MOST);
     }
-}
-
-/// Counts in a time: good enough to know how many operations take a while.
-pub fn counts(time: Duration) -> u64 {
-    if time.is_zero() { 0 } else { (time.as_secs_f64() * tach::info().rate_hz.max(1.0)) as u64 }
-}
-
-/// Stamps after each batch; the first one warms up.
-pub struct Meter {
-    load: Load,
-    last: Option<u64>,
-    costs: Vec<f64>,
-}
-
-impl Meter {
-    pub fn new(load: Load) -> Self {
-        Self { load, last: None, costs: Vec::with_capacity(load.batches as usize) }
-    }
-
-    /// A batch is over. True once all are.
-    pub fn batch(&mut self) -> bool {
-        self.batch_of(self.load.operations, Duration::ZERO);
-        self.costs.len() as u64 == self.load.batches
-    }
-
-    /// The same, where so many operations took all but the time `apart`.
-    pub fn batch_of(&mut self, operations: u64, apart: Duration) {
-        let now = ordered_count();
-        if let Some(last) = self.last.filter(|_| operations > 0) {
-            let took = now.saturating_sub(last).saturating_sub(counts(apart));
-            self.costs.push(took as f64 / operations as f64);
-        }
-        self.last = Some(ordered_count());
-    }
-
-    pub fn load(&self) -> Load {
-        self.load
-    }
-
-    pub fn is_warming_up(&self) -> bool {
-        self.last.is_none()
-    }
-
-    /// Counts of an operation, of each batch.
-    pub fn costs(self) -> Vec<f64> {
-        self.costs
-    }
-}
-
-/// Nanoseconds of one reading, from so many of them.
-#[allow(clippy::disallowed_methods, reason = "clocks are what is measured")]
-pub fn ns_of_reads<T>(reads: u64, mut read: impl FnMut() -> T) -> f64 {
-    let start = std::time::Instant::now();
-    for _ in 0..reads {
-        black_box(read());
-    }
-    start.elapsed().as_nanos() as f64 / reads as f64
-}
-
-/// Cost of one reading of a clock, the least of several goes: one that was interrupted is longer, never shorter.
-pub fn ns_per_read<T>(mut read: impl FnMut() -> T) -> f64 {
-    (0..20).map(|_| ns_of_reads(5_000, &mut read)).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

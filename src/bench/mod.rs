@@ -8,6 +8,7 @@ mod harness;
 mod timeout;
 
 use clap::Subcommand;
+use instrument::exit::{self, ExitStatus, usage};
 use jitterstat::file::File as _;
 
 use crate::bench::clock::file::ClockReport;
@@ -15,7 +16,6 @@ use crate::bench::dispatch::file::DispatchReport;
 use crate::bench::file::BenchFile;
 pub use crate::bench::file::SCHEMA;
 use crate::bench::timeout::file::TimeoutReport;
-use crate::exit::{self, ExitStatus, usage};
 use crate::render::formats::{Format, Made};
 
 #[derive(Debug, Subcommand)]

@@ -1,10 +1,10 @@
 //! The formats of a comparison.
 
+use instrument::exit::Error;
 use jitterstat::compare::Comparison;
 use jitterstat::file::File as _;
 
 use crate::compare::{picture, text};
-use crate::exit::Error;
 use crate::render::formats::{Format, Made, Offer};
 use crate::terminal;
 

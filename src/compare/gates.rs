@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::host;
 use jitterstat::compare::{
     ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences, program_warnings,
 };
 use jitterstat::environment::Difference;
 use jitterstat::file::File as _;
 use jitterstat::gate::verdict::{self, RunsVerdict, Verdict};
-
-use crate::exit::{self, Error, usage};
-use crate::machine::host;
 
 /// A program of a gate, as it was named.
 pub struct Gated {

@@ -8,12 +8,12 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use instrument::exit::{self, Error, ExitStatus, usage};
+use instrument::machine::host;
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::environment::Difference;
 use jitterstat::report::{Report, Status, Subject};
 
-use crate::exit::{self, Error, ExitStatus, usage};
-use crate::machine::host;
 use crate::render::formats::make;
 use crate::{files, interop, terminal};
 

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
+use instrument::text::align::fit;
+use instrument::text::amount::shown;
+use instrument::text::markdown::cell;
+use instrument::text::printable::printable;
+use instrument::text::time::{interval, time};
+use instrument::text::wrap::paragraph;
 use jitterstat::compare::{Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate};
 use jitterstat::environment::Difference;
 
 use crate::render::fitness;
-use crate::text::align::fit;
-use crate::text::amount::shown;
-use crate::text::markdown::cell;
-use crate::text::printable::printable;
-use crate::text::time::{interval, time};
-use crate::text::wrap::paragraph;
 
 /// What the estimates other than those over all rounds are called, with what that means.
 const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");

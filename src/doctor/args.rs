@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use instrument::scenario::{Subjects, SubjectsParser};
+use instrument::text::units;
 
 use crate::doctor::text::FORMATS;
 use crate::render::formats::{Format, parser};
-use crate::scenario::{Subjects, SubjectsParser};
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -1,9 +1,10 @@
 //! What the facts mean for a tick: one function a thing, from the facts to a line. Nothing is read here.
 
+use instrument::machine::os::cpu_list;
+use instrument::text::time::{share, time};
+
 use crate::doctor::facts::{Facts, Reading};
 use crate::doctor::file::{Item, Weight};
-use crate::machine::os::cpu_list;
-use crate::text::time::{share, time};
 
 use Weight::{Costs, Depends, Fine};
 

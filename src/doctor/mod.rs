@@ -15,10 +15,10 @@ mod tools;
 use std::path::Path;
 use std::time::SystemTime;
 
+use instrument::exit::{self, ExitStatus, usage};
+use instrument::machine::host;
 use jitterstat::file::File as _;
 
-use crate::exit::{self, ExitStatus, usage};
-use crate::machine::host;
 use crate::render::formats::make;
 use crate::{files, interop};
 

@@ -1,13 +1,13 @@
 //! A proof for the terminal and for Markdown.
 
+use instrument::text::align::align_by;
+use instrument::text::markdown;
+use instrument::text::time::{real_time, time};
+use instrument::text::wrap::wrap;
 use jitterstat::compare::{Change, Differences, Shown};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use crate::render::fitness;
-use crate::text::align::align_by;
-use crate::text::markdown;
-use crate::text::time::{real_time, time};
-use crate::text::wrap::wrap;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 

@@ -1,10 +1,11 @@
 //! Machines that are directories: what is read of them, and what is made of it.
 
+use instrument::machine::host;
+use instrument::machine::os::cpu_list;
+
 use super::facts::{Facts, Process};
 use super::file::{Checkup, Item, Weight};
 use super::{judge, text, tools};
-use crate::machine::host;
-use crate::machine::os::cpu_list;
 use jitterstat::file::File as _;
 
 const CPU: &str = "sys/devices/system/cpu";

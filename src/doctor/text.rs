@@ -1,13 +1,13 @@
 //! A checkup for the terminal and for Markdown.
 
+use instrument::text::markdown;
+use instrument::text::wrap::{WIDEST_PARAGRAPH, wrap};
 use jitterstat::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text as proof;
 use crate::render::formats::{Format, Made, Offer};
 use crate::terminal;
-use crate::text::markdown;
-use crate::text::wrap::{WIDEST_PARAGRAPH, wrap};
 
 /// The formats of a checkup, and what makes them.
 pub const FORMATS: [Offer<Checkup>; 3] = [

@@ -1,11 +1,11 @@
 //! Other people's tools that see what a process cannot: whether they would work here, and what their results say.
 
+use instrument::exit::{self, usage};
+use instrument::text::time::time;
 use jitterstat::report::Report;
 
 use crate::doctor::facts::{Facts, Reading};
 use crate::doctor::file::{Item, OtherTool, Weight};
-use crate::exit::{self, usage};
-use crate::text::time::time;
 
 /// A tool: its name, what it needs of the kernel's tracers, what it adds, and how it is run.
 struct Known {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use instrument::load::Load;
+use instrument::machine::os::Sched;
+use instrument::scenario::{Runtime, Subjects, SubjectsParser};
+use instrument::text::units;
 use jitterstat::find::Goal;
 
-use crate::load::Load;
-use crate::machine::os::Sched;
 use crate::render::formats::{Format, parser};
-use crate::scenario::{Runtime, Subjects, SubjectsParser};
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

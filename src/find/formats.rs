@@ -1,9 +1,9 @@
 //! The formats of what was found.
 
+use instrument::exit::Error;
 use jitterstat::file::File as _;
 use jitterstat::find::Find;
 
-use crate::exit::Error;
 use crate::find::{picture, text};
 use crate::render::formats::{Format, Made, Offer};
 use crate::terminal;

@@ -10,27 +10,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use instrument::exit::{self, ExitStatus, usage};
+use instrument::load::Load;
+use instrument::machine::{host, tuning};
+use instrument::measure::load::Loads;
+use instrument::measure::order::Observer;
+use instrument::measure::program::Starts;
+use instrument::measure::record::{self, Conditions};
+use instrument::measure::round::MeasuredRound;
+use instrument::scenario::{Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough};
+use instrument::subject::{self, Entry, Place};
+use instrument::text::units;
 use jitterstat::file::File as _;
 use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker};
 use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::gate::limit::RoundTicks;
 use jitterstat::report::{self, Status};
 
-use crate::exit::{self, ExitStatus, usage};
 use crate::files::Directory;
 use crate::find::args::FindArgs;
-use crate::load::Load;
-use crate::machine::{host, tuning};
-use crate::measure::load::Loads;
-use crate::measure::order::Observer;
-use crate::measure::program::Starts;
-use crate::measure::record::{self, Conditions};
-use crate::measure::round::MeasuredRound;
 use crate::render::formats::{Format, make};
-use crate::scenario::{Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough};
-use crate::subject::{self, Entry, Place};
 use crate::terminal::Progress;
-use crate::text::units;
 use crate::{files, interrupt, terminal};
 
 /// Rounds of a look: twice as many as an interval needs.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use instrument::text::align::fit;
+use instrument::text::markdown::{self, cell};
+use instrument::text::time::{cost, time};
+use instrument::text::units;
+use instrument::text::wrap::{paragraph, wrap};
 use jitterstat::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
 
 use crate::render::fitness;
-use crate::text::align::fit;
-use crate::text::markdown::{self, cell};
-use crate::text::time::{cost, time};
-use crate::text::units;
-use crate::text::wrap::{paragraph, wrap};
 
 pub fn table(find: &Find, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);

@@ -3,16 +3,17 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use crate::exit::{self, Error};
+use instrument::exit::{self, Error};
+use instrument::load::Load;
+use instrument::machine::os::Sched;
+use instrument::measure::metric::Wanted;
+use instrument::program::Program;
+use instrument::scenario::{self, Runtime, Subjects};
+use instrument::text::units;
+
 use crate::fuzz::files::text;
 use crate::fuzz::stage::Stages;
 use crate::gate::args;
-use crate::load::Load;
-use crate::machine::os::Sched;
-use crate::measure::metric::Wanted;
-use crate::program::Program;
-use crate::scenario::{self, Runtime, Subjects};
-use crate::text::units;
 
 /// Every line as everything that an argument can be.
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {

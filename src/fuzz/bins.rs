@@ -1,8 +1,8 @@
 //! Rows of bins, and of intervals.
 
+use instrument::exit::{self, Error};
 use jitterstat::bins::{Cells, kind, read_bins, read_intervals};
 
-use crate::exit::{self, Error};
 use crate::fuzz::files::text;
 use crate::fuzz::stage::Stages;
 use crate::fuzz::{again, report};

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use instrument::exit::{self, Error};
 use jitterstat::compare::Comparison;
 use jitterstat::file::File;
 use jitterstat::find::Find;
@@ -13,7 +14,6 @@ use jitterstat::gate::look::Rules;
 use jitterstat::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
-use crate::exit::{self, Error};
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;
 use crate::gate::{calibrate, worded};

@@ -1,10 +1,10 @@
 //! The gate's arithmetic, on pairs that the bytes describe.
 
+use instrument::exit;
 use jitterstat::gate::look::{Judged, Look, Outcome, Reason, Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::random::SplitMix64;
 
-use crate::exit;
 use crate::fuzz::stage::Stages;
 
 /// Most pairs: their number enters as a square.

@@ -1,8 +1,8 @@
 //! HdrHistogram's encoding by itself: behind base64 and zlib, no mutation of a file reaches it.
 
+use instrument::exit::{self, Error};
 use jitterstat::histogram;
 
-use crate::exit::{self, Error};
 use crate::fuzz::stage::Stages;
 
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use instrument::exit::{self, Error};
 use tickmeter::read::File;
 
-use crate::exit::{self, Error};
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;
 use crate::render::formats::{Format, Made};

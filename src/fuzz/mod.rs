@@ -22,9 +22,8 @@ mod mutate;
 #[cfg(test)]
 mod tests;
 
+use instrument::exit;
 use stage::Stages;
-
-use crate::exit;
 
 /// Reads some bytes. What is refused is an error; whatever else is wrong is a panic.
 type Body = fn(&[u8], &Stages) -> exit::Result<()>;

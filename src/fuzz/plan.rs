@@ -1,6 +1,7 @@
 //! Plans, and reports in which one is.
 
-use crate::exit;
+use instrument::exit;
+
 use crate::fuzz::again;
 use crate::fuzz::files::text;
 use crate::fuzz::stage::Stages;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use instrument::exit;
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::file::File as _;
 use jitterstat::merge;
 use jitterstat::report::Report;
 
-use crate::exit;
 use crate::fuzz::again;
 use crate::fuzz::files::{shown, text};
 use crate::fuzz::stage::Stages;

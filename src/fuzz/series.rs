@@ -1,8 +1,8 @@
 //! What a gated program writes.
 
+use instrument::exit::{self, Error};
 use jitterstat::series::{Better, Metric, Reader, Writer, metrics};
 
-use crate::exit::{self, Error};
 use crate::fuzz::stage::Stages;
 
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {

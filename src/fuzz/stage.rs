@@ -16,9 +16,9 @@ pub struct Stages {
 impl Stages {
     pub fn of<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         let mut done = None;
-        let before = crate::machine::os::thread_cpu_ns();
+        let before = instrument::machine::os::thread_cpu_ns();
         let memory = allocation_counter::measure(|| done = Some(work()));
-        let spent = crate::machine::os::thread_cpu_ns().zip(before).map_or(0, |(after, before)| after - before);
+        let spent = instrument::machine::os::thread_cpu_ns().zip(before).map_or(0, |(after, before)| after - before);
         self.peak_bytes.set(self.peak_bytes.get().max(memory.bytes_max));
         self.slowest.set(self.slowest.get().max((spent, what)));
         done.expect("it has run")

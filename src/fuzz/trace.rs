@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::exit::{self, usage};
+use instrument::exit::{self, usage};
+use instrument::machine::os::{Layout, Name, Reader, TRACEPOINTS};
+
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;
-use crate::machine::os::{Layout, Name, Reader, TRACEPOINTS};
 use crate::trace::subjects::{groups, subject};
 use crate::trace::text;
 use crate::trace::waits::Waits;

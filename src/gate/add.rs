@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use instrument::exit::{self, Error, ExitStatus, usage};
+use instrument::machine::{host, os, tuning};
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File as _;
 use jitterstat::gate::against;
@@ -12,12 +14,10 @@ use jitterstat::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT,
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::BaselineMetric;
 
-use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::against::table;
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::session::{SessionPlan, listed, read};
 use crate::gate::text::why;
-use crate::machine::{host, os, tuning};
 use crate::{files, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.

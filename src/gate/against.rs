@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::{host, tuning};
+use instrument::scenario::one_subject;
+use instrument::text::time::time;
 use jitterstat::environment::{Difference, EnvironmentKey};
 use jitterstat::fitness::Fitness;
 use jitterstat::gate::against;
@@ -9,16 +13,12 @@ use jitterstat::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, records};
 
-use crate::exit::{self, Error, usage};
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::Pairs;
 use crate::gate::question::{Gate, Question};
 use crate::gate::reading::Judged;
 use crate::gate::session::{SessionPlan, listed, read};
 use crate::gate::text::{Row, Section, code, counted, or_none, rows};
-use crate::machine::{host, tuning};
-use crate::scenario::one_subject;
-use crate::text::time::time;
 
 /// A session to be judged by a file.
 struct Against {

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use instrument::measure::metric::Wanted;
+use instrument::program::Program;
+use instrument::scenario::{Runtime, one_subject};
+use instrument::subject::Entry;
+use instrument::text::units;
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
-use crate::measure::metric::Wanted;
-use crate::program::Program;
 use crate::render::formats::{Format, parser};
-use crate::scenario::{Runtime, one_subject};
-use crate::subject::Entry;
-use crate::text::units;
 
 /// Pairs of rounds that a test takes at most: more are half an hour at the default period.
 pub const MOST_PAIRS: u64 = 6400;

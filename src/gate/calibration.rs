@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use instrument::exit::{self, usage};
+use instrument::machine::host;
+use instrument::measure::metric::Number;
+use instrument::text::time::{long, time};
 use jitterstat::environment::{Difference, EnvironmentKey};
 use jitterstat::file::File;
 use jitterstat::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration, share};
@@ -12,15 +16,11 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::verdict::Mode;
 use jitterstat::report::{Host, Warning};
 
-use crate::exit::{self, usage};
 use crate::files;
 use crate::gate::args::{MOST_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
 use crate::gate::runs::programs::is_for;
 use crate::gate::text::{asked, change, percent, tolerated};
-use crate::machine::host;
-use crate::measure::metric::Number;
-use crate::text::time::{long, time};
 
 /// Reads the file before anything is measured.
 pub fn read<T: File>(file: &Path) -> exit::Result<T> {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use instrument::exit::{self, usage};
+use instrument::machine::os;
+use instrument::measure::child;
+use instrument::program::Program;
+use instrument::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
+use instrument::subject::Entry;
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::verdict::{GateDesign, Mode, Tolerance};
 
-use crate::exit::{self, usage};
 use crate::gate::args::{JudgedArgs, RoundArgs};
-use crate::machine::os;
-use crate::measure::child;
-use crate::program::Program;
-use crate::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
-use crate::subject::Entry;
 
 /// Time between two rounds that is not spent ticking: a runtime, or a process.
 const SET_UP: Duration = Duration::from_millis(4);

@@ -2,27 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::tuning;
+use instrument::measure::load::Loads;
+use instrument::measure::order::Observer;
+use instrument::measure::program::Starts;
+use instrument::measure::record::{self, Conditions};
+use instrument::measure::round::MeasuredRound;
+use instrument::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
+use instrument::text::time::time;
 use jitterstat::file::File as _;
 use jitterstat::gate::limit::{RoundTicks, SummaryPath};
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{LimitCheck, Verdict};
 use jitterstat::report::{Report, Status, Subject};
 
-use crate::exit::{self, Error, usage};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{one_cpu, periods, scenario};
 use crate::gate::question::{Gate, Question};
 use crate::gate::text::{Row, Section, between, code, counted, or_none};
 use crate::interop;
-use crate::machine::tuning;
-use crate::measure::load::Loads;
-use crate::measure::order::Observer;
-use crate::measure::program::Starts;
-use crate::measure::record::{self, Conditions};
-use crate::measure::round::MeasuredRound;
-use crate::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
 use crate::terminal::Progress;
-use crate::text::time::time;
 
 /// Limits and what they are held against.
 struct Limits {

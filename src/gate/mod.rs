@@ -24,11 +24,11 @@ pub mod text;
 
 use std::sync::Arc;
 
+use instrument::exit::{self, Error, ExitStatus};
 use jitterstat::file::File as _;
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::Verdict;
 
-use crate::exit::{self, Error, ExitStatus};
 use crate::files::{self, Directory};
 use crate::render::formats::make;
 use crate::{interrupt, terminal};

@@ -4,6 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use instrument::machine::{host, os, tuning};
+use instrument::measure::child::{Asked, NotMeasured, Series};
+use instrument::measure::cost::Cost;
+use instrument::measure::duet;
+use instrument::measure::load::Loads;
+use instrument::measure::order::{self, Observer};
+use instrument::measure::round::MeasuredRound;
+use instrument::measure::written::{self, Written};
+use instrument::program::Program;
+use instrument::scenario::{Plan, Scenario};
+use instrument::subject::Place;
 use jitterstat::fitness::Tally;
 use jitterstat::gate::round::{Pair, RoundRecord};
 use jitterstat::gate::verdict::{Mode, Side};
@@ -13,17 +24,6 @@ use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary;
 
 use crate::gate::design::{PairTest, Sides};
-use crate::machine::{host, os, tuning};
-use crate::measure::child::{Asked, NotMeasured, Series};
-use crate::measure::cost::Cost;
-use crate::measure::duet;
-use crate::measure::load::Loads;
-use crate::measure::order::{self, Observer};
-use crate::measure::round::MeasuredRound;
-use crate::measure::written::{self, Written};
-use crate::program::Program;
-use crate::scenario::{Plan, Scenario};
-use crate::subject::Place;
 use crate::terminal::Progress;
 
 /// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the machine's doing.

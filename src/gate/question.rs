@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use instrument::exit;
+use instrument::machine::host;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{SCHEMA, Verdict};
 use jitterstat::report::{Fitness, Warning};
 
-use crate::exit;
 use crate::files::Directory;
 use crate::gate::pairs::now;
-use crate::machine::host;
 use crate::terminal;
 
 /// Something that a gate is asked to judge, planned.

@@ -1,11 +1,11 @@
 //! What the figures of judged percentiles say: which rule decided, and what would where none did.
 
+use instrument::text::time::long;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 
 use crate::gate::args::MOST_PAIRS;
 use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};
-use crate::text::time::long;
 
 /// A percentile of two sides, judged.
 pub struct Judged<'a> {

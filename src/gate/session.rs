@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::host;
+use instrument::scenario::one_subject;
+use instrument::subject::{Entry, control_of};
 use jitterstat::environment::Difference;
 use jitterstat::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use jitterstat::gate::look::{Reason, Rules};
 use jitterstat::histogram;
 
-use crate::exit::{self, Error, usage};
 use crate::gate::args::JudgedArgs;
 use crate::gate::design::{ENDLESS, PairTest, periods, rules, scenario};
 use crate::gate::pairs::{Collecting, Pairs};
-use crate::machine::host;
-use crate::scenario::one_subject;
-use crate::subject::{Entry, control_of};
 
 /// The share of false alarms by design: half a per cent for each of the two percentiles.
 const ALPHA: f64 = 0.01;

@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::tuning;
+use instrument::measure::duet;
+use instrument::program::Program;
+use instrument::scenario::{Scenario, draw_seed, one_subject};
+use instrument::text::time::{long, time};
 use jitterstat::fitness::Fitness;
 use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 
-use crate::exit::{self, Error, usage};
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration;
 use crate::gate::design::{ENDLESS, PairTest, Sides, periods, rules, scenario};
@@ -17,11 +22,6 @@ use crate::gate::pairs::{Collecting, Pairs};
 use crate::gate::question::{Gate, Question};
 use crate::gate::reading::{self, Judged};
 use crate::gate::text::{Section, code, counted};
-use crate::machine::tuning;
-use crate::measure::duet;
-use crate::program::Program;
-use crate::scenario::{Scenario, draw_seed, one_subject};
-use crate::text::time::{long, time};
 
 /// Pairs after which a test ends undecided, in turn and at once.
 pub const DEFAULT_PAIRS: [u64; 2] = [400, 200];

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use instrument::text::align::fit;
+use instrument::text::markdown::block;
+use instrument::text::time::time;
+use instrument::text::wrap::paragraph;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{Side, Verdict};
 
 use crate::render::fitness;
-use crate::text::align::fit;
-use crate::text::markdown::block;
-use crate::text::time::time;
-use crate::text::wrap::paragraph;
 
 /// A verdict with the answers to its questions.
 pub type Worded = (Verdict, Vec<Section>);

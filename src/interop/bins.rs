@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use instrument::exit::{Result, usage};
+use instrument::text::time::time;
 use jitterstat::histogram;
 use jitterstat::report::{Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning};
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use crate::exit::{Result, usage};
 use crate::interop::imported::{self, Imported, warning};
-use crate::text::time::time;
 
 /// Most bins of one histogram: cyclictest takes at most 1,000,000.
 const MOST_BINS: usize = 1 << 20;

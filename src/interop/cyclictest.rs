@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
+use instrument::exit::Result;
+use instrument::text::units;
 use jitterstat::report::Report;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Result;
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rfc3339, rounded, subject, warning};
 use crate::interop::rt_tests::{Frame, SysInfo, to_mail_date};
 use crate::render::entry::{Entry, entries};
 use crate::render::samples::Lateness;
-use crate::text::units;
 
 const TOOL: &str = "cyclictest";
 /// Its `-i`, if it is not given.

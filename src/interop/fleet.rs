@@ -5,16 +5,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use instrument::exit::{Error, Result, usage};
+use instrument::text::units;
 use jitterstat::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins, read_intervals, stamp,
 };
 use jitterstat::report::{MOST_COUNT, Report, Status, Subject, Warning};
 
-use crate::exit::{Error, Result, usage};
 use crate::files;
 use crate::interop::imported::{Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning};
 use crate::interop::pair::{ENDINGS, KINDS, part, place};
-use crate::text::units;
 
 /// Directories below a directory, at most.
 const DEEPEST: usize = 16;

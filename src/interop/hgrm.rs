@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
+use instrument::exit::{Result, usage};
 use jitterstat::histogram;
 use jitterstat::report::Subject;
-
-use crate::exit::{Result, usage};
 
 const NS_PER_US: f64 = 1e3;
 /// Reporting steps for each halving of the distance to 100 %: the default of every implementation.

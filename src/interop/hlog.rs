@@ -12,13 +12,13 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
+use instrument::exit::{Error, Result, usage};
+use instrument::text::units;
 use jitterstat::histogram;
 use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
 
-use crate::exit::{Error, Result, usage};
 use crate::interop::imported::{self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
 use crate::render::entry::entries;
-use crate::text::units;
 
 const TOOL: &str = "hdr-log";
 /// Name of a subject without a tag.

@@ -1,10 +1,10 @@
 //! What `hwlatdetect` of rt-tests prints, from its version 2 on: gaps that the kernel's hwlat tracer found while it held a CPU
 //! with interrupts off, so that only what is below the kernel can have made them.
 
+use instrument::exit::{Result, usage};
 use jitterstat::report::{LONGEST_NS, Report, Status};
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::exit::{Result, usage};
 use crate::interop::imported::{
     Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use instrument::exit::{Result, usage};
 use jitterstat::file::read_json;
 use jitterstat::report::{
     Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool, Warning,
 };
 use jitterstat::stats::quantile;
 use serde::Deserialize;
-
-use crate::exit::{Result, usage};
 
 /// A foreign file, as far as it is understood.
 pub(super) struct Imported {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use instrument::exit::{Error, Result, usage};
 use jitterstat::report::Report;
 use serde::Deserialize;
 
-use crate::exit::{Error, Result, usage};
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{
     Imported, UNKNOWN_TIME, clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning,

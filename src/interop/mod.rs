@@ -20,12 +20,12 @@ pub mod trackers;
 
 use std::path::Path;
 
+use instrument::exit::{Error, Result, usage};
 use jitterstat::file::File as _;
 use jitterstat::report::{Report, SCHEMA};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::exit::{Error, Result, usage};
 use crate::files;
 use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;

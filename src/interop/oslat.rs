@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use instrument::exit::Result;
 use jitterstat::report::Report;
 use serde::Deserialize;
 
-use crate::exit::Result;
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning};
 use crate::interop::rt_tests::Frame;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use instrument::exit::{Error, Result, usage};
 use jitterstat::bins::{Interval, bins_csv, intervals_csv};
 
-use crate::exit::{Error, Result, usage};
 use crate::files;
 
 /// What stands between the name of a pair and how it is written.

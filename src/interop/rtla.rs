@@ -1,8 +1,8 @@
 //! What `rtla timerlat hist` and `rtla osnoise hist` print: rows of buckets, and a column for each CPU and stage.
 
+use instrument::exit::{Error, Result, usage};
 use jitterstat::report::Report;
 
-use crate::exit::{Error, Result, usage};
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{
     Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, not_too_many, rounded, subject, unknown_host, warning,

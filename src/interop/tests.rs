@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use instrument::exit::Error;
 use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Report, Round, SCHEMA};
@@ -10,7 +11,6 @@ use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::exit::Error;
 use crate::interop::imported::{Imported, clock, subject, unknown_host};
 use crate::interop::{self, parse};
 use crate::render;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use instrument::scenario::{Runtime, Subjects, SubjectsParser};
+use instrument::text::units;
 use jitterstat::bins::{Labels, cell};
 
 use crate::monitor::http;
 use crate::monitor::limits::Limit;
-use crate::scenario::{Runtime, Subjects, SubjectsParser};
-use crate::text::units;
 
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::exit::{self, usage};
+use instrument::exit::{self, usage};
+
 use crate::monitor::exposition::Form;
 
 /// For a whole exchange.

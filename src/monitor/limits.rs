@@ -3,13 +3,13 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use instrument::text::time::{share, time};
+use instrument::text::units;
 use jitterstat::bins::Key;
 use jitterstat::stats::quantile;
 
 use crate::files::model;
 use crate::monitor::books::{Figures, Loop};
-use crate::text::time::{share, time};
-use crate::text::units;
 
 /// More limits than this would be more series than anybody reads.
 pub const MOST_LIMITS: usize = 8;

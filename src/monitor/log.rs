@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::exit::{self, usage};
+use instrument::exit::{self, usage};
+
 use crate::files::{self, Contents};
 use jitterstat::bins::{self, Interval};
 

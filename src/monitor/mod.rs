@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use instrument::exit::{self, Error, ExitStatus, usage};
+use instrument::machine::{host, os};
+use instrument::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
+use instrument::subject;
+use instrument::text::time::{long, share};
+use instrument::text::units;
 use jitterstat::bins::{Labels, cell};
 
-use crate::exit::{self, Error, ExitStatus, usage};
 use crate::interrupt::stop_on_interrupt;
-use crate::machine::{host, os};
 use crate::meters::Watch;
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::http::Server;
 use crate::monitor::limits::MOST_LIMITS;
 use crate::monitor::log::Log;
 use crate::monitor::session::{Session, Setup};
-use crate::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
-use crate::subject;
 use crate::terminal::note;
-use crate::text::time::{long, share};
-use crate::text::units;
 
 const SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
 const PERIOD: Duration = Duration::from_millis(10);

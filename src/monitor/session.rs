@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use instrument::exit::{self, Error};
+use instrument::machine::os;
+use instrument::measure::metered::MeteredLoop;
+use instrument::measure::order;
+use instrument::scenario::Scenario;
+use instrument::text::time::share;
+use instrument::text::units;
 use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
 
-use crate::exit::{self, Error};
-use crate::machine::os;
-use crate::measure::metered::MeteredLoop;
-use crate::measure::order;
 use crate::meters::Watch;
 use crate::monitor::books::{BINNING, Books, Figures, Loop};
 use crate::monitor::budget::{Budget, LONGEST_PERIOD, stretched};
 use crate::monitor::exposition::{self, Form, Moment};
 use crate::monitor::limits::{Breaches, Limit, SCHEMA};
-use crate::scenario::Scenario;
 use crate::terminal::note;
-use crate::text::time::share;
-use crate::text::units;
 use jitterstat::bins::{Interval, Key, Labels, cell, stamp};
 
 /// More files of meters than this are not read.
@@ -285,7 +285,7 @@ impl Session {
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(of, key, figures) else { continue };
             let (name, ticks) = (of.name(), figures.facts.ticks);
-            let length = crate::text::time::long(key.duration_ns as f64 / 1e9);
+            let length = instrument::text::time::long(key.duration_ns as f64 / 1e9);
             let shown = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
             note(

@@ -1,14 +1,14 @@
 //! `--histogram`: percentiles and a histogram of each subject, drawn with characters.
 
+use instrument::text::printable::printable;
+use instrument::text::time::time;
+use instrument::text::wrap::wrap;
 use jitterstat::report::{Report, Subject};
 
 use crate::render::classes::{self, Class};
 use crate::render::label::labels;
 use crate::render::samples::Lateness;
 use crate::render::{overflow, percentile, quantity};
-use crate::text::printable::printable;
-use crate::text::time::time;
-use crate::text::wrap::wrap;
 
 const CELL: &str = "\u{2588}";
 /// Least cells of a bar; a terminal that has no room for them gets longer lines.

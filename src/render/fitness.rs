@@ -1,9 +1,8 @@
 //! Whether to believe a report, in a line or two: what was wrong with the machine, and which figures are its own.
 
+use instrument::text::time::time;
 use jitterstat::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use jitterstat::report::{PERCENTILES, Report, Summary};
-
-use crate::text::time::time;
 
 /// The verdict in a word or two, and what follows from it; `None` for a report that was not judged, and where nothing was
 /// found without the control that would have found it.

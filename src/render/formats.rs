@@ -2,11 +2,11 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use instrument::exit::{Error, Result, usage};
+use instrument::text::printable::printable;
 use jitterstat::bins::{Interval, bins_csv};
 
-use crate::exit::{Error, Result, usage};
 use crate::picture::canvas::Picture;
-use crate::text::printable::printable;
 
 /// Every format of any command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

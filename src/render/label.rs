@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use instrument::text::units;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
-use crate::text::units;
 
 /// The subjects that show what the machine could give just then.
 const CONTROLS: [&str; 2] = ["nanosleep", "spin"];

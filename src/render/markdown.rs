@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use instrument::text::markdown::cell;
+use instrument::text::time::{interval, share, time};
 use jitterstat::report::{Distribution, Report};
 
 use crate::render::label::{labels, why_unmeasured};
 use crate::render::origin::{self, origin};
 use crate::render::{fitness, reading, why};
-use crate::text::markdown::cell;
-use crate::text::time::{interval, share, time};
 
 pub fn text(reports: &[Report]) -> String {
     reports.iter().map(section).collect::<Vec<_>>().join("\n")

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use instrument::text::time::time;
+use instrument::text::units;
 use jitterstat::report::{Load, Report, Scenario};
-
-use crate::text::time::time;
-use crate::text::units;
 
 /// When and where a report was made.
 pub fn origin(report: &Report) -> String {

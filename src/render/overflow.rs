@@ -1,9 +1,9 @@
 //! What the source of an imported report had no bins for, in words.
 
+use instrument::text::time::time;
 use jitterstat::report::Subject;
 
 use crate::render::samples::Lateness;
-use crate::text::time::time;
 
 /// How many lie above the last bin, where that is, and the largest; `None` where every value is known.
 pub fn says(subject: &Subject) -> Option<String> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use instrument::exit::{Error, Result, usage};
 use jitterstat::bins::{Interval, bins_csv, intervals_csv};
 use jitterstat::report::Report;
 use parquet::basic::Encoding;
@@ -16,7 +17,6 @@ use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::exit::{Error, Result, usage};
 use crate::render::columns::{self, Column, Get};
 use crate::render::entry::entries;
 

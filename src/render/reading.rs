@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use instrument::text::time::{share, time};
 use jitterstat::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::{is_control, labels, why_unmeasured};
 use crate::render::quantity::is_gaps;
 use crate::render::{origin, percentile, tradeoff};
-use crate::text::time::{share, time};
 
 /// One subject as the sentences need it.
 struct Line<'a> {

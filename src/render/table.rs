@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
+use instrument::text::align::{align, fit};
+use instrument::text::printable::printable;
+use instrument::text::time::{cost, interval, share, time};
+use instrument::text::wrap::{paragraph, wrap};
 use jitterstat::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::labels;
 use crate::render::origin::{self, grouped, origin};
 use crate::render::{fitness, percentile, quantity, reading, tradeoff, why};
-use crate::text::align::{align, fit};
-use crate::text::printable::printable;
-use crate::text::time::{cost, interval, share, time};
-use crate::text::wrap::{paragraph, wrap};
 
 /// The code of the warning that a run was ended at a late tick.
 pub const BREAK: &str = "break";

@@ -1,16 +1,16 @@
 //! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for the page.
 
+use instrument::text::align::align;
+use instrument::text::markdown;
+use instrument::text::printable::message;
+use instrument::text::time::{cost, interval, share, time};
+use instrument::text::wrap::{paragraph, wrap};
 use jitterstat::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use jitterstat::report::{Report, Subject};
 use jitterstat::why::pool::{LEAST_EPISODES, LEAST_TICKS};
 
 use crate::render::label::labels;
 use crate::render::origin::grouped;
-use crate::text::align::align;
-use crate::text::markdown;
-use crate::text::printable::message;
-use crate::text::time::{cost, interval, share, time};
-use crate::text::wrap::{paragraph, wrap};
 
 /// A cause below this share of the lateness, or this long altogether, is not worth a line.
 const LEAST_SHARE: f64 = 0.01;

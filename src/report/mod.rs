@@ -7,6 +7,7 @@ pub mod runs;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use instrument::exit::{Error, ExitStatus, Result, usage};
 use jitterstat::compare::Comparison;
 use jitterstat::file::File;
 use jitterstat::find::Find;
@@ -15,7 +16,6 @@ use jitterstat::gate::calibration::runs::RunCalibration;
 use jitterstat::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
-use crate::exit::{Error, ExitStatus, Result, usage};
 use crate::gate::calibrate;
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;

@@ -1,11 +1,11 @@
 //! Everything that can be shown of reports of runs, ours or imported.
 
 use clap::Args;
+use instrument::exit::{Error, Result, usage};
 use jitterstat::bins::{self, Binning, Interval, Labels};
 use jitterstat::file::File as _;
 use jitterstat::report::Report;
 
-use crate::exit::{Error, Result, usage};
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
 use crate::render::formats::{Format, Made, Offer, only};
 use crate::render::table::TableArgs;

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use instrument::exit::{self, Error};
+use instrument::load::Load;
+use instrument::machine::os::Sched;
+use instrument::machine::tuning;
+use instrument::program::Program;
+use instrument::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
+use instrument::subject;
+use instrument::text::units;
 
-use crate::exit::{self, Error};
-use crate::load::Load;
-use crate::machine::os::Sched;
-use crate::machine::tuning;
-use crate::program::Program;
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;
 use crate::run::late::LateArgs;
 use crate::run::plan_file::PlanArgs;
-use crate::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
-use crate::subject;
-use crate::text::units;
 
 /// Measured beside a command unless other subjects are named: what an async program could tick from, ours and tokio's, and
 /// what the machine could give.

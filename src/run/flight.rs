@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
+use instrument::machine::os;
+use instrument::measure::round::{Instance, MeasuredRound};
+use instrument::scenario::Scenario;
 use jitterstat::report::why::{Behind, Shares};
 use jitterstat::why::SwitchKind;
 
 use crate::files::model;
-use crate::machine::os;
-use crate::measure::round::{Instance, MeasuredRound};
-use crate::scenario::Scenario;
 
 /// Value of [`Flight::schema`].
 pub const SCHEMA: &str = "osjitter.flight/1";

@@ -8,21 +8,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
+use instrument::exit::{self, Error};
+use instrument::machine::trace_marker::TraceMarker;
+use instrument::measure::child;
+use instrument::measure::late::{LateTick, LateWatch};
+use instrument::measure::round::MeasuredRound;
+use instrument::program::Program;
+use instrument::scenario::Scenario;
+use instrument::subject::Place;
+use instrument::text::time::time;
+use instrument::text::units;
 use jitterstat::report::{Report, Warning};
 
-use crate::exit::{self, Error};
-use crate::machine::trace_marker::TraceMarker;
-use crate::measure::child;
-use crate::measure::late::{LateTick, LateWatch};
-use crate::measure::round::MeasuredRound;
-use crate::program::Program;
 use crate::render::table::BREAK;
 use crate::run::flight::{Flight, Late, Recorder};
-use crate::scenario::Scenario;
-use crate::subject::Place;
 use crate::terminal;
-use crate::text::time::time;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 pub struct LateArgs {

@@ -2,10 +2,9 @@
 //! draws it.
 
 use hdrhistogram::Histogram;
+use instrument::text::align::align;
+use instrument::text::time::{share, time};
 use jitterstat::stats::quantile;
-
-use crate::text::align::align;
-use crate::text::time::{share, time};
 
 /// Digits that the running figures keep.
 const DIGITS: u8 = 3;

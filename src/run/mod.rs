@@ -13,29 +13,29 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use instrument::exit::{self, Error, ExitStatus};
+use instrument::machine::host;
+use instrument::measure::late::LateWatch;
+use instrument::measure::load::Loads;
+use instrument::measure::order::Observer;
+use instrument::measure::program::Starts;
+use instrument::measure::record::{self, Conditions, Listener, Measured};
+use instrument::measure::round::MeasuredRound;
+use instrument::scenario::{Plan, Scenario, ScenarioArgs};
+use instrument::text::printable::printable;
+use instrument::text::time::long;
+use instrument::text::wrap::paragraph;
 use jitterstat::file::File as _;
 use jitterstat::fitness::Verdict;
 use jitterstat::report::{Report, Status};
 
-use crate::exit::{self, Error, ExitStatus};
 use crate::files::Directory;
-use crate::machine::host;
-use crate::measure::late::LateWatch;
-use crate::measure::load::Loads;
-use crate::measure::order::Observer;
-use crate::measure::program::Starts;
-use crate::measure::record::{self, Conditions, Listener, Measured};
-use crate::measure::round::MeasuredRound;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
 use crate::run::late::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::stream::Stream;
-use crate::scenario::{Plan, Scenario, ScenarioArgs};
-use crate::text::printable::printable;
-use crate::text::time::long;
-use crate::text::wrap::paragraph;
 use crate::{earlier, files, interrupt, render, terminal};
 
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {

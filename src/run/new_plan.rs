@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use instrument::exit::{self, ExitStatus};
 
-use crate::exit::{self, ExitStatus};
 use crate::{files, terminal};
 
 #[derive(Debug, Args)]

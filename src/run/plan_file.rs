@@ -5,19 +5,18 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
+use instrument::exit::{self, usage};
+use instrument::load::Load;
+use instrument::machine::os::Sched;
+use instrument::machine::tuning;
+use instrument::program::Program;
+use instrument::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
+use instrument::subject::measured::Measured;
+use instrument::text::near::did_you_mean;
+use instrument::text::units;
 use jitterstat::file::File as _;
 use jitterstat::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
-
-use crate::exit::{self, usage};
-use crate::load::Load;
-use crate::machine::os::Sched;
-use crate::machine::tuning;
-use crate::program::Program;
-use crate::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
-use crate::subject::measured::Measured;
-use crate::text::near::did_you_mean;
-use crate::text::units;
 
 /// The schema that a plan file may name, and that a printed one does.
 const SCHEMA: &str = "osjitter.plan/1";

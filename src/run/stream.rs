@@ -4,11 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use instrument::exit::{Error, Result};
+use instrument::measure::record::Measured;
 use jitterstat::report::{Report, Round};
 use serde::Serialize;
-
-use crate::exit::{Error, Result};
-use crate::measure::record::Measured;
 
 const SCHEMA: &str = "osjitter.rounds/1";
 

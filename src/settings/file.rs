@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
+use instrument::exit::{self, usage};
+use instrument::text::near::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::exit::{self, usage};
 use crate::files;
 use crate::settings::commands::{self, exclude, is_flag, is_setting, long};
 use crate::settings::place;
 use crate::settings::setting::{Setting, Value};
-use crate::text::near::did_you_mean;
 
 /// A larger file is none of settings: in memory it becomes some fifty times its size.
 const LARGEST: usize = 1 << 16;

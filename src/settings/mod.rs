@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use instrument::exit::{self, ExitStatus};
 
-use crate::exit::{self, ExitStatus};
 use crate::settings::commands::{Asked, is_setting, long};
 use crate::settings::file::Section;
 use crate::settings::setting::{Setting, Unused, Value};

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-
-use crate::exit::{self, Error};
+use instrument::exit::{self, Error};
 
 /// The file of a project.
 const NAME: &str = "osjitter.toml";

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use instrument::exit::{Error, ExitStatus, Result};
+use instrument::text::printable::printable;
 
-use crate::exit::{Error, ExitStatus, Result};
 use crate::files::model;
 use crate::settings::commands::{is_flag, is_setting, long};
 use crate::settings::place::shown;
 use crate::settings::setting::{Setting, Unused, Value};
-use crate::text::printable::printable;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use instrument::text::printable::in_line;
+use instrument::text::time::time;
+use instrument::text::units::short;
 
-use crate::text::printable::in_line;
-use crate::text::time::time;
-use crate::text::units::short;
 use crate::top::figures::{Loop, Loops, Sort, Window};
 
 /// A terminal narrower than this shows fewer figures.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use instrument::exit::{self, Error, ExitStatus, usage};
 
-use crate::exit::{self, Error, ExitStatus, usage};
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::Watch;
 use crate::render::formats::{Format, parser};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use instrument::text::units;
 
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -11,18 +11,18 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use instrument::exit::{self, Error, ExitStatus};
+use instrument::machine::host;
+use instrument::measure::child::Beside;
+use instrument::program::Program;
+use instrument::text::time::time;
+use instrument::text::units;
+use instrument::text::wrap::paragraph;
 use jitterstat::file::File as _;
 use jitterstat::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
 
-use crate::exit::{self, Error, ExitStatus};
 use crate::files::Directory;
-use crate::machine::host;
-use crate::measure::child::Beside;
-use crate::program::Program;
 use crate::render::formats::Format;
-use crate::text::time::time;
-use crate::text::units;
-use crate::text::wrap::paragraph;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, Traced};
 use crate::trace::subjects::{Group, groups, round_ns, subject};

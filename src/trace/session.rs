@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::exit::{self, Error, usage};
-use crate::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
-use crate::measure::child::Beside;
-use crate::program::Program;
+use instrument::exit::{self, Error, usage};
+use instrument::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
+use instrument::measure::child::Beside;
+use instrument::program::Program;
+
 use crate::trace::waits::{Counts, FUNCTIONS, Wait, Waits};
 
 /// Between two looks into the rings.

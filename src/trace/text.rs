@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
+use instrument::text::align::fit;
+use instrument::text::printable::printable;
+use instrument::text::time::{cost, time};
+use instrument::text::units;
+use instrument::text::wrap::paragraph;
 use jitterstat::bins::cell;
 use jitterstat::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::render::origin::grouped;
-use crate::text::align::fit;
-use crate::text::printable::printable;
-use crate::text::time::{cost, time};
-use crate::text::units;
-use crate::text::wrap::paragraph;
 use crate::trace::subjects::{Group, period_ns};
 use crate::trace::waits::Wait;
 
@@ -116,7 +116,7 @@ mod tests {
     use jitterstat::why::Parts;
 
     use super::*;
-    use crate::machine::os::Name;
+    use instrument::machine::os::Name;
 
     /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet runs.
     #[test]

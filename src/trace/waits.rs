@@ -11,9 +11,9 @@ mod wait;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use instrument::machine::os::{Name, TraceEvent, WAITS, What};
 use jitterstat::report::why::Class;
 
-use crate::machine::os::{Name, TraceEvent, WAITS, What};
 use crate::trace::waits::thread::{LONGEST_WAY_NS, Pending, State, Thread};
 pub use crate::trace::waits::wait::Wait;
 use crate::trace::waits::wait::{TIMERFD, span};

@@ -233,7 +233,7 @@ fn circles(arrows: &BTreeSet<(Module, Module)>) -> Vec<Vec<Module>> {
     circles
 }
 
-/// The floors of the binary, the highest first, as ARCHITECTURE.md draws them.
+/// The floors of the program and its instrument, the highest first, as ARCHITECTURE.md draws them.
 fn floors(architecture: &str) -> Vec<Vec<String>> {
     let (_, after) = architecture.split_once("## Who may import whom").expect("ARCHITECTURE.md has that chapter");
     let block = after.split("```").nth(1).expect("with the floors in a block");
@@ -260,13 +260,19 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn imports_of_the_binary_run_downward() {
+fn imports_of_the_program_and_its_instrument_run_downward() {
     let floors = floors(&std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap());
-    let house = Crate::read(&root().join("src"));
-    let rooms: BTreeSet<&String> = house.files.keys().filter_map(|m| m.first()).collect();
-    let drawn: BTreeSet<&String> = floors.iter().flatten().filter(|f| *f != "main").collect();
-    assert_eq!(rooms, drawn, "the rooms of src/, and the floors of ARCHITECTURE.md");
-    let broken = against(&house.arrows(), &floors);
+    let (program, instrument) = (Crate::read(&root().join("src")), Crate::read(&root().join("lib/instrument/src")));
+    let rooms_of =
+        |house: &Crate| -> BTreeSet<String> { house.files.keys().filter_map(|m| m.first().cloned()).collect() };
+    let (upper, lower) = (rooms_of(&program), rooms_of(&instrument));
+    assert!(upper.is_disjoint(&lower), "a room is in src/ or in lib/instrument");
+    let drawn: BTreeSet<String> = floors.iter().flatten().filter(|f| *f != "main").cloned().collect();
+    assert_eq!(&upper | &lower, drawn, "the rooms of src/ and lib/instrument, and the floors of ARCHITECTURE.md");
+    // The instrument knows nothing of the program, so no floor is of both.
+    let mixed = floors.iter().find(|f| f.iter().any(|r| upper.contains(r)) && f.iter().any(|r| lower.contains(r)));
+    assert_eq!(mixed, None, "a floor is of the program or of the instrument");
+    let broken = [against(&program.arrows(), &floors), against(&instrument.arrows(), &floors)].concat();
     assert!(broken.is_empty(), "imports that ARCHITECTURE.md does not allow:\n{}", broken.join("\n"));
 }
 

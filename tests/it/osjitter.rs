@@ -58,7 +58,7 @@ impl Osjitter {
         self
     }
 
-    /// What the hidden subjects play; the format stands in `src/subject/scripted.rs`.
+    /// What the hidden subjects play; the format stands in `lib/instrument/src/subject/scripted.rs`.
     pub fn script(self, scripts: &serde_json::Value) -> Self {
         let file = self.out.path().join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");

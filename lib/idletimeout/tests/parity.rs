@@ -52,8 +52,9 @@ fn is_test(source: &str, function: &str) -> bool {
 #[test]
 fn every_test_that_the_parity_list_names_exists_and_runs() {
     let Some(root) = repository() else { return };
-    let of_bench = ["src/bench/timeout", "tests/it/bench"].map(|folder| root.join(folder));
-    let files = sources(&[["tests", "src"].map(|folder| package().join(folder)), of_bench].concat());
+    let of_bench = ["src/bench/timeout", "lib/benchloops/src/timeouts", "tests/it/bench"];
+    let folders = ["tests", "src"].map(|folder| package().join(folder)).into_iter();
+    let files = sources(&folders.chain(of_bench.map(|folder| root.join(folder))).collect::<Vec<_>>());
     let mut named = 0;
     for (file, function) in in_backticks().filter_map(|code| code.split_once("::")).filter(|(file, _)| *file != "tokio")
     {
@@ -88,7 +89,8 @@ fn asked(flag: &str) -> BTreeSet<String> {
 fn the_parity_list_names_every_workload_variant_and_clock_of_the_bench_and_no_other() {
     let Some(root) = repository() else { return };
     let bench = root.join("src/bench/timeout");
-    let (cases, variants) = (read(&bench.join("cases.rs")), read(&bench.join("load/variant.rs")));
+    let loops = root.join("lib/benchloops/src/timeouts");
+    let (cases, variants) = (read(&bench.join("cases.rs")), read(&loops.join("variant.rs")));
     for (flag, has) in [
         ("--workload", names(&cases, "Kind")),
         ("--variant", names(&variants, "Variant")),

@@ -1,13 +1,14 @@
 //! The report in words and tables: what the clocks cost, how they behave, and the advice that follows.
 
+use instrument::text::align::align;
+use instrument::text::markdown;
+use instrument::text::time::real_time;
+
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
 use crate::picture::canvas::Picture;
 use crate::render::fitness;
-use crate::text::align::align;
-use crate::text::markdown;
-use crate::text::time::real_time;
 
 const COSTS: &str = "time per read, median, by threads that read at once";
 const ELAPSED: &str =
@@ -213,7 +214,7 @@ mod tests {
             bench: "clock".to_owned(),
             started_utc: String::new(),
             duration_ns: 1,
-            host: crate::machine::host::capture(),
+            host: instrument::machine::host::capture(),
             clock: Clock {
                 source: "tsc".to_owned(),
                 rate_hz: 1e9,

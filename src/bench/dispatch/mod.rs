@@ -1,27 +1,26 @@
 //! `osjitter bench dispatch`: what a runtime does, and what that costs.
 
-mod cases;
 pub mod file;
-mod loops;
 mod picture;
-mod runtimes;
 mod view;
 
 use std::io;
 use std::time::Duration;
 
+use benchloops::batches::{Load, counts, ns_per_read};
+use benchloops::operations::cases::{Operation, Side};
+use benchloops::operations::loops;
 use clap::{Args, ValueEnum};
+use instrument::exit::{self, ExitStatus};
+use instrument::machine::host;
+use instrument::text::units;
 use jitterstat::report::Warning;
 
 use crate::bench::command::{self, Matching, OutputArgs, Started, about, asked, matching, name, warning};
-use crate::bench::dispatch::cases::{Operation, Side};
 use crate::bench::dispatch::file::{Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured};
 use crate::bench::file::SCHEMA;
-use crate::bench::harness::{Case, Load, Measured, Schedule, Series, Settings, counts, ns_per_read};
-use crate::exit::{self, ExitStatus};
+use crate::bench::harness::{Case, Measured, Schedule, Series, Settings};
 use crate::files;
-use crate::machine::host;
-use crate::text::units;
 
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
 const BATCHES: u64 = 20;

@@ -1,5 +1,6 @@
 //! What each operation costs on each runtime: the median as a mark, a line from the least to the 99th percentile.
 
+use instrument::text::time;
 use plotters::prelude::*;
 
 use crate::bench::dispatch::file::{
@@ -7,7 +8,6 @@ use crate::bench::dispatch::file::{
 };
 use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label};
 use crate::picture::palette::nth;
-use crate::text::time;
 
 /// Room for names, in pixels.
 const NAMES: u32 = 150;

@@ -1,14 +1,14 @@
 //! The report in words and tables.
 
+use instrument::text::align::{align, left};
+use instrument::text::markdown;
+use instrument::text::time::{cost, real_time};
 use jitterstat::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::picture::canvas::Picture;
-use crate::text::align::{align, left};
-use crate::text::markdown;
-use crate::text::time::{cost, real_time};
 
 impl BenchFile for DispatchReport {
     const MARKDOWN_BESIDE: bool = true;

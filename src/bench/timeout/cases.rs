@@ -3,15 +3,17 @@
 use std::io;
 use std::time::Duration;
 
+use benchloops::batches::Load;
+use benchloops::timeouts::counted::Counted;
+use benchloops::timeouts::loops::{Job, Workload};
+use benchloops::timeouts::timed::{Fired, timed};
+use benchloops::timeouts::variant::{Clock, Variant};
 use clap::ValueEnum;
+use instrument::exit::{self, Error};
+use instrument::text::units;
 
 use crate::bench::command::name;
-use crate::bench::harness::{self, Load, Settings};
-use crate::bench::timeout::load::counted::Counted;
-use crate::bench::timeout::load::loops::{Job, Meter, Workload};
-use crate::bench::timeout::load::variant::{Clock, Variant};
-use crate::exit::{self, Error};
-use crate::text::units;
+use crate::bench::harness::{self, Settings};
 
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
 pub const BATCHES: u64 = 10;
@@ -170,43 +172,6 @@ impl harness::Case for Case {
     }
 
     fn run(&self, load: Load) -> io::Result<(Vec<f64>, Fired)> {
-        let meter = Timed { meter: harness::Meter::new(load), fired: Fired::default() };
-        let Timed { meter, fired } = self.job.run(meter)?;
-        Ok((meter.costs(), fired))
-    }
-}
-
-/// The timeouts that fired in a round.
-#[derive(Default)]
-pub struct Fired {
-    pub fired: u64,
-    /// Of those that were meant to: from when they were due until the task ran.
-    pub lateness_ns: Vec<i64>,
-}
-
-struct Timed {
-    meter: harness::Meter,
-    fired: Fired,
-}
-
-impl Meter for Timed {
-    fn batches(&self) -> u64 {
-        self.meter.load().batches
-    }
-
-    fn messages(&self) -> u64 {
-        self.meter.load().operations
-    }
-
-    fn batch(&mut self, came: u64, apart: Duration) {
-        if self.meter.is_warming_up() {
-            self.fired = Fired::default();
-        }
-        self.meter.batch_of(came, apart);
-    }
-
-    fn fired(&mut self, late_ns: Option<i64>) {
-        self.fired.fired += 1;
-        self.fired.lateness_ns.extend(late_ns);
+        timed(self.job, load)
     }
 }

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::bench::timeout::load::counted::Counted;
-use crate::bench::timeout::load::loops::Job;
+use benchloops::timeouts::counted::Counted;
+use benchloops::timeouts::loops::Job;
 
 const PROGRAM: &str = "osjitter-counts";
 /// It takes milliseconds, and with very many timers a second.

@@ -3,30 +3,29 @@
 mod cases;
 mod counter;
 pub mod file;
-mod load;
 mod picture;
 mod reference;
-mod tally;
 mod view;
 
 use std::time::Duration;
 
+use benchloops::batches::ns_per_read;
+use benchloops::timeouts::loops::{Job, Workload};
+use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
+use instrument::exit::{self, ExitStatus, usage};
+use instrument::machine::host;
+use instrument::text::units;
 use jitterstat::report::Warning;
 use jitterstat::summary::distribution;
 
 use crate::bench::command::{self, Matching, OutputArgs, Started, about, asked, matching, most, name, warning};
 use crate::bench::file::SCHEMA;
-use crate::bench::harness::{self, Measured, Schedule, Series, ns_per_read};
+use crate::bench::harness::{self, Measured, Schedule, Series};
 use crate::bench::timeout::cases::{BATCHES, Case, Kind, LENGTHS, MAX_TIMERS, cells, combinations, id, share};
 use crate::bench::timeout::counter::Counter;
 use crate::bench::timeout::file::{Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport};
-use crate::bench::timeout::load::loops::{Job, Workload};
-use crate::bench::timeout::load::variant::{Clock, Variant};
-use crate::exit::{self, ExitStatus, usage};
 use crate::files;
-use crate::machine::host;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -1,11 +1,11 @@
 //! The figures that bench-tokio-timeout published, beside ours.
 
+use instrument::text::align::align;
+use instrument::text::time::cost as ns;
+use instrument::text::wrap::wrap;
 use jitterstat::cost::Costs;
 
 use crate::bench::timeout::file::TimeoutReport;
-use crate::text::align::align;
-use crate::text::time::cost as ns;
-use crate::text::wrap::wrap;
 
 /// The workload of ours that is bench-tokio-timeout's.
 pub const LIKE_REFERENCE: &str = "channel-multi-thread";

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use instrument::text::align::align;
+use instrument::text::markdown::{cell, table};
+use instrument::text::time::{real_interval, real_time, time};
+use instrument::text::units;
+use instrument::text::wrap::wrap;
 use jitterstat::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
@@ -9,11 +14,6 @@ use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutRepo
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::beside_reference;
 use crate::picture::canvas::Picture;
-use crate::text::align::align;
-use crate::text::markdown::{cell, table};
-use crate::text::time::{real_interval, real_time, time};
-use crate::text::units;
-use crate::text::wrap::wrap;
 
 /// Width that every line keeps to.
 const WIDTH: usize = 80;

@@ -11,25 +11,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use instrument::exit::{self, Error, usage};
+use instrument::machine::os;
+use instrument::machine::setting::{Held, Setting};
+use instrument::machine::tuning;
+use instrument::measure::load::Loads;
+use instrument::measure::order::Observer;
+use instrument::measure::program::Starts;
+use instrument::measure::record::{self, Conditions};
+use instrument::measure::round::MeasuredRound;
+use instrument::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
+use instrument::subject::{Entry, Place};
+use instrument::text::units::short;
 use jitterstat::compare::{self, LEAST_PAIRS};
 use jitterstat::report::{Host, Report, Status, Subject};
 
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
-use crate::exit::{self, Error, usage};
 use crate::interrupt;
-use crate::machine::os;
-use crate::machine::setting::{Held, Setting};
-use crate::machine::tuning;
-use crate::measure::load::Loads;
-use crate::measure::order::Observer;
-use crate::measure::program::Starts;
-use crate::measure::record::{self, Conditions};
-use crate::measure::round::MeasuredRound;
-use crate::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
-use crate::subject::{Entry, Place};
 use crate::terminal::{self, Progress};
-use crate::text::units::short;
 
 use settings::{Tried, tried};
 

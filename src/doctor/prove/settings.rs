@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::machine::os::Sched;
-use crate::machine::setting::Setting;
+use instrument::machine::os::Sched;
+use instrument::machine::setting::Setting;
 
 /// A setting with its words.
 #[derive(Clone, Debug)]

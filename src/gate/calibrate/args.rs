@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use instrument::program::Program;
+use instrument::scenario::one_subject;
+use instrument::subject::Entry;
+use instrument::text::units;
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;
-use crate::program::Program;
 use crate::render::formats::{Format, parser};
-use crate::scenario::one_subject;
-use crate::subject::Entry;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

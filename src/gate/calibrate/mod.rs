@@ -7,6 +7,9 @@ pub mod text;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use instrument::exit::{self, Error, ExitStatus, usage};
+use instrument::machine::{host, tuning};
+use instrument::text::units;
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File;
 use jitterstat::fitness::Fitness;
@@ -15,13 +18,10 @@ use jitterstat::gate::look::Rules;
 use jitterstat::gate::verdict;
 use jitterstat::report::Host;
 
-use crate::exit::{self, Error, ExitStatus, usage};
 use crate::gate::design::{ENDLESS, PairTest, Sides, scenario};
 use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
 use crate::gate::sides::like_a_program;
-use crate::machine::{host, tuning};
 use crate::render::formats::{Offer, make};
-use crate::text::units;
 use crate::{files, interrupt, terminal};
 
 use args::CalibrateArgs;

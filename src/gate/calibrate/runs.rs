@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use instrument::exit::{self, ExitStatus};
+use instrument::machine::{host, tuning};
+use instrument::program::Program;
+use instrument::scenario::draw_seed;
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::gate::calibration::runs::{self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA};
 use jitterstat::gate::calibration::warnings;
 use jitterstat::gate::look::{LOOKS, Rules};
 
-use crate::exit::{self, ExitStatus};
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{ended_as, pairs_within, write};
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{Programs, Stop, rule};
 use crate::gate::sides::like_a_program;
-use crate::machine::{host, tuning};
-use crate::program::Program;
-use crate::scenario::draw_seed;
 use crate::terminal::Progress;
 use crate::{files, interrupt, terminal};
 

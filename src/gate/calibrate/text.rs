@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+use instrument::text::align::fit;
+use instrument::text::amount::shown;
+use instrument::text::time::time;
+use instrument::text::wrap::paragraph;
 use jitterstat::file::File as _;
 use jitterstat::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
 use jitterstat::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
@@ -11,10 +15,6 @@ use crate::gate::text::change;
 use crate::render::fitness;
 use crate::render::formats::{Format, Made, Offer};
 use crate::terminal;
-use crate::text::align::fit;
-use crate::text::amount::shown;
-use crate::text::time::time;
-use crate::text::wrap::paragraph;
 
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use instrument::exit::{self, Error};
+use instrument::machine::tuning;
+use instrument::measure::child::NotMeasured;
+use instrument::measure::metric::{Number, Shown};
+use instrument::scenario::draw_seed;
+use instrument::text::time::long;
 use jitterstat::gate::calibration::runs::{RunCalibration, share};
 use jitterstat::gate::look::{Outcome, Reason, Rules};
 use jitterstat::gate::metric::{JudgedMetric, MetricRule};
 use jitterstat::gate::verdict::{Mode, RunMetric, RunsVerdict};
 
-use crate::exit::{self, Error};
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration;
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, Question};
 use crate::gate::sides::{DEFAULT_PAIRS, like_a_program, looks, names, one_period};
 use crate::gate::text::counted;
-use crate::machine::tuning;
-use crate::measure::child::NotMeasured;
-use crate::measure::metric::{Number, Shown};
-use crate::scenario::draw_seed;
 use crate::terminal::{self, Progress};
-use crate::text::time::long;
 
 use programs::{Programs, Stop, check_tolerances, rule};
 

@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use instrument::exit::{self, Error, usage};
+use instrument::measure::child::{self, Asked, NotMeasured, Series};
+use instrument::measure::metric::{self, Number, Shown, Wanted};
+use instrument::program::Program;
+use instrument::scenario::Scenario;
+use instrument::text::time::time;
+use instrument::text::units::short;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::stats::random::SplitMix64;
 
-use crate::exit::{self, Error, usage};
 use crate::gate::args::{Tolerance, WholeRunArgs};
-use crate::measure::child::{self, Asked, NotMeasured, Series};
-use crate::measure::metric::{self, Number, Shown, Wanted};
-use crate::program::Program;
-use crate::scenario::Scenario;
 use crate::terminal::Progress;
-use crate::text::time::time;
-use crate::text::units::short;
 
 /// Tolerated of a number, and of a tail percentile, unless told otherwise.
 const TOLERANCE: [f64; 2] = [0.05, 0.20];

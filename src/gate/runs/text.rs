@@ -1,12 +1,12 @@
 //! Whole runs of two programs, judged, for people.
 
+use instrument::text::amount::shown;
+use instrument::text::time::long;
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 
 use crate::gate::reading::Judged;
 use crate::gate::text::{Section, code, counted};
-use crate::text::amount::shown;
-use crate::text::time::long;
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     verdict.runs.iter().map(section).collect()

@@ -7,6 +7,7 @@ mod data;
 mod escape;
 mod why;
 
+use instrument::text::time::{share, time};
 use jitterstat::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;
@@ -16,7 +17,6 @@ use crate::render::label::{Labels, labels, signs, why_unmeasured};
 use crate::render::origin::{self, origin};
 use crate::render::quantity::is_gaps;
 use crate::render::{fitness, overflow, reading, tradeoff};
-use crate::text::time::{share, time};
 
 const STYLE: &str = include_str!("page.css");
 /// One function, so that the parts share a scope and leave none behind.

@@ -1,11 +1,11 @@
 //! Why the latest ticks were late: causes, round by round, and the stories of the longest.
 
+use instrument::text::time::time;
 use jitterstat::report::Report;
 use jitterstat::report::why::{Class, Why, WhyRound};
 
 use crate::render::html::escape::escaped;
 use crate::render::why::{Answer, Cause, answers, part_of_round};
-use crate::text::time::time;
 
 /// Of the stacked bars, in units of the drawing.
 const WIDTH: f64 = 900.0;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use instrument::text::time::time;
+use instrument::text::units;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
@@ -12,8 +14,6 @@ use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
 use crate::render::samples::Lateness;
 use crate::render::svg::{Drawable, MOST_TOGETHER, Words, by_period, grid, page};
-use crate::text::time::time;
-use crate::text::units;
 
 const HEIGHT: u32 = 440;
 /// Of one chart among several, each of a period.

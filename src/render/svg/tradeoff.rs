@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use instrument::text::units;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -14,7 +15,6 @@ use crate::picture::label_layout::{self, Marker};
 use crate::picture::palette::Sign;
 use crate::render::svg::{MOST_TOGETHER, Words, by_period, grid, page};
 use crate::render::tradeoff::Point;
-use crate::text::units;
 
 /// Width of a character of a name, as wide as common fonts have it.
 const CHARACTER_PX: usize = 8;

@@ -1,11 +1,11 @@
 use std::collections::HashMap;
 
+use instrument::machine::os::{Name, TraceEvent, WAITS, What};
 use jitterstat::report::why::Class;
 use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 
 use super::{TIMERFD, Wait, Waits};
-use crate::machine::os::{Name, TraceEvent, WAITS, What};
 
 const PROCESS: u32 = 10;
 const LOOP: u32 = 11;

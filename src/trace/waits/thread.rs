@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use instrument::machine::os::Name;
 use jitterstat::report::why::Class;
 use jitterstat::why::Parts;
 
-use crate::machine::os::Name;
 use crate::trace::waits::wait::{Piece, TIMERFD, Wait, span};
 
 /// The way back from a wait is believed to take this long; beyond it, something interrupted it.

@@ -1,9 +1,8 @@
 //! One timer that a thread waited for, and the stretches that its lateness is made of.
 
+use instrument::machine::os::Name;
 use jitterstat::report::why::{Chain, Class};
 use jitterstat::why::{Parts, Way};
-
-use crate::machine::os::Name;
 
 /// Timers that outlive a call, and may expire while their thread is busy.
 pub(super) const TIMERFD: &str = "timerfd";

@@ -8,17 +8,15 @@
 mod allocations;
 #[allow(unsafe_code, reason = "a handler that steps over a trapped instruction")]
 mod counter_reads;
-#[cfg_attr(not(test), allow(dead_code, reason = "what is refused is refused before this program is started"))]
-#[path = "../load/mod.rs"]
-mod load;
 mod tally;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use benchloops::timeouts::counted::Counted;
+use benchloops::timeouts::loops::{Job, Meter, Workload};
 use counter_reads::Counter;
-use load::counted::Counted;
-use load::loops::{Job, Meter, Workload};
+use tally::Counting;
 
 fn main() -> io::Result<()> {
     if io::stdin().is_terminal() {
@@ -51,7 +49,7 @@ fn count(job: Job) -> io::Result<Counted> {
     // warm-up, because set-up is slow while every reading traps.
     let trap = if is_alone { None } else { Counter::start() };
     let probe = Probe { messages, is_alone, reads_count: trap.is_some(), trap: None, start: None, counted: None };
-    let probe = job.run(probe)?;
+    let probe = job.run::<Counting, _>(probe)?;
     drop(trap);
     probe.counted.ok_or_else(|| io::Error::other("the loop ended early"))
 }
@@ -77,7 +75,7 @@ struct SoFar {
 
 impl SoFar {
     fn now() -> Self {
-        Self { timers: tally::so_far(), allocations: allocations::so_far(), reads: Counter::so_far() }
+        Self { timers: Counting::so_far(), allocations: allocations::so_far(), reads: Counter::so_far() }
     }
 }
 
@@ -120,9 +118,10 @@ mod tests {
 
     use clap::ValueEnum;
 
-    use super::load::guard::{Guard, Visitor};
-    use super::load::guards::with;
-    use super::load::variant::{Clock, Variant};
+    use benchloops::timeouts::guard::{Guard, Visitor};
+    use benchloops::timeouts::guards::with;
+    use benchloops::timeouts::variant::{Clock, Variant};
+
     use super::*;
 
     fn combinations() -> impl Iterator<Item = (Variant, Clock)> {
@@ -138,7 +137,7 @@ mod tests {
             fn visit<G: Guard>(self) {}
         }
         for (variant, clock) in combinations() {
-            let found = with(variant, clock, Found).is_some();
+            let found = with::<Counting, _>(variant, clock, Found).is_some();
             assert_eq!(found, variant.refuses(clock).is_none(), "{variant:?} {clock:?}");
         }
     }
@@ -170,9 +169,9 @@ mod tests {
             }
         }
         for (variant, clock) in combinations() {
-            with(variant, clock, Fires);
+            with::<Counting, _>(variant, clock, Fires);
         }
-        let (made, registered) = tally::so_far();
+        let (made, registered) = Counting::so_far();
         assert!(made > 0 && registered > 0);
     }
 }

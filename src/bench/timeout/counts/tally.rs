@@ -2,22 +2,28 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub const IS_COUNTED: bool = true;
+use benchloops::timeouts::tally::Tally;
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicU64 = AtomicU64::new(0);
 
-/// A timer was made.
-pub fn made() {
-    MADE.fetch_add(1, Ordering::Relaxed);
+pub struct Counting;
+
+impl Tally for Counting {
+    const IS_COUNTED: bool = true;
+
+    fn made() {
+        MADE.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn registered() {
+        REGISTERED.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-/// A timer was registered with the wheel: polled for the first time before it was due, or set to another time.
-pub fn registered() {
-    REGISTERED.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Timers made and registered so far.
-pub fn so_far() -> (u64, u64) {
-    (MADE.load(Ordering::Relaxed), REGISTERED.load(Ordering::Relaxed))
+impl Counting {
+    /// Timers made and registered so far.
+    pub fn so_far() -> (u64, u64) {
+        (MADE.load(Ordering::Relaxed), REGISTERED.load(Ordering::Relaxed))
+    }
 }

@@ -1,0 +1,92 @@
+//! What runtimes are measured at: the operations, and who has them.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// Something that a runtime does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Operation {
+    /// from one task's poll to the next one's, 256 tasks ready: no wake in it
+    Dispatch,
+    /// a spawned task that wakes itself: wake, queue and poll
+    SelfWake,
+    /// spawn, one poll, end and join of a task on the heap, 64 at a time
+    LifeBoxed,
+    /// the same in preallocated memory
+    LifeSlab,
+    /// try_send and try_recv within the thread
+    ChannelLocal,
+    /// the same, many senders, any threads
+    ChannelMpsc,
+    /// the same, one sender, any thread
+    ChannelSpsc,
+    /// a message of a stream from another thread, the runtime awake
+    StreamMpsc,
+    /// the same, one sender
+    StreamSpsc,
+    /// from wake on another thread to the task's poll, the runtime awake
+    WakeBusy,
+    /// the same, the runtime asleep
+    WakeParked,
+    /// from try_send on another thread to the receiver, the runtime asleep
+    MessageParked,
+    /// a turn in which nothing is ready, with a socket watched
+    IdleTurn,
+    /// the same, with a timer that is not due
+    IdleTurnTimer,
+    /// a task that wakes itself, polled inside a tokio runtime of other threads
+    TokioBridge,
+}
+
+impl Operation {
+    /// Whether each occurrence is stamped by itself.
+    pub fn by_event(self) -> bool {
+        self.gap().is_some()
+    }
+
+    /// From one event to the next, at least: where the runtime is to be asleep, it is by then.
+    pub fn gap(self) -> Option<Duration> {
+        match self {
+            Self::WakeBusy => Some(Duration::from_micros(2)),
+            Self::WakeParked | Self::MessageParked => Some(Duration::from_micros(100)),
+            _ => None,
+        }
+    }
+}
+
+/// A runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    Busypoll,
+    Tokio,
+}
+
+impl Side {
+    /// Why it has no such operation, if it has none.
+    pub fn lacks(self, operation: Operation) -> Option<&'static str> {
+        match (self, operation) {
+            (Self::Tokio, Operation::LifeSlab) => Some("its tasks are on the heap"),
+            (Self::Tokio, Operation::ChannelLocal) => Some("its channels are for any thread"),
+            (Self::Tokio, Operation::ChannelSpsc | Operation::StreamSpsc) => Some("its channel has many senders"),
+            (Self::Tokio, Operation::IdleTurnTimer) => Some("its wheel is looked at in every turn as it is"),
+            (Self::Tokio, Operation::TokioBridge) => Some("it needs no bridge to itself"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_runtime_and_a_name_of_its_own() {
+        let name = |operation: &Operation| operation.to_possible_value().map(|value| value.get_name().to_owned());
+        let all = Operation::value_variants();
+        for (i, a) in all.iter().enumerate() {
+            assert!(Side::value_variants().iter().any(|s| s.lacks(*a).is_none()), "{a:?}");
+            assert!(all[..i].iter().all(|b| name(b) != name(a)), "{a:?}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The guards. Where a message and a timer are both waited for, the message is polled first, always.
+
+use std::future::{Future, Pending, pending};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::deadline::{Anchored, Deadlines, Direct};
+use super::guard::{Guard, Message, Visitor};
+use super::tally::Tally;
+use super::variant::{Clock, Variant};
+
+pin_project! {
+    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a block would move a
+    /// message that it captures once more, and what is compared is what the ways of waiting cost.
+    struct Race<F, S, T> {
+        #[pin]
+        message: F,
+        #[pin]
+        timer: S,
+        // The first poll of the timer registers it.
+        registers: bool,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<F: Future, S: Future, T: Tally> Future for Race<F, S, T> {
+    type Output = Option<F::Output>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(value) = this.message.poll(cx) {
+            return Poll::Ready(Some(value));
+        }
+        if std::mem::take(this.registers) {
+            T::registered();
+        }
+        this.timer.poll(cx).map(|_| None)
+    }
+}
+
+pin_project! {
+    /// Waits for a message, which may turn out to be a timeout.
+    struct Came<F, C> {
+        #[pin]
+        message: F,
+        came: C,
+    }
+}
+
+impl<F: Future, V, C: Fn(F::Output) -> Option<V>> Future for Came<F, C> {
+    type Output = Option<V>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        this.message.poll(cx).map(this.came)
+    }
+}
+
+/// No timeout.
+pub struct Control;
+
+impl Guard for Control {
+    const FIRES: bool = false;
+
+    fn new(_: Duration) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        Came { message, came: Some }
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>) {}
+
+    #[inline]
+    fn poll_armed(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+pin_project! {
+    /// `tokio::time::timeout`, made for each wait.
+    pub struct Timeout<T> {
+        length: Duration,
+        #[pin]
+        armed: Option<tokio::time::Timeout<Pending<()>>>,
+        fresh: bool,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<T: Tally> Guard for Timeout<T> {
+    fn new(length: Duration) -> Self {
+        Self { length, armed: None, fresh: false, tally: PhantomData }
+    }
+
+    #[inline]
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        T::made();
+        let message = FirstPending { message, was_pending: false, tally: PhantomData::<T> };
+        Came { message: timeout(self.length, message), came: Result::ok }
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>) {
+        T::made();
+        let mut this = self.project();
+        this.armed.set(Some(timeout(*this.length, pending())));
+        *this.fresh = true;
+    }
+
+    #[inline]
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if std::mem::take(this.fresh) {
+            T::registered();
+        }
+        this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx).map(|_| ()))
+    }
+}
+
+pin_project! {
+    /// Counts the first poll that finds nothing there: it is what makes tokio's `Timeout` register its timer.
+    struct FirstPending<F, T> {
+        #[pin]
+        message: F,
+        was_pending: bool,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<F: Future, T: Tally> Future for FirstPending<F, T> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let result = this.message.poll(cx);
+        if result.is_pending() && !std::mem::replace(this.was_pending, true) {
+            T::registered();
+        }
+        result
+    }
+}
+
+pin_project! {
+    /// A `Sleep` made for each wait.
+    pub struct Sleep<D, T> {
+        length: Duration,
+        deadlines: D,
+        #[pin]
+        armed: Option<tokio::time::Sleep>,
+        fresh: bool,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<D: Deadlines, T: Tally> Guard for Sleep<D, T> {
+    fn new(length: Duration) -> Self {
+        Self { length, deadlines: D::new(), armed: None, fresh: false, tally: PhantomData }
+    }
+
+    #[inline]
+    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        let this = self.project();
+        T::made();
+        let timer = sleep_until(this.deadlines.after(*this.length));
+        Race { message, timer, registers: true, tally: PhantomData::<T> }
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>) {
+        T::made();
+        let mut this = self.project();
+        let deadline = this.deadlines.after(*this.length);
+        this.armed.set(Some(sleep_until(deadline)));
+        *this.fresh = true;
+    }
+
+    #[inline]
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if std::mem::take(this.fresh) {
+            T::registered();
+        }
+        this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx))
+    }
+}
+
+/// Where a `Sleep` that is used again has its place.
+pub trait Place: Send + 'static {
+    fn put(sleep: tokio::time::Sleep) -> Self;
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep>;
+}
+
+impl Place for tokio::time::Sleep {
+    #[inline]
+    fn put(sleep: tokio::time::Sleep) -> Self {
+        sleep
+    }
+
+    #[inline]
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep> {
+        self
+    }
+}
+
+impl Place for Pin<Box<tokio::time::Sleep>> {
+    #[inline]
+    fn put(sleep: tokio::time::Sleep) -> Self {
+        Box::pin(sleep)
+    }
+
+    #[inline]
+    fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep> {
+        self.get_mut().as_mut()
+    }
+}
+
+pin_project! {
+    /// One `Sleep`, reset for each wait.
+    pub struct ReusedSleep<P, D, T> {
+        length: Duration,
+        deadlines: D,
+        #[pin]
+        timer: P,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
+    fn new(length: Duration) -> Self {
+        T::made();
+        let timer = P::put(sleep_until(Instant::now() + length));
+        Self { length, deadlines: D::new(), timer, tally: PhantomData }
+    }
+
+    #[inline]
+    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        self.as_mut().arm();
+        Race { message, timer: self.project().timer.sleep(), registers: false, tally: PhantomData::<T> }
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>) {
+        T::registered();
+        let this = self.project();
+        let deadline = this.deadlines.after(*this.length);
+        this.timer.sleep().reset(deadline);
+    }
+
+    #[inline]
+    fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.sleep().poll(cx)
+    }
+}
+
+/// How late our own may fire, as a share of its length.
+pub trait Slack: Send + 'static {
+    const SHARE: f64;
+}
+
+pub struct Exact;
+
+impl Slack for Exact {
+    const SHARE: f64 = 0.0;
+}
+
+pub struct Tenth;
+
+impl Slack for Tenth {
+    const SHARE: f64 = 0.1;
+}
+
+pin_project! {
+    /// Our own: touched, not armed.
+    pub struct IdleTimeout<C: idletimeout::Clock, S, T> {
+        #[pin]
+        idle: idletimeout::IdleTimeout<C>,
+        registrations: u64,
+        slack: PhantomData<S>,
+        tally: PhantomData<T>,
+    }
+}
+
+impl<C: idletimeout::Clock, S, T: Tally> IdleTimeout<C, S, T> {
+    /// Counts what was registered since the last call.
+    #[inline]
+    fn count_registrations(self: Pin<&mut Self>) {
+        if T::IS_COUNTED {
+            let this = self.project();
+            let now = this.idle.registrations();
+            (*this.registrations..now).for_each(|_| T::registered());
+            *this.registrations = now;
+        }
+    }
+}
+
+impl<C, S: Slack, T: Tally> Guard for IdleTimeout<C, S, T>
+where
+    C: idletimeout::Clock<Stamp: Send + Sync> + Default + Send + Sync + 'static,
+{
+    fn new(length: Duration) -> Self {
+        T::made();
+        let idle = idletimeout::IdleTimeout::with_clock(length, C::default()).slack(S::SHARE);
+        Self { idle, registrations: 0, slack: PhantomData, tally: PhantomData }
+    }
+
+    #[inline]
+    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+        self.as_mut().count_registrations();
+        Came { message: self.project().idle.guard(message), came: Result::ok }
+    }
+
+    #[inline]
+    fn begin(self: Pin<&mut Self>) {
+        self.project().idle.touch();
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>) {
+        self.project().idle.touch();
+    }
+
+    #[inline]
+    fn poll_armed(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let result = self.as_mut().project().idle.poll(cx).map(|_| ());
+        self.count_registrations();
+        result
+    }
+}
+
+/// Hands the guard of a variant with that clock to the visitor; `None` where there is no such combination.
+pub fn with<T: Tally, R: Visitor>(variant: Variant, clock: Clock, visitor: R) -> Option<R::Output> {
+    use idletimeout::{TachClock, TokioClock};
+    if variant.refuses(clock).is_some() {
+        return None;
+    }
+    Some(match (variant, clock) {
+        (Variant::Control, _) => visitor.visit::<Control>(),
+        (Variant::Timeout, _) => visitor.visit::<Timeout<T>>(),
+        (Variant::IdleTimeout, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Exact, T>>(),
+        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock, Exact, T>>(),
+        (Variant::IdleTimeoutSlack, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Tenth, T>>(),
+        (Variant::IdleTimeoutSlack, _) => visitor.visit::<IdleTimeout<TachClock, Tenth, T>>(),
+        (_, Clock::Tokio) => sleeping::<Direct, T, R>(variant, visitor),
+        (_, Clock::Tach) => sleeping::<Anchored<tach::Instant>, T, R>(variant, visitor),
+        #[cfg(feature = "quanta")]
+        (_, Clock::Quanta) => sleeping::<Anchored<quanta::Instant>, T, R>(variant, visitor),
+        #[cfg(not(feature = "quanta"))]
+        (_, Clock::Quanta) => return None,
+    })
+}
+
+fn sleeping<D: Deadlines + Unpin, T: Tally, R: Visitor>(variant: Variant, visitor: R) -> R::Output {
+    match variant {
+        Variant::ReusedSleep => visitor.visit::<ReusedSleep<tokio::time::Sleep, D, T>>(),
+        Variant::ReusedBoxedSleep => visitor.visit::<ReusedSleep<Pin<Box<tokio::time::Sleep>>, D, T>>(),
+        _ => visitor.visit::<Sleep<D, T>>(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Facts about the machine and the run's environment. Nothing is guessed: what the platform does not report is `None`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use jitterstat::report::{Host, Tool};
+
+use crate::machine::{cgroup, os};
+
+pub fn capture() -> Host {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    Host {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        preempt: preempt(),
+        cpu_model: field("model name"),
+        cpus_online: cpus_online(&cpuinfo),
+        affinity: os::affinity(),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        timer_slack_ns: os::timer_slack_ns(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
+        hypervisor: hypervisor(&field("flags").unwrap_or_default()),
+        quota_cpus: cgroup::quota(Path::new("/")).map(|quota| quota.cpus()),
+        sched: os::sched(),
+        versions: BTreeMap::from([
+            ("osjitter".to_owned(), program().version.to_owned()),
+            ("tokio".to_owned(), program().tokio.to_owned()),
+        ]),
+    }
+}
+
+/// Name of the machine, where it says it.
+pub fn name() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
+    read("/proc/sys/kernel/hostname").or_else(|| variable("HOSTNAME")).or_else(|| variable("COMPUTERNAME"))
+}
+
+/// The program that measures: what only its own build knows, and each report names.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub version: &'static str,
+    /// Empty where there was none.
+    pub commit: &'static str,
+    /// Version of tokio under test.
+    pub tokio: &'static str,
+}
+
+static PROGRAM: OnceLock<Program> = OnceLock::new();
+
+/// Says which program this is; the first thing that it does.
+pub fn introduce(program: Program) {
+    let _ = PROGRAM.set(program);
+}
+
+fn program() -> Program {
+    let unknown = Program { version: env!("CARGO_PKG_VERSION"), commit: "", tokio: "unknown" };
+    PROGRAM.get().copied().unwrap_or(unknown)
+}
+
+pub fn tool() -> Tool {
+    let Program { version, commit, .. } = program();
+    let commit = Some(commit.to_owned()).filter(|commit| !commit.is_empty());
+    Tool { name: "osjitter".to_owned(), version: version.to_owned(), commit }
+}
+
+/// Step of the clock that stamps the ticks, rounded up to a whole nanosecond.
+pub fn clock_resolution_ns() -> i64 {
+    (1e9 / tach::info().rate_hz).ceil().max(1.0) as i64
+}
+
+/// CPUs that the kernel lists; where it does not, those that this process may use.
+fn cpus_online(cpuinfo: &str) -> Option<u64> {
+    match cpuinfo.lines().filter(|l| l.starts_with("processor")).count() {
+        0 => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+        listed => Some(listed as u64),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty())
+}
+
+/// The kernel's version string names its preemption model.
+fn preempt() -> Option<String> {
+    let version = read("/proc/sys/kernel/version")?;
+    ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|p| version.contains(p)).map(str::to_owned)
+}
+
+fn hypervisor(cpu_flags: &str) -> Option<String> {
+    let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
+    let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
+    guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
+}

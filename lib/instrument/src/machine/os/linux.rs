@@ -1,0 +1,329 @@
+//! Linux.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use crate::machine::cgroup;
+use crate::machine::os::types::{Sched, Usage};
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// CPU time and context switches of this process.
+pub fn usage() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    if result != 0 {
+        return Usage::default();
+    }
+    // SAFETY: the call succeeded, and all-zero was a valid `rusage` before.
+    let usage = unsafe { usage.assume_init() };
+    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
+    // The process clock has nanoseconds where rusage has microseconds.
+    let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
+    Usage {
+        cpu_ns: Some(cpu_ns),
+        switches_voluntary: u64::try_from(usage.ru_nvcsw).ok(),
+        switches_involuntary: u64::try_from(usage.ru_nivcsw).ok(),
+    }
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> Option<u64> {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok()
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
+    check(unsafe { libc::clock_gettime(clock, &mut time) })?;
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Time that the live threads of this process were runnable and waited for a CPU: second field of `schedstat`.
+pub fn run_queue_ns() -> Option<u64> {
+    let mut total = 0;
+    for thread in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
+        // A thread may end between the listing and the reading.
+        let Ok(text) = std::fs::read_to_string(thread.path().join("schedstat")) else { continue };
+        total += text.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    }
+    Some(total)
+}
+
+/// Time that the hypervisor took from all CPUs, in the kernel's 10 ms steps.
+pub fn steal_ns() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let jiffies: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
+    // SAFETY: `sysconf` only reads a constant of the system.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hz| hz > 0)?;
+    Some(jiffies * (1_000_000_000 / per_second))
+}
+
+/// Time that the control groups of this process stood still because a quota was used up.
+pub fn throttled_ns() -> Option<u64> {
+    // A group's own account and its ancestors': each counts what its own quota did.
+    static ACCOUNTS: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_accounts);
+    let throttled = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let number = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+        number("throttled_usec ").map(|us| us * 1_000).or_else(|| number("throttled_time "))
+    };
+    ACCOUNTS.iter().filter_map(throttled).reduce(u64::saturating_add)
+}
+
+/// The files in which the process's control groups account for CPU time.
+fn cpu_accounts() -> Vec<PathBuf> {
+    let mut accounts: Vec<PathBuf> =
+        cgroup::directories(Path::new("/"), "cpu").into_iter().map(|group| group.join("cpu.stat")).collect();
+    accounts.retain(|path| path.is_file());
+    accounts.dedup();
+    accounts
+}
+
+/// Frequency of the CPU that this thread is on.
+pub fn cpu_khz() -> Option<u64> {
+    // SAFETY: it takes nothing, and returns a number.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let khz = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")).ok()?;
+    khz.trim().parse().ok().filter(|&khz| khz > 0)
+}
+
+/// Step of the kernel's monotonic clock by which timers expire, and that of its tick.
+pub fn timer_steps_ns() -> Option<[u64; 2]> {
+    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    let step = |clock: libc::clockid_t| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
+        check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
+        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    };
+    Some([step(libc::CLOCK_MONOTONIC)?, step(libc::CLOCK_MONOTONIC_COARSE)?])
+}
+
+/// CPUs the calling thread may run on.
+pub fn affinity() -> Option<Vec<usize>> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: the pointer is to a `cpu_set_t` of ours of the stated size; thread 0 is the calling one.
+    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: all-zero is a valid set, and the call has filled in its bits.
+    let set = unsafe { set.assume_init() };
+    let cpus = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: `cpu` is below `CPU_SETSIZE`, so the bit lies inside the set.
+    Some(cpus.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+}
+
+/// Binds the calling thread, and those it starts, to some CPUs.
+pub fn bind(cpus: &[usize]) -> io::Result<()> {
+    if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: all-zero is the valid empty set.
+    let set = unsafe { set.assume_init_mut() };
+    for &cpu in cpus {
+        // SAFETY: `cpu` was checked to lie inside the set.
+        unsafe { libc::CPU_SET(cpu, set) };
+    }
+    // SAFETY: the set is ours, of the stated size, and only read.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) })
+}
+
+/// Timer slack of the calling thread.
+pub fn timer_slack_ns() -> Option<u64> {
+    // SAFETY: this operation takes no pointer and only reads a number of the calling thread.
+    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+    u64::try_from(slack).ok()
+}
+
+/// Sets the timer slack of the calling thread; threads started later inherit it.
+pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
+    let slack = libc::c_ulong::try_from(slack_ns).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: this operation takes a number, no pointer, and concerns the calling thread alone.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) })
+}
+
+/// Scheduling class of the calling thread.
+pub fn sched() -> Option<String> {
+    // SAFETY: the call takes no pointer; thread 0 is the calling one.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    let name = match policy & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_OTHER => "other",
+        libc::SCHED_FIFO => "fifo",
+        libc::SCHED_RR => "rr",
+        libc::SCHED_BATCH => "batch",
+        libc::SCHED_IDLE => "idle",
+        libc::SCHED_DEADLINE => "deadline",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// Puts the calling thread, and those it starts, into a scheduling class.
+pub fn set_sched(sched: Sched) -> io::Result<()> {
+    let (policy, priority) = match sched {
+        Sched::Other => (libc::SCHED_OTHER, 0),
+        Sched::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Sched::RoundRobin(priority) => (libc::SCHED_RR, priority),
+    };
+    let mut parameter = MaybeUninit::<libc::sched_param>::zeroed();
+    // SAFETY: all-zero is a valid `sched_param`.
+    let parameter = unsafe { parameter.assume_init_mut() };
+    parameter.sched_priority = libc::c_int::from(priority);
+    // SAFETY: the parameter is ours and only read; thread 0 is the calling one.
+    check(unsafe { libc::sched_setscheduler(0, policy, parameter) })
+}
+
+/// What is missing when [`set_sched`] is refused.
+pub const SCHED_NEEDS: &str = "CAP_SYS_NICE, or a real-time priority limit (ulimit -r) of at least the priority; in a \
+                               control group of version 1, cpu.rt_runtime_us above 0 as well";
+
+/// Memory that can be had without swapping.
+pub fn available_memory() -> Option<u64> {
+    kib("/proc/meminfo", "MemAvailable:")
+}
+
+/// The most memory that this process has held: one that it starts counts it as its own.
+pub fn inherited_rss() -> u64 {
+    kib("/proc/self/status", "VmHWM:").unwrap_or(0)
+}
+
+fn kib(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// Keeps what a process holds for hours near what it uses. By itself glibc gives each thread an arena, up to eight a CPU, and what
+/// many short threads leave half used in theirs adds up; and once a large piece was given back, the next ones come from the heap,
+/// which they leave with holes. All threads share one arena now, and large pieces always go back to the system.
+pub fn hold_little_memory() {
+    #[cfg(target_env = "gnu")]
+    for (option, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
+        // SAFETY: it takes two numbers, and changes only from where memory comes that is asked for later.
+        unsafe { libc::mallopt(option, value) };
+    }
+}
+
+/// Locks all pages of this process into memory, the ones to come too.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they hold.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
+/// One moment by `Instant` and by `CLOCK_MONOTONIC`, in nanoseconds: the tightest of several bracketed reads.
+#[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
+pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
+    const PAIRS: usize = 16;
+    let mut best: Option<(Duration, (Instant, u64))> = None;
+    for _ in 0..PAIRS {
+        let before = Instant::now();
+        let kernel_ns = clock_ns(libc::CLOCK_MONOTONIC)?;
+        let bracket = before.elapsed();
+        if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
+            best = Some((bracket, (before + bracket / 2, kernel_ns)));
+        }
+    }
+    Ok(best.expect("at least one pair").1)
+}
+
+/// Sleeps the calling thread until an instant, with `clock_nanosleep` in its absolute mode.
+#[derive(Debug)]
+pub struct Sleeper {
+    instant: Instant,
+    kernel_ns: u64,
+}
+
+impl Sleeper {
+    /// What it sleeps by.
+    pub const BACKEND: &'static str = "clock_nanosleep";
+
+    pub fn new() -> io::Result<Self> {
+        let (instant, kernel_ns) = monotonic_pair()?;
+        Ok(Self { instant, kernel_ns })
+    }
+
+    /// Sleeps until `deadline`; returns at once if it has passed.
+    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
+        let after = deadline.saturating_duration_since(self.instant);
+        let target_ns = self.kernel_ns + u64::try_from(after.as_nanos()).unwrap_or(u64::MAX / 2);
+        let mut target = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        target.tv_sec = (target_ns / 1_000_000_000) as _;
+        target.tv_nsec = (target_ns % 1_000_000_000) as _;
+        loop {
+            // SAFETY: the target is ours and only read; no remainder is asked for, as the sleep is absolute.
+            let result = unsafe {
+                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &target, std::ptr::null_mut())
+            };
+            match result {
+                0 => return Ok(()),
+                libc::EINTR => continue,
+                error => return Err(io::Error::from_raw_os_error(error)),
+            }
+        }
+    }
+}
+
+/// `struct sched_attr` in its first version.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// How the calling thread is scheduled, to be put back.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduling(SchedAttr);
+
+impl Scheduling {
+    /// Of the calling thread.
+    pub fn now() -> io::Result<Self> {
+        let mut attr = SchedAttr::default();
+        let size = size_of::<SchedAttr>();
+        // SAFETY: the pointer is to a `sched_attr` of ours of the stated size, which the call fills; thread 0 is ours.
+        let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
+        if result == 0 { Ok(Self(attr)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Puts the calling thread back to it.
+    pub fn restore(&self) -> io::Result<()> {
+        let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..self.0 };
+        // SAFETY: the attributes are ours and only read; thread 0 is the calling one.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The same with another slice, which only normal threads have, and only from Linux 6.12 on.
+    pub fn with_slice(self, slice: Duration) -> Self {
+        Self(SchedAttr { runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX), ..self.0 })
+    }
+
+    /// Its slice; zero on a kernel that has none.
+    pub fn slice(&self) -> Duration {
+        Duration::from_nanos(self.0.runtime_ns)
+    }
+}
+
+/// Unlocks all pages of this process.
+pub fn unlock_memory() -> io::Result<()> {
+    // SAFETY: the call takes nothing; it changes whether pages may be evicted, not what they hold.
+    check(unsafe { libc::munlockall() })
+}

@@ -1,0 +1,381 @@
+//! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
+
+use std::io::{self, PipeWriter, Read};
+use std::path::PathBuf;
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use jitterstat::series;
+
+use crate::exit;
+use crate::machine::os::{self, TreeUsage};
+use crate::program::Program;
+use crate::text::printable::printable;
+
+/// How long an interrupt may go unnoticed.
+const NOTICE: Duration = Duration::from_millis(50);
+/// How long processes may take to die, and the last of what they said to arrive.
+const LINGER: Duration = Duration::from_secs(5);
+/// As much of its standard error is kept while it runs.
+const KEPT_BYTES: usize = 64 << 10;
+/// As much of that as a message quotes.
+const QUOTED_BYTES: usize = 400;
+
+/// A round that takes so many times its length, and this, hangs.
+const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
+
+/// When a round that should take so long is ended by force.
+pub fn limit(length: Duration) -> Duration {
+    length.saturating_mul(HANGS.0).saturating_add(HANGS.1)
+}
+
+/// What is asked of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub period: Duration,
+    pub ticks: u64,
+    pub warmup: u64,
+    pub series: Series,
+    /// When it is ended by force.
+    pub limit: Duration,
+}
+
+/// What a run is to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    /// Whatever it has to say itself.
+    Own,
+    /// The lateness of these ticks.
+    Ticks,
+    /// And when each of them came.
+    TicksWithTimes,
+}
+
+/// Why there is nothing to judge.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotMeasured {
+    /// The stop flag was set.
+    Interrupted,
+    /// There is no such program, or it cannot be started.
+    NotStarted(String),
+    /// It ticks at another period than it was asked to.
+    OtherPeriod(String),
+    /// It failed, hung, or wrote something else than was asked for.
+    Failed(String),
+}
+
+impl NotMeasured {
+    pub fn message(self) -> Option<String> {
+        match self {
+            Self::Interrupted => None,
+            Self::NotStarted(why) | Self::OtherPeriod(why) | Self::Failed(why) => Some(why),
+        }
+    }
+}
+
+/// A program that ran and exited with 0, and the directory it wrote to.
+pub struct Ran {
+    run: Arc<Run>,
+    /// From just before it was started until it had exited.
+    pub wall: Duration,
+    /// What it used, with everything it started.
+    pub usage: TreeUsage,
+}
+
+impl Ran {
+    /// Where it was to write.
+    pub fn out(&self) -> PathBuf {
+        self.run.scratch.path().join("series")
+    }
+}
+
+/// A program under way. Whatever happens to the run, nothing of the program stays.
+struct Run {
+    tree: os::Tree,
+    scratch: tempfile::TempDir,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // What cannot be ended was reported by the run; after it, nothing is left to be ended.
+        let _ = self.tree.end(LINGER);
+    }
+}
+
+/// The runs under way, for [`abandon`].
+static UNDER_WAY: Mutex<Vec<Weak<Run>>> = Mutex::new(Vec::new());
+
+fn under_way(run: &Arc<Run>) {
+    let mut runs = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
+    runs.retain(|run| run.strong_count() > 0);
+    runs.push(Arc::downgrade(run));
+}
+
+/// Ends the programs that are running, and takes away what they wrote: before this process ends out of turn.
+pub fn abandon() {
+    let runs = std::mem::take(&mut *UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner));
+    for run in runs.iter().filter_map(Weak::upgrade) {
+        // Nobody is left to be told of either.
+        let _ = run.tree.end(Duration::from_secs(1));
+        let _ = std::fs::remove_dir_all(run.scratch.path());
+    }
+}
+
+/// Runs a program once.
+pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, NotMeasured> {
+    let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text()));
+    if stop.load(Ordering::Relaxed) {
+        return Err(NotMeasured::Interrupted);
+    }
+    let scratch = scratch().map_err(|e| fail(e.to_string()))?;
+    let mut command = Command::new(&program.words()[0]);
+    command
+        .args(&program.words()[1..])
+        .env(series::ENV_PERIOD, asked.period.as_nanos().to_string())
+        .env(series::ENV_TICKS, asked.ticks.to_string())
+        .env(series::ENV_WARMUP, asked.warmup.to_string())
+        .env(series::ENV_OUT, scratch.path().join("series"))
+        .env_remove(series::ENV_SERIES)
+        .env_remove(series::ENV_TIMES)
+        .envs((asked.series != Series::Own).then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
+        .envs((asked.series == Series::TicksWithTimes).then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let started = now();
+    let (tree, stderr) = os::Tree::start(&mut command).map_err(|e| NotMeasured::NotStarted(program.not_started(e)))?;
+    let run = Arc::new(Run { tree, scratch });
+    under_way(&run);
+    let said = stderr.map(Said::listen).transpose().map_err(|e| fail(e.to_string()))?;
+    let exited = wait(&run.tree, started, asked.limit, stop);
+    let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
+    let exited = exited.map_err(|why| match why {
+        NotMeasured::Failed(what) => fail(what),
+        other => other,
+    })?;
+    if !ended.status.success() {
+        return Err(fail(format!("ended with {}{}", ended.status, said.map_or_else(String::new, Said::quoted))));
+    }
+    Ok(Ran { run, wall: exited.saturating_duration_since(started), usage: ended.usage })
+}
+
+#[allow(clippy::disallowed_methods, reason = "wall time of what is measured, and its limit")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Runs a command of the user's to its end, with what it started. It is not measured; what it says goes to standard error.
+pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) -> Result<(), String> {
+    let failed = |what: String| format!("{}: {what}", program.text());
+    let scratch = scratch().map_err(|e| failed(e.to_string()))?;
+    let mut command = Command::new(&program.words()[0]);
+    command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let started = now();
+    let (tree, _) = os::Tree::start(&mut command).map_err(|e| program.not_started(e))?;
+    let run = Arc::new(Run { tree, scratch });
+    under_way(&run);
+    // Who is tired of waiting interrupts twice.
+    let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
+    let ended = run.tree.end(LINGER).map_err(|e| failed(e.to_string()))?;
+    exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
+    if ended.status.success() { Ok(()) } else { Err(failed(format!("ended with {}", ended.status))) }
+}
+
+/// Where a program writes.
+fn scratch() -> io::Result<tempfile::TempDir> {
+    let place = std::env::temp_dir();
+    let none = |e| format!("no temporary directory for it in {}: {}", place.display(), exit::without_name(e));
+    tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
+}
+
+/// Starts a thread that ends by itself.
+fn watching(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let started = std::thread::Builder::new().spawn(run);
+    started.map(drop).map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
+}
+
+/// Reports when the program itself has exited.
+fn exit_of(tree: &os::Tree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
+    let (sender, exited) = mpsc::channel();
+    let exit = tree.exit();
+    // It ends when the program does, at the latest when that is ended by force.
+    watching(move || {
+        let waited = exit();
+        // Whoever asked may be gone.
+        let _ = sender.send(waited.map(|()| now()));
+    })?;
+    Ok(exited)
+}
+
+/// How long a command may take to come to its work before the first round.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long a process of ours may take to be ready.
+const GET_READY: Duration = Duration::from_secs(30);
+
+/// A program that runs beside what is measured, and is ended when this goes.
+pub struct Beside {
+    run: Arc<Run>,
+    exited: mpsc::Receiver<io::Result<Instant>>,
+    said: Option<Said>,
+    /// Where a process of ours waits for the end of its input, even if this process is killed.
+    _input: Option<PipeWriter>,
+}
+
+impl Beside {
+    /// Starts a command of the user's, and gives it time to come to its work.
+    pub fn start(program: &Program) -> Result<Self, String> {
+        let mut command = Command::new(&program.words()[0]);
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
+        match beside.exited.recv_timeout(SETTLE) {
+            Err(RecvTimeoutError::Timeout) => Ok(beside),
+            _ => Err(beside.why_ended()),
+        }
+    }
+
+    /// Starts a command of the user's whose output is seen: what it prints goes where messages do.
+    pub fn start_shown(program: &Program) -> Result<Self, String> {
+        let mut command = Command::new(&program.words()[0]);
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr()).stderr(Stdio::inherit());
+        Self::spawn(command, None).map_err(|e| program.not_started(e))
+    }
+
+    /// Number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.run.tree.id()
+    }
+
+    /// Starts a process of ours, and waits until it has written `ready`.
+    pub fn start_own(args: &[&str], ready: &str) -> Result<Self, String> {
+        let failed = |e: io::Error| format!("cannot be started: {e}");
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let (input, end) = io::pipe().map_err(failed)?;
+        let (mut answer, output) = io::pipe().map_err(failed)?;
+        command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
+        let mut beside = Self::spawn(command, Some(end)).map_err(failed)?;
+        let (sender, answered) = mpsc::channel();
+        let mut text = vec![0; ready.len()];
+        watching(move || {
+            let _ = sender.send(answer.read_exact(&mut text).map(|()| text));
+        })
+        .map_err(failed)?;
+        match answered.recv_timeout(GET_READY) {
+            Ok(Ok(text)) if text == ready.as_bytes() => Ok(beside),
+            Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {GET_READY:?}")),
+            _ => Err(beside.why_ended()),
+        }
+    }
+
+    fn spawn(mut command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
+        let scratch = scratch()?;
+        let (tree, stderr) = os::Tree::start(&mut command)?;
+        let run = Arc::new(Run { tree, scratch });
+        under_way(&run);
+        let exited = exit_of(&run.tree)?;
+        Ok(Self { exited, run, said: stderr.map(Said::listen).transpose()?, _input: input })
+    }
+
+    /// Lets it stand still until [`Self::resume`], and whether it does.
+    pub fn pause(&self) -> bool {
+        self.run.tree.pause()
+    }
+
+    pub fn resume(&self) {
+        self.run.tree.resume();
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&mut self) -> Option<String> {
+        match self.exited.try_recv() {
+            Err(mpsc::TryRecvError::Empty) => None,
+            _ => Some(self.why_ended()),
+        }
+    }
+
+    fn why_ended(&mut self) -> String {
+        let status = self.run.tree.end(LINGER).map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
+        let said = self.said.take().map_or_else(String::new, Said::quoted);
+        format!("ended by itself, with {status}{said}")
+    }
+
+    /// Ends it with all that it started: the CPU time of all of them.
+    pub fn end(self) -> Option<u64> {
+        self.run.tree.end(LINGER).ok().map(|ended| ended.usage.cpu_ns)
+    }
+}
+
+/// Waits until the program itself has exited: when that was.
+fn wait(tree: &os::Tree, started: Instant, limit: Duration, stop: &AtomicBool) -> Result<Instant, NotMeasured> {
+    let exited = exit_of(tree).map_err(|e| NotMeasured::Failed(e.to_string()))?;
+    loop {
+        match exited.recv_timeout(NOTICE.min(limit.saturating_sub(started.elapsed()))) {
+            Ok(Ok(at)) => return Ok(at),
+            Ok(Err(e)) => return Err(NotMeasured::Failed(format!("cannot be waited for: {e}"))),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the sender sends before it goes"),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(NotMeasured::Interrupted);
+        }
+        if started.elapsed() >= limit {
+            return Err(NotMeasured::Failed(format!("was still running after {limit:?} and was ended")));
+        }
+    }
+}
+
+/// The last of what a program says, taken while it runs, so that it never has to wait for a reader.
+struct Said {
+    tail: Arc<Mutex<Vec<u8>>>,
+    over: mpsc::Receiver<()>,
+}
+
+impl Said {
+    fn listen(mut stderr: ChildStderr) -> io::Result<Self> {
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let (sender, over) = mpsc::channel();
+        let kept = Arc::clone(&tail);
+        watching(move || {
+            let mut chunk = vec![0; KEPT_BYTES];
+            while let Ok(n @ 1..) = stderr.read(&mut chunk) {
+                keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
+            }
+            drop(sender);
+        })?;
+        Ok(Self { tail, over })
+    }
+
+    /// Its last words. What has escaped may hold the pipe open for ever: that is not waited for.
+    fn quoted(self) -> String {
+        let _ = self.over.recv_timeout(LINGER);
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(QUOTED_BYTES)..]);
+        let text = printable(text.trim());
+        if text.is_empty() { String::new() } else { format!("; it said: {text}") }
+    }
+}
+
+/// Appends, and forgets all but the last [`KEPT_BYTES`].
+fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
+    let too_many = (tail.len() + more.len()).saturating_sub(KEPT_BYTES);
+    tail.drain(..too_many.min(tail.len()));
+    tail.extend_from_slice(&more[more.len().saturating_sub(KEPT_BYTES)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_program_says_the_last_is_kept_and_no_more() {
+        let mut tail = Vec::new();
+        for (length, byte) in [(10, 0), (KEPT_BYTES, 1), (3, 2), (3 * KEPT_BYTES, 3), (KEPT_BYTES - 1, 4)] {
+            keep_last(&mut tail, &vec![byte; length]);
+            assert!(tail.len() <= KEPT_BYTES && tail.ends_with(&vec![byte; length.min(KEPT_BYTES)]));
+        }
+        assert_eq!((tail.len(), tail[0]), (KEPT_BYTES, 3));
+    }
+}

@@ -1,0 +1,140 @@
+//! Controls on a bare thread: what the machine can give just then.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use jitterstat::fitness::SPIN_LEAD_NS;
+
+use crate::machine::os;
+use crate::subject::slices;
+use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
+
+/// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
+pub struct Nanosleep {
+    schedule: Schedule,
+    sleeper: os::Sleeper,
+    inherited_slack_ns: Option<u64>,
+}
+
+/// Sleeps until a tick, or for a slice of that.
+fn sleep(schedule: Schedule, next: u64, until: impl FnOnce(Instant) -> io::Result<()>) -> Poll<io::Result<()>> {
+    let deadline = schedule.deadline(next);
+    match slices::first(schedule.period, deadline) {
+        Some(slice) => until(slice).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending),
+        None => Poll::Ready(until(deadline)),
+    }
+}
+
+/// Timer slack of the control: the least the kernel takes.
+const CONTROL_SLACK_NS: u64 = 1;
+
+impl Subject for Nanosleep {
+    const WAITS: Waits = Waits::Sleep;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let sleeper = os::Sleeper::new()?;
+        let inherited_slack_ns = os::timer_slack_ns();
+        // Only where there is such a thing as slack.
+        if inherited_slack_ns.is_some() {
+            os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
+        }
+        Ok(Self { schedule, sleeper, inherited_slack_ns })
+    }
+}
+
+impl Ticker for Nanosleep {
+    type Event = ();
+
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        sleep(self.schedule, next, |until| self.sleeper.sleep_until(until))
+    }
+
+    fn backend(&self) -> String {
+        os::Sleeper::BACKEND.to_owned()
+    }
+}
+
+impl Drop for Nanosleep {
+    fn drop(&mut self) {
+        // The next subject runs on this thread: it gets the slack back that the run started with.
+        if let Some(slack_ns) = self.inherited_slack_ns {
+            let _ = os::set_timer_slack_ns(slack_ns);
+        }
+    }
+}
+
+/// A thread that waits for its deadline in `io_uring_enter`, for which timer slack does not apply.
+pub struct IoUringWait {
+    schedule: Schedule,
+    sleeper: os::RingSleeper,
+}
+
+impl Subject for IoUringWait {
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, sleeper: os::RingSleeper::new()? })
+    }
+}
+
+impl Ticker for IoUringWait {
+    type Event = ();
+
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        sleep(self.schedule, next, |until| self.sleeper.sleep_until(until))
+    }
+
+    fn backend(&self) -> String {
+        os::RingSleeper::BACKEND.to_owned()
+    }
+}
+
+/// A busy loop on the kernel's clock.
+pub struct Spin {
+    schedule: Schedule,
+}
+
+/// The spin begins this long before the first deadline; until then the thread sleeps.
+const SPIN_LEAD: Duration = Duration::from_nanos(SPIN_LEAD_NS);
+
+impl Subject for Spin {
+    const WAITS: Waits = Waits::Spins;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule })
+    }
+}
+
+impl Ticker for Spin {
+    type Event = ();
+
+    #[allow(clippy::disallowed_methods, reason = "this control is a loop over the clock")]
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, next: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let deadline = self.schedule.deadline(next);
+        if next == 0 {
+            let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
+            let slice = slices::first(self.schedule.period, lead);
+            std::thread::sleep(slice.unwrap_or(lead).saturating_duration_since(Instant::now()));
+            if slice.is_some() {
+                return Poll::Pending;
+            }
+        }
+        let slice = slices::first(self.schedule.period, deadline);
+        let until = slice.unwrap_or(deadline);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        if slice.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    fn backend(&self) -> String {
+        "busy loop".to_owned()
+    }
+}

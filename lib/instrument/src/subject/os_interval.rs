@@ -1,0 +1,136 @@
+//! Our own intervals, over the operating system's timers.
+
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
+use tokio::time::Instant;
+
+use crate::subject::behaviour::Behaviour;
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+
+/// `OsInterval`.
+pub struct OneShot<B> {
+    schedule: Schedule,
+    interval: OsInterval,
+    behaviour: PhantomData<B>,
+}
+
+impl<B: Behaviour> Subject for OneShot<B> {
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let interval = OsInterval::builder(schedule.period)
+            .start_at(schedule.start.into())
+            .missed_tick_behavior(B::OURS)
+            .build()?;
+        Ok(Self { schedule, interval, behaviour: PhantomData })
+    }
+}
+
+impl<B: Behaviour> Ticker for OneShot<B> {
+    type Event = Instant;
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
+    }
+
+    #[inline]
+    fn delivered(self: Pin<&mut Self>, claimed: Instant, next: u64) -> Delivered {
+        B::delivered(&self.schedule, next, claimed.into_std())
+    }
+
+    fn backend(&self) -> String {
+        self.interval.backend().to_string()
+    }
+}
+
+/// `OsInterval` in its precise mode.
+pub struct Precise(OsInterval);
+
+impl Subject for Precise {
+    // It comes back from its park before the deadline, on purpose.
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
+        Ok(Self(builder.precision(Precision::spin()).build()?))
+    }
+}
+
+impl Ticker for Precise {
+    type Event = Instant;
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.0.poll_tick(cx).map(Ok)
+    }
+
+    fn backend(&self) -> String {
+        let mode = if self.0.lead().is_some() { " and a lead" } else { "" };
+        format!("{}{mode}", self.0.backend())
+    }
+}
+
+/// An interval of an `IntervalGroup`; several of them are of one group.
+pub struct Grouped(GroupInterval);
+
+impl Subject for Grouped {
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let mut alone = Self::tickers(&[schedule])?;
+        Ok(alone.remove(0))
+    }
+
+    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self>> {
+        let group = IntervalGroup::new()?;
+        Ok(schedules.iter().map(|s| Self(group.interval_at(s.start.into(), s.period))).collect())
+    }
+}
+
+impl Ticker for Grouped {
+    type Event = Instant;
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+        self.0.poll_tick(cx).map(Ok)
+    }
+
+    fn backend(&self) -> String {
+        format!("{}, shared", self.0.backend())
+    }
+}
+
+/// `PeriodicInterval`.
+pub struct KernelPeriodic(PeriodicInterval);
+
+impl Subject for KernelPeriodic {
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self(PeriodicInterval::new_at(schedule.start.into(), schedule.period)?))
+    }
+}
+
+impl Ticker for KernelPeriodic {
+    type Event = Expirations;
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+        self.0.poll_tick(cx)
+    }
+
+    #[inline]
+    fn delivered(self: Pin<&mut Self>, event: Expirations, next: u64) -> Delivered {
+        Delivered { tick: next + event.count - 1, expirations: event.count }
+    }
+
+    fn backend(&self) -> String {
+        self.0.backend().to_string()
+    }
+}

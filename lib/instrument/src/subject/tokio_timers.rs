@@ -1,0 +1,212 @@
+//! tokio's own timers.
+
+use std::future::{Future, Pending, pending};
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::time;
+
+use crate::subject::behaviour::Behaviour;
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
+
+const WHEEL: &str = "tokio timer wheel";
+
+/// `tokio::time::Interval`.
+pub struct Interval<B> {
+    schedule: Schedule,
+    interval: time::Interval,
+    behaviour: PhantomData<B>,
+}
+
+impl<B: Behaviour> Subject for Interval<B> {
+    const WAITS: Waits = Waits::Wheel;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        let mut interval = time::interval_at(schedule.start.into(), schedule.period);
+        interval.set_missed_tick_behavior(B::TOKIOS);
+        Ok(Self { schedule, interval, behaviour: PhantomData })
+    }
+}
+
+impl<B: Behaviour> Ticker for Interval<B> {
+    type Event = time::Instant;
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+        self.interval.poll_tick(cx).map(Ok)
+    }
+
+    #[inline]
+    fn delivered(self: Pin<&mut Self>, claimed: time::Instant, next: u64) -> Delivered {
+        B::delivered(&self.schedule, next, claimed.into_std())
+    }
+
+    fn backend(&self) -> String {
+        WHEEL.to_owned()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// `sleep_until` made for each tick.
+    pub struct SleepPerTick {
+        schedule: Schedule,
+        #[pin]
+        sleep: Option<time::Sleep>,
+    }
+}
+
+impl Subject for SleepPerTick {
+    const WAITS: Waits = Waits::Wheel;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, sleep: None })
+    }
+}
+
+impl Ticker for SleepPerTick {
+    type Event = ();
+
+    #[inline]
+    fn begin(self: Pin<&mut Self>, next: u64) {
+        let mut this = self.project();
+        this.sleep.set(Some(time::sleep_until(this.schedule.deadline(next).into())));
+    }
+
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sleep = self.project().sleep.as_pin_mut();
+        sleep.expect("begun").poll(cx).map(Ok)
+    }
+
+    #[inline]
+    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
+        self.project().sleep.set(None);
+        Delivered { tick: next, expirations: 1 }
+    }
+
+    fn backend(&self) -> String {
+        WHEEL.to_owned()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// One `Sleep`, pinned inside the ticker and reset at each tick.
+    pub struct SleepReused {
+        schedule: Schedule,
+        #[pin]
+        sleep: time::Sleep,
+    }
+}
+
+impl Subject for SleepReused {
+    const WAITS: Waits = Waits::Wheel;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, sleep: time::sleep_until(schedule.start.into()) })
+    }
+}
+
+impl Ticker for SleepReused {
+    type Event = ();
+
+    #[inline]
+    fn begin(self: Pin<&mut Self>, next: u64) {
+        let this = self.project();
+        this.sleep.reset(this.schedule.deadline(next).into());
+    }
+
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().sleep.poll(cx).map(Ok)
+    }
+
+    fn backend(&self) -> String {
+        WHEEL.to_owned()
+    }
+}
+
+/// The same in a box of its own.
+pub struct SleepReusedBoxed {
+    schedule: Schedule,
+    sleep: Pin<Box<time::Sleep>>,
+}
+
+impl Subject for SleepReusedBoxed {
+    const WAITS: Waits = Waits::Wheel;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, sleep: Box::pin(time::sleep_until(schedule.start.into())) })
+    }
+}
+
+impl Ticker for SleepReusedBoxed {
+    type Event = ();
+
+    #[inline]
+    fn begin(mut self: Pin<&mut Self>, next: u64) {
+        let deadline = self.schedule.deadline(next);
+        self.sleep.as_mut().reset(deadline.into());
+    }
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.sleep.as_mut().poll(cx).map(Ok)
+    }
+
+    fn backend(&self) -> String {
+        WHEEL.to_owned()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// `timeout_at` around a future that never ends.
+    pub struct Timeout {
+        schedule: Schedule,
+        #[pin]
+        timeout: Option<time::Timeout<Pending<()>>>,
+    }
+}
+
+impl Subject for Timeout {
+    const WAITS: Waits = Waits::Wheel;
+    type Ticker = Self;
+
+    fn ticker(schedule: Schedule) -> io::Result<Self> {
+        Ok(Self { schedule, timeout: None })
+    }
+}
+
+impl Ticker for Timeout {
+    type Event = ();
+
+    #[inline]
+    fn begin(self: Pin<&mut Self>, next: u64) {
+        let mut this = self.project();
+        this.timeout.set(Some(time::timeout_at(this.schedule.deadline(next).into(), pending())));
+    }
+
+    #[inline]
+    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let timeout = self.project().timeout.as_pin_mut();
+        timeout.expect("begun").poll(cx).map(|elapsed| {
+            debug_assert!(elapsed.is_err(), "a future that never ends has ended");
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
+        self.project().timeout.set(None);
+        Delivered { tick: next, expirations: 1 }
+    }
+
+    fn backend(&self) -> String {
+        WHEEL.to_owned()
+    }
+}
