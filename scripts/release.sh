@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 # Who debugs a released program has its commit, and builds it again.
-export CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false CARGO_INCREMENTAL=0
+export CARGO_PROFILE_DIST_STRIP=symbols CARGO_PROFILE_DIST_DEBUG=false CARGO_INCREMENTAL=0
 static=x86_64-unknown-linux-musl
 deb=
 targets=()
@@ -107,10 +107,10 @@ for target in "${targets[@]}"; do
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
   fi
   step "$target"
-  cargo build --release --locked --features parquet --bins --target "$target"
+  cargo build --profile dist --locked --features parquet --bins --target "$target"
   extension='' format=tar.gz
   case $target in *windows*) extension=.exe format=zip ;; esac
-  built=$CARGO_TARGET_DIR/$target/release/osjitter
+  built=$CARGO_TARGET_DIR/$target/dist/osjitter
   if emulator=$(runner "$target"); then
     tried "$built$extension" $emulator
     [ -d "$beside" ] || pages "$built$extension" "$beside" $emulator
@@ -125,8 +125,8 @@ for target in "${targets[@]}"; do
   mkdir "$out/$name"
   cp "$built$extension" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$out/$name"
   # A helper that traps instructions, where there is one.
-  [ ! -e "$CARGO_TARGET_DIR/$target/release/osjitter-counts$extension" ] ||
-    cp "$CARGO_TARGET_DIR/$target/release/osjitter-counts$extension" "$out/$name"
+  [ ! -e "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" ] ||
+    cp "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" "$out/$name"
   cp -r "$beside/man" "$beside/completions" "$out/$name"
   python3 scripts/sbom.py "$target" >"$out/$name.cdx.json"
   ls -l "$out/$name" | awk '{ print $5, $9 }' | grep osjitter
@@ -135,7 +135,7 @@ for target in "${targets[@]}"; do
     step "A Debian package"
     rm -rf target/beside
     mkdir -p target && cp -r "$beside" target/beside
-    cargo deb --locked --no-build --no-strip --target "$target" --output "$out"
+    cargo deb --profile dist --locked --no-build --no-strip --target "$target" --output "$out"
   fi
 done
 rm -rf "$beside" "$out/installed"
