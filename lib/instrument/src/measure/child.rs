@@ -79,7 +79,9 @@ impl NotMeasured {
 /// A program that ran and exited with 0, and the directory it wrote to.
 pub struct Ran {
     run: Arc<Run>,
-    /// From just before it was started until it had exited.
+    /// Just before it was started: the one origin of its times.
+    pub started: Instant,
+    /// From `started` until it had exited.
     pub wall: Duration,
     /// What it used, with everything it started.
     pub usage: TreeUsage,
@@ -159,7 +161,7 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
     if !ended.status.success() {
         return Err(fail(format!("ended with {}{}", ended.status, said.map_or_else(String::new, Said::quoted))));
     }
-    Ok(Ran { run, wall: exited.saturating_duration_since(started), usage: ended.usage })
+    Ok(Ran { run, started, wall: exited.saturating_duration_since(started), usage: ended.usage })
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of what is measured, and its limit")]

@@ -30,28 +30,19 @@ pub struct Round {
 }
 
 /// Runs one round; `why` has its index where it is asked why its ticks are late.
-#[allow(clippy::disallowed_methods, reason = "when the process was started")]
 pub fn round(program: &Program, grid: Grid, stop: &AtomicBool, why: Option<(&Session, u64)>) -> Result<Round, String> {
     let outside = why.map(|(session, index)| (Outside::begin(session, Duration::from_nanos(grid.period_ns)), index));
-    let (start, first, before) = (Instant::now(), Anchor::take(), Before::read());
+    let (first, before) = (Anchor::take(), Before::read());
     let asked = asked(grid, if outside.is_some() { Series::TicksWithTimes } else { Series::Ticks });
     let written = written::ticks(program, asked, stop).map_err(|why| why.message().unwrap_or_default())?;
     let machine = before.cost(&first, &Anchor::take());
     let samples = samples(program, grid, &written)?;
     let why = outside.map(|(outside, index)| {
-        let round = Ended {
-            index,
-            grid,
-            name: &program.name(),
-            started: start,
-            wall: written.wall,
-            series: &written.series,
-            steal_ns: machine.steal_ns,
-        };
+        let round = Ended { index, grid, name: &program.name(), written: &written, steal_ns: machine.steal_ns };
         outside.answer(&round)
     });
     let why = why.transpose()?;
-    let Written { wall, usage, .. } = written;
+    let Written { started, wall, usage, .. } = written;
     let cost = Cost {
         window_ns: ns(wall),
         cpu_ns: Some(usage.cpu_ns),
@@ -63,7 +54,7 @@ pub fn round(program: &Program, grid: Grid, stop: &AtomicBool, why: Option<(&Ses
         suspended_ns: machine.suspended_ns,
         ..Cost::default()
     };
-    Ok(Round { start, samples, cost, why })
+    Ok(Round { start: started, samples, cost, why })
 }
 
 fn asked(grid: Grid, series: Series) -> Asked {

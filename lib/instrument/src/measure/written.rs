@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jitterstat::file::File as _;
 use jitterstat::report::Report;
@@ -24,10 +24,13 @@ const OTHER_BYTES: u64 = 1 << 20;
 /// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of samples.
 const METRICS_BYTES: u64 = 1 << 30;
 
-/// What one round of a program came to.
+/// Everything that one round of a program produced.
+#[derive(Debug)]
 pub struct Written {
     pub series: Reader,
-    /// From just before it was started until it had exited.
+    /// Just before it was started: the one origin of its times.
+    pub started: Instant,
+    /// From `started` until it had exited.
     pub wall: Duration,
     pub usage: TreeUsage,
 }
@@ -51,7 +54,7 @@ pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Writt
         let what = format!("wrote {ticks} ticks where {} were asked for", asked.ticks);
         return Err(NotMeasured::Failed(named(what)));
     }
-    Ok(Written { series, wall: ran.wall, usage: ran.usage })
+    Ok(Written { series, started: ran.started, wall: ran.wall, usage: ran.usage })
 }
 
 /// Its period, and its ticks.

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jitterstat::report::why::{Evidence, Missing, Tier};
 use jitterstat::sample::Grid;
-use jitterstat::series::{self, Reader};
+use jitterstat::series;
 use jitterstat::why::outside::{self, Given, Watched};
 use jitterstat::why::pool::{AskedRound, AskedTick};
 use jitterstat::why::{self, Facts, Standstill, Thread, Wakeup};
@@ -16,6 +16,7 @@ use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
 use crate::measure::why::kernel::Kernel;
 use crate::measure::why::witness::Witnesses;
 use crate::measure::why::{Answer, LONGEST_PATH_NS, Session, beside, name, occupants};
+use crate::measure::written::Written;
 
 /// Fewer of its ticks at times at which one of its threads ran: these are not the times.
 const LEAST_PLACED: f64 = 0.9;
@@ -34,11 +35,9 @@ pub struct Ended<'a> {
     pub grid: Grid,
     /// What it is called.
     pub name: &'a str,
-    /// When it was started, and for how long it ran.
-    pub started: Instant,
-    pub wall: Duration,
-    /// What it wrote.
-    pub series: &'a Reader,
+    /// Series, start and length of the run. They come from one place because the times in the series are checked against
+    /// the other two, and two readings of the start can be far apart on a busy machine.
+    pub written: &'a Written,
     pub steal_ns: Option<u64>,
 }
 
@@ -64,7 +63,7 @@ impl<'a> Outside<'a> {
     /// Of this round, switches were lost.
     pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
         self.record(false);
-        let standstills = self.witnesses.take().and_then(|witnesses| witnesses.end(round.started));
+        let standstills = self.witnesses.take().and_then(|witnesses| witnesses.end(round.written.started));
         let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
@@ -79,14 +78,14 @@ impl<'a> Outside<'a> {
         round: &Ended<'_>,
     ) -> Result<Answer, String> {
         self.rings.as_ref().map_err(NotAvailable::to_string)?;
-        let kernel = Kernel::new(round.started).ok_or("the kernel's clock cannot be read")?;
+        let kernel = Kernel::new(round.written.started).ok_or("the kernel's clock cannot be read")?;
         let threads = threads(drained, &kernel);
         let ids: Vec<Option<u32>> = threads.iter().map(|thread| Some(thread.id)).collect();
         let (wakeups, why_no_chains) = match self.session.chains.wakeups(&ids, &kernel) {
             Ok(wakeups) => (Some(wakeups), None),
             Err(why) => (None, Some(why)),
         };
-        let times = round.series.wake_ns.as_ref().ok_or_else(|| {
+        let times = round.written.series.wake_ns.as_ref().ok_or_else(|| {
             format!(
                 "it writes no time beside its lateness, for which {}={} asks",
                 series::ENV_TIMES,
@@ -95,10 +94,10 @@ impl<'a> Outside<'a> {
         })?;
         let ticks: Vec<(i64, i64)> = times
             .iter()
-            .zip(&round.series.lateness_ns)
+            .zip(&round.written.series.lateness_ns)
             .map(|(&at_ns, late_ns)| (kernel.ns(at_ns).saturating_sub(*late_ns), kernel.ns(at_ns)))
             .collect();
-        let wall = 0..=i64::try_from(round.wall.as_nanos()).unwrap_or(i64::MAX);
+        let wall = 0..=i64::try_from(round.written.wall.as_nanos()).unwrap_or(i64::MAX);
         if !ticks.iter().all(|(_, wake_ns)| wall.contains(wake_ns)) {
             return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
         }
@@ -109,7 +108,7 @@ impl<'a> Outside<'a> {
                 None => (None, Some("the kernel's buffer was too small: switches of others were lost".to_owned())),
             },
         };
-        let waited_ns = round.series.waited_ns.as_deref();
+        let waited_ns = round.written.series.waited_ns.as_deref();
         let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), LONGEST_PATH_NS);
         if (seen.placed as f64) < LEAST_PLACED * ticks.len() as f64 {
             return Err("none of its threads was seen to run at the times that it writes".to_owned());
