@@ -21,7 +21,7 @@ mkdir "$work/fleet"
 {
   "$python" -c 'import pyspark, duckdb, datafusion
 print(f"Spark {pyspark.__version__} (local-cluster of 2 workers), DuckDB {duckdb.__version__}, DataFusion {datafusion.__version__}")'
-  "$python" scripts/interop/fleet.py "$work/fleet" target/debug/osjitter spark 2>"$work/log" || {
+  "$python" scripts/ci/interop/fleet.py "$work/fleet" target/debug/osjitter spark 2>"$work/log" || {
     tail -n 40 "$work/log" >&2
     exit 1
   }

@@ -63,9 +63,9 @@ fn repository() -> Option<PathBuf> {
     std::fs::read_to_string(root.join("Cargo.toml")).is_ok_and(|toml| toml.contains("[workspace]")).then_some(root)
 }
 
-/// What `cross-check.sh` leaves out under qemu: parts of a test's path.
+/// What `qemu.sh` leaves out under qemu: parts of a test's path.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
-    let script = read(root.join("scripts/cross-check.sh"));
+    let script = read(root.join("scripts/ci/qemu.sh"));
     let words: Vec<_> = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();
     words.windows(2).filter(|pair| pair[0] == "--skip").map(|pair| pair[1].to_owned()).collect()
 }
@@ -96,7 +96,7 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
                 let path: String =
                     modules.iter().rev().map(|module| format!("{module}::")).collect::<String>() + function;
                 let is_skipped = skipped.iter().any(|part| path.contains(part));
-                assert_eq!(entry.contains('¹'), is_skipped, "{entry}: ¹ marks what cross-check.sh leaves out");
+                assert_eq!(entry.contains('¹'), is_skipped, "{entry}: ¹ marks what qemu.sh leaves out");
             }
             named += 1;
         }

@@ -1,4 +1,4 @@
-//! Each way to read the clock, once: what `scripts/tach-disassembly.sh` looks at.
+//! Each way to read the clock, once: what `scripts/ci/disassembly.sh` looks at.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
 //! The contract in short, for platforms where the test suite cannot run: panics where a clock breaks it.
-//! `scripts/tach-node.sh` runs it in Node.
+//! `scripts/ci/node.sh` runs it in Node.
 
 use std::time::Duration;
 

@@ -49,9 +49,9 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     Some(modules)
 }
 
-/// What `cross-check.sh` leaves out under qemu: parts of a test's path.
+/// What `qemu.sh` leaves out under qemu: parts of a test's path.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
-    let script = read(root.join("scripts/cross-check.sh"));
+    let script = read(root.join("scripts/ci/qemu.sh"));
     let words: Vec<_> = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();
     words.windows(2).filter(|pair| pair[0] == "--skip").map(|pair| pair[1].to_owned()).collect()
 }
@@ -85,11 +85,7 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
             if let Some(skipped) = &skipped {
                 let around: String = modules.iter().rev().map(|module| format!("{module}::")).collect();
                 let is_skipped = skipped.iter().any(|part| (around.clone() + function).contains(part));
-                assert_eq!(
-                    after.trim_start().starts_with('¹'),
-                    is_skipped,
-                    "{test}: ¹ marks what cross-check.sh leaves out"
-                );
+                assert_eq!(after.trim_start().starts_with('¹'), is_skipped, "{test}: ¹ marks what qemu.sh leaves out");
             }
             named += 1;
         }

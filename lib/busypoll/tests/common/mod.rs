@@ -50,7 +50,7 @@ pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
 }
 
 /// Runs a test again in a process of its own, where it runs `child`, because signals and limits concern all of a process.
-/// Gives how that ended, and in the process itself nothing. Emulators cannot start one: `cross-check.sh` skips modules
+/// Gives how that ended, and in the process itself nothing. Emulators cannot start one: `qemu.sh` skips modules
 /// called `own_process`.
 #[allow(clippy::print_stdout, reason = "what a failed test has to say")]
 pub(crate) fn in_its_own_process(test: &str, child: fn()) -> Option<ExitStatus> {

@@ -6,7 +6,7 @@ import bisect, csv, gzip, math, random, subprocess, sys
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parents[2] / "deploy/fleet"
+HERE = Path(__file__).resolve().parents[3] / "deploy/fleet"
 sys.path.insert(0, str(HERE))
 import fleet
 from arguments import QUESTIONS, question, statements

@@ -9,7 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 report, osjitter = (str(Path(given).resolve()) for given in sys.argv[1:3])
-file = Path(__file__).resolve().parents[2] / "docs/notebook/ticks.ipynb"
+file = Path(__file__).resolve().parents[3] / "docs/notebook/ticks.ipynb"
 os.environ |= {"OSJITTER_REPORT": report, "OSJITTER": osjitter}
 notebook = nbformat.read(file, as_version=4)
 for cell in notebook.cells:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the self-check of tach in Node, where its clock is Performance.now(). Needs Node, and builds the standard library
-# from Debian's sources and the wasm-bindgen program (WASM_BINDGEN names one that is there already).
+# tach must keep its contract in Node, where its clock is Performance.now().
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
+# Run by hand: needs Node, and builds the standard library from Debian's sources and the wasm-bindgen program (WASM_BINDGEN
+# names one that exists already).
 target=wasm32-unknown-unknown
 export CARGO_TARGET_DIR=$PWD/target/cross
 version=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the script of the gate's action as a runner would, on a repository made for it: what it writes to the step summary
-# and the outputs, how it exits, and what it leaves behind. Needs git. Argument: the osjitter to use [default: built].
+# The action that gates a pull request must end in every situation as its README says.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
+# Runs its script as a runner would, on a repository made for the test, and checks what it writes to the step summary and the
+# outputs, how it exits, and what remains. Needs git. Argument: the osjitter to use [default: built].
 script=$PWD/.github/actions/gate/gate.sh
 osjitter=${1:-}
 if [ -z "$osjitter" ]; then
@@ -16,7 +17,7 @@ mkdir -p "$work/runner" "$work/repository"
 trap 'rm -rf "$(dirname "$work")"' EXIT
 
 die() {
-  printf 'gate-action-test: %s\n' "$*" >&2
+  printf 'gate-action: %s\n' "$*" >&2
   cat "$work/log" "$work/summary" >&2 || true
   exit 1
 }
@@ -166,4 +167,4 @@ awk '/^::stop-commands::/ { token = substr($0, 18); stopped = 1 }
   END { if (!seen) exit 1 }' "$work/log" || die "a command of the program reaches the runner"
 awk '/^`+text$/ { fence = $0; sub("text", "", fence) } $0 == fence { fence = "" }
   /^# forged|<img|^```$/ { if (fence == "") exit 1 }' "$work/summary" || die "Markdown of the program reaches the summary"
-echo "gate-action-test: every way the action can end, ends so"
+echo "gate-action: every way the action can end, ends so"

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Examples that check themselves must keep working; they are what people copy.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+for example in echo control_loop spsc_threads; do
+  cargo run --package busypoll --example "$example" --locked
+done

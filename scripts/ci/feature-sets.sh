@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Each feature must compile without a warning by itself, as users combine them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+lint() { # PACKAGE FEATURES [OPTION]...
+  cargo clippy --package "$1" --no-default-features --features "$2" "${@:3}" --locked -- -D warnings
+}
+for features in "" net signal tokio-compat futures-io,net; do lint busypoll "$features" --all-targets; done
+for features in "" interval periodic interval,os-native periodic,os-native interval,periodic,stream; do
+  lint osinterval "$features" --all-targets
+done
+for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done
+# The tests of jitterstat need all of its features.
+for features in "" series stats files; do lint jitterstat "$features"; done

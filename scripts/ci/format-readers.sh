@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Other people's readers must accept our files and find the report's own values in them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# With --parquet: the program is built with Parquet, which DuckDB and the notebook of docs/ read as well.
+. scripts/ci/common.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+packages=(duckdb hdrhistogram prometheus-client)
+if [ "${1-}" = --parquet ]; then
+  packages+=(ipykernel matplotlib nbclient)
+  cargo test --locked --features parquet --bin osjitter parquet
+  cargo build --locked --features parquet
+  osjitter=target/debug/osjitter
+else
+  cargo build --release --locked
+  osjitter=target/release/osjitter
+fi
+install_packages rt-tests
+make_python "$work/venv" "${packages[@]}"
+python=$work/venv/bin/python
+
+"$osjitter" run --quiet --period 500us --ticks 2000 --subject tokio-interval --subject os-interval --subject nanosleep \
+  --out "$work" >/dev/null
+write() { "$osjitter" report "$work/report.json" --format "$@"; }
+write hlog --out "$work/run.hlog"
+write openmetrics --out "$work/run.om"
+write csv --out "$work/summary.csv"
+write csv --samples --out "$work/samples.csv"
+write gab --out "$work/run.gab"
+write bmf --out "$work/run.bmf"
+write cyclictest-json --out "$work/run.cyclictest"
+if [ "${1-}" = --parquet ]; then
+  write parquet --out "$work/summary.parquet"
+  write parquet --samples --out "$work/samples.parquet"
+fi
+n=0
+for id in $("$python" -c 'import json, sys; print(*(s["id"] for s in json.load(open(sys.argv[1]))["subjects"]))' "$work/report.json"); do
+  write hgrm --subject "$id" --out "$work/$n.hgrm"
+  n=$((n + 1))
+done
+# cyclictest wants real-time scheduling, which a container may not give: then there is nothing to compare with.
+theirs=$work/cyclictest.json
+cyclictest --quiet --duration 1 --interval 1000 --histogram 400 --json="$theirs" >/dev/null 2>&1 || theirs=
+"$python" scripts/ci/interop/formats.py "$work" ${theirs:+"$theirs"}
+[ "${1-}" != --parquet ] || "$python" scripts/ci/interop/notebook.py "$work/report.json" "$osjitter"

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs the suites on other processors under qemu; on 32 bits, a plan must draw the same order as here.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# Argument: aarch64 or i686.
+. scripts/ci/targets.sh
+native=${CARGO_TARGET_DIR:-$PWD/target}
+export CARGO_TARGET_DIR=$PWD/target/cross
+case ${1-} in
+  aarch64)
+    target=aarch64-unknown-linux-gnu
+    install_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+    emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    ;;
+  i686)
+    target=i686-unknown-linux-gnu
+    install_packages gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user
+    export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
+    emulator="qemu-i386 -L /usr/i686-linux-gnu"
+    ;;
+  *) echo "usage: scripts/ci/qemu.sh aarch64|i686" >&2 && exit 2 ;;
+esac
+
+# Tested natively only: an emulated counter and an emulated clock are not two clocks of one machine, an emulated process
+# cannot start another one, and some tests say nothing about a platform but need a minute there. Properties are tried on
+# fewer cases than natively.
+build_tests $target "${LIBRARIES[@]}" | PROPTEST_CASES=64 run_tests "$emulator" \
+  --skip sends_that_are_given_up --skip a_hundred_thousand_tasks --skip a_long_line_of_tokens \
+  --skip within_the_bound --skip there_and_back_to_the_os_clock --skip own_process:: --skip millions_of \
+  --skip very_many_live_tasks --skip of_a_process_that_is_killed --skip a_process_that_is_measured \
+  --skip on_the_line_that_it_continues --skip hostile_file_harms --skip comes_and_goes
+[ "$1" = i686 ] || exit 0
+
+echo "-- one plan draws the same order and phases as here"
+cargo_for $target std build --package osjitter --bin osjitter
+CARGO_TARGET_DIR=$native cargo build --locked --bin osjitter
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cat >"$out/plan.toml" <<'TOML'
+[run]
+seed = 20261121
+[[scenario]]
+subject = ["scripted", "scripted-b", "scripted-c"]
+period = ["300us", "7ms"]
+ticks = 2000
+round-ticks = 20
+TOML
+export OSJITTER_SCRIPT=$out/script.json
+echo '{"scripted": {"lateness_ns": [1]}, "scripted-b": {"lateness_ns": [2]}, "scripted-c": {"lateness_ns": [3]}}' >"$OSJITTER_SCRIPT"
+$emulator "$CARGO_TARGET_DIR/$target/debug/osjitter" run --quiet --plan "$out/plan.toml" --out "$out/there" >/dev/null
+"$native/debug/osjitter" run --quiet --plan "$out/plan.toml" --out "$out/here" >/dev/null
+python3 - "$out" <<'PY'
+import json, sys
+def drawn(side):
+    report = json.load(open(f"{sys.argv[1]}/{side}/report.json"))
+    return [[(s["id"], r["index"], r["slot"], r["phase_ns"]) for r in s["rounds"]] for s in report["subjects"]]
+here, there = drawn("here"), drawn("there")
+assert here == there, "another order or phase"
+assert len({r[2] for r in here[0]}) > 1 and len({r[3] for r in here[0]}) > 1, "nothing is drawn"
+print(f"order: {sum(map(len, here))} rounds, each with the same slot and phase")
+PY

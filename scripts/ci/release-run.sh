@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The released program must measure, and write a report that is valid and whose ticks add up.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/ci/common.sh
+cargo build --release --locked
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+make_python "$out/venv" jsonschema
+target/release/osjitter run --period 500us --ticks 1000 --out "$out/run"
+"$out/venv/bin/python" - "$out/run/report.json" <<'PY'
+import json, jsonschema, sys
+report = json.load(open(sys.argv[1]))
+jsonschema.validate(report, json.load(open("lib/jitterstat/schema/osjitter.report.1.json")))
+assert report["schema"] == "osjitter.report/1" and not report["partial"]
+assert report["subjects"]
+for subject in report["subjects"]:
+    s = subject["summary"]
+    assert subject["status"] == {"state": "measured"}, subject["id"]
+    assert s["ticks"] == s["delivered"] + s["coalesced"] + s["skipped"] == 1000, subject["id"]
+    assert subject["histogram"]["count"] == s["ticks"] - s["skipped"], subject["id"]
+    assert sum(len(r["lateness_ns"]) for r in subject["rounds"]) == s["ticks"] - s["skipped"], subject["id"]
+print("report: valid, every tick counted once")
+PY
