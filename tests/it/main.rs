@@ -6,6 +6,7 @@
 mod bench;
 mod bins;
 mod calibrate;
+mod ci;
 mod command;
 mod compare;
 mod control;
