@@ -403,15 +403,17 @@ mod tests {
 
     #[test]
     fn gates_of_several_metrics_end_together() {
-        let quiet = calibration(&recorded(400, 0.01));
-        assert!(
-            quiet.inconclusive.iter().all(|c| c.share.is_some_and(|share| share < 0.02)),
-            "{:?}",
-            quiet.inconclusive
-        );
-        assert_eq!((quiet.real_gates.gates, quiet.real_gates.passed), (8, 8));
-        let noisy = calibration(&recorded(400, 0.5));
-        assert!(noisy.inconclusive[0].share.is_some_and(|share| share > 0.5), "{:?}", noisy.inconclusive);
+        let shares = |of: &[Recorded]| -> Vec<f64> {
+            let chances = inconclusive(of, ALPHA, &LOOKS, 100_000_000);
+            chances.into_iter().map(|chance| chance.share.unwrap()).collect()
+        };
+        let quiet = recorded(400, 0.01);
+        let undecided = shares(&quiet);
+        assert!(undecided.iter().all(|&share| share < 0.02), "{undecided:?}");
+        let real = real_gates(&quiet, ALPHA, &LOOKS);
+        assert_eq!((real.gates, real.passed), (8, 8));
+        let undecided = shares(&recorded(400, 0.5));
+        assert!(undecided[0] > 0.5, "{undecided:?}");
     }
 
     #[test]
