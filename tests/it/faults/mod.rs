@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scene::Scene;
-use table::{Fault, ROWS, Row};
+use table::{Fault, Line, Moment, ROWS, Row};
 use tools::Tools;
 
 /// Rows at once: they wait for ticks most of the time.
@@ -34,19 +34,52 @@ fn in_parallel<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
     });
 }
 
+/// All rows of the table that contain the word of `OSJITTER_FAULTS`; `None` without that word.
+fn rows_with_word() -> Option<Vec<Row>> {
+    let word = std::env::var("OSJITTER_FAULTS").ok()?;
+    let mut rows = all_rows();
+    rows.retain(|row| row.name().contains(word.as_str()));
+    assert!(!rows.is_empty(), "no row has the word {word:?}");
+    Some(rows)
+}
+
+fn all_rows() -> Vec<Row> {
+    ROWS.iter().flat_map(Line::rows).collect()
+}
+
 #[test]
+fn every_line_ends_as_stated() {
+    let rows = rows_with_word().unwrap_or_else(|| {
+        let rows: Vec<Row> = ROWS.iter().enumerate().map(|(index, line)| line.row(index)).collect();
+        for moment in [Moment::Start, Moment::Middle, Moment::End, Moment::Always, Moment::Half] {
+            let lines = rows.iter().filter(|row| row.at == moment).count();
+            assert!(lines >= 4, "{moment:?} is the moment of {lines} lines");
+        }
+        rows
+    });
+    assert_rows_end_as_stated(&rows);
+}
+
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: every moment of every line"]
+    fn every_row_ends_as_stated() {
+        let rows = rows_with_word().unwrap_or_else(all_rows);
+        assert_rows_end_as_stated(&rows);
+    }
+}
+
+#[track_caller]
 #[allow(clippy::print_stderr, reason = "which row of many it is")]
-fn every_fault_ends_as_the_table_says() {
+fn assert_rows_end_as_stated(chosen: &[Row]) {
     let Some(tools) = Tools::built() else { return };
-    let asked = std::env::var("OSJITTER_FAULTS").ok();
-    let rows: Vec<Row> = ROWS.iter().flat_map(|line| line.rows()).collect();
-    let chosen: Vec<&Row> =
-        rows.iter().filter(|row| asked.as_ref().is_none_or(|part| row.name().contains(part.as_str()))).collect();
-    assert!(rows.len() >= 120 && !chosen.is_empty(), "{} rows, of which {} are chosen", rows.len(), chosen.len());
+    let is_shown = std::env::var_os("OSJITTER_FAULTS").is_some();
     // How often each call is made where nothing fails: what its middle and its end are.
     let counts: Mutex<BTreeMap<(usize, &str), u64>> = Mutex::default();
     let mut counted: Vec<(usize, &str)> = Vec::new();
-    for row in &chosen {
+    for row in chosen {
         if let Fault::Call { call, .. } = row.fault {
             counted.push((row.scene.place(), call));
         }
@@ -59,7 +92,7 @@ fn every_fault_ends_as_the_table_says() {
     });
     let counts = counts.into_inner().unwrap();
     let wrong = Mutex::new(Vec::new());
-    in_parallel(&chosen, |row| {
+    in_parallel(chosen, |row| {
         let run = || row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
         // A busy machine makes fewer calls of some kinds than were counted: then the fault does not come about.
         let mut ended = run();
@@ -69,7 +102,7 @@ fn every_fault_ends_as_the_table_says() {
             }
         }
         let found = judge::judge(row, &ended);
-        if asked.is_some() {
+        if is_shown {
             eprintln!("{}: {}", row.name(), if found.is_empty() { "as it says" } else { "WRONG" });
         }
         if !found.is_empty() {

@@ -84,9 +84,15 @@ const ONCE: &[Moment] = &[Start];
 const ALWAYS: &[Moment] = &[Always];
 
 impl Line {
-    pub fn rows(&'static self) -> impl Iterator<Item = Row> {
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
         let Self { scene, fault, ends, .. } = *self;
         self.at.iter().map(move |&at| Row { scene, fault, at, ends })
+    }
+
+    /// One of its rows; lines with successive indices take different moments.
+    pub fn row(&self, index: usize) -> Row {
+        let Self { scene, fault, at, ends } = *self;
+        Row { scene, fault, at: at[index % at.len()], ends }
     }
 }
 
