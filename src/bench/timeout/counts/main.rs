@@ -43,7 +43,13 @@ fn grow_old() {
 
 fn count(job: Job) -> io::Result<Counted> {
     const MESSAGES: u64 = 2_000;
-    let messages = if job.workload == Workload::Fire(1) { MESSAGES / 100 } else { MESSAGES };
+    /// Each of these waits lasts until timeouts expire, which takes milliseconds.
+    const MAX_WAITS: u64 = 5;
+    let messages = match job.workload {
+        Workload::Fire(messages @ 1..) => MESSAGES.min(messages * MAX_WAITS),
+        Workload::Expired(timers) => MESSAGES.min(timers as u64 * MAX_WAITS),
+        _ => MESSAGES,
+    };
     let is_alone = job.workload.workers().is_none();
     // Before the runtime, whose threads inherit the trap; where the loop's thread is the only one, it comes after the
     // warm-up, because set-up is slow while every reading traps.
