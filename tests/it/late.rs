@@ -233,5 +233,8 @@ fn rounds_that_are_asked_have_causes_in_the_record() {
         let at: Vec<i64> = switches.iter().map(|s| s["at_ns"].as_i64().unwrap()).collect();
         assert!(!at.is_empty() && at.is_sorted(), "{at:?}");
     }
-    assert_eq!(round["given"].is_null(), tier != "b1" && tier != "b2");
+    // The run has the lowest tier of its rounds; this one may have a higher tier.
+    if tier == "b1" || tier == "b2" {
+        assert!(!round["given"].is_null(), "{tier}");
+    }
 }

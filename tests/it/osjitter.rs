@@ -101,6 +101,35 @@ impl Osjitter {
     }
 }
 
+/// Runs a command line that measures for a time, and runs it again for a longer one as long as the time is refused as too
+/// short or the result `is_enough` not: a busy machine fits few rounds into a second.
+pub fn run_long_enough(
+    first_seconds: u64,
+    command: impl Fn(&str) -> Osjitter,
+    is_enough: impl Fn(&Ran) -> bool,
+) -> Ran {
+    const MAX_SECONDS: u64 = 300;
+    let mut seconds = first_seconds;
+    loop {
+        let ran = command(&format!("{seconds}s")).run();
+        let longer = match demanded_seconds(&ran) {
+            Some(demanded) => 2 * demanded,
+            None if ran.code == 0 && !is_enough(&ran) => 4 * seconds,
+            None => return ran,
+        };
+        if longer > MAX_SECONDS {
+            return ran;
+        }
+        seconds = longer;
+    }
+}
+
+/// The `--max-time` without which a command line was refused.
+fn demanded_seconds(ran: &Ran) -> Option<u64> {
+    let (_, demand) = ran.stderr.split_once("give --max-time ").filter(|_| ran.code == 2)?;
+    demand.split_once('s')?.0.parse().ok()
+}
+
 /// The loop that keeps the contract of `run` and `gate` by code of its own.
 pub fn gated_loop() -> PathBuf {
     example("gated-loop", &[])

@@ -12,7 +12,7 @@ use common::blames_this_line;
 use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision, Spin};
 use tokio::time::Instant;
 
-const WATCHDOG: Duration = Duration::from_secs(3);
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -98,7 +98,7 @@ async fn run(
             }
             Step::Tick => {
                 let polled = real_now();
-                let due = tokio::time::timeout(Duration::from_secs(3), interval.tick()).await.expect("a tick");
+                let due = tokio::time::timeout(GIVE_UP_AFTER, interval.tick()).await.expect("a tick");
                 let observed = (polled.max(due), real_now());
                 assert!(observed.1 >= due, "early");
                 if let Some((from, to)) = reset.take() {

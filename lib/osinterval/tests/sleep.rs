@@ -12,7 +12,7 @@ use osinterval::{Backend, IntervalGroup, Precision, Sleep, sleep, sleep_until, t
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-const WATCHDOG: Duration = Duration::from_secs(20);
+const WATCHDOG: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn us(n: u64) -> Duration {

@@ -9,7 +9,7 @@ use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::RunsVerdict;
 
 use super::Gate;
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, run_long_enough};
 use crate::schema;
 
 const PAIRS: [&str; 2] = ["--max-pairs", "24"];
@@ -42,10 +42,13 @@ impl Sides {
     }
 
     fn gate(&self, args: &[&str]) -> Gate {
+        Gate::of(self.command_line(args).run())
+    }
+
+    fn command_line(&self, args: &[&str]) -> Osjitter {
         let (a, b) = (self.command("a"), self.command("b"));
         let sides = ["--baseline-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us"];
-        let gate = super::gate(&[&sides[..], &PAIRS, args].concat());
-        Gate::of(gate.env("HOME_OF_TEST", self.home.path()).run())
+        super::gate(&[&sides[..], &PAIRS, args].concat()).env("HOME_OF_TEST", self.home.path())
     }
 
     #[track_caller]
@@ -321,9 +324,13 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
 
 #[test]
 fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
-    let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 1\n");
-    // Enough for a busy machine to start the first runs twelve times over.
-    let gate = Sides::new(&script, &script).gate(&["--metric", "wall", "--max-time", "6s"]).exits(0);
+    let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 2\n");
+    let sides = Sides::new(&script, &script);
+    let command = |time: &str| {
+        let _ = std::fs::remove_file(sides.path("n"));
+        sides.command_line(&["--metric", "wall", "--max-time", time])
+    };
+    let gate = Gate::of(run_long_enough(4, command, |_| true)).exits(0);
     let found = runs(&gate);
     assert!((1..24).contains(&found.pairs) && found.looks_taken == 0, "{}", gate.ran.stdout);
     assert_eq!((found.verdict, found.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
