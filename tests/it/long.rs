@@ -87,7 +87,7 @@ impl Drop for Streamed {
 fn the_memory_of_a_run_without_samples_does_not_grow() {
     // One number of each tick more would be several times this.
     const MORE_KIB: u64 = 512;
-    for (subject, round_ticks, full, rounds) in [("scripted", "100", 2_000, 18_000), ("spin", "250", 1_200, 800)] {
+    for (subject, round_ticks, full, rounds) in [("scripted", "100", 2_000, 6_000), ("spin", "250", 1_200, 800)] {
         let length = ["--subject", subject, "--period", "1us", "--ticks", "1G", "--round-ticks", round_ticks];
         let mut run = Streamed::start(&[&length[..], &["--warmup", "0"]].concat());
         // By then there are as many rounds as are kept.

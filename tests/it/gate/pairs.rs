@@ -226,12 +226,12 @@ fn metrics(verdict: &Verdict) -> Vec<&str> {
 
 #[test]
 fn several_comparisons_share_alpha() {
-    let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "500us"];
+    let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "200us", "--period", "100us"];
     let short = ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
     let gate = Gate::run(&[two, short].concat());
     let verdict = gate.verdict();
     let plans: Vec<(u64, f64)> = verdict.comparisons.iter().map(|c| (c.plan.period_ns, c.plan.alpha)).collect();
-    assert_eq!(plans, [(1_000_000, 0.0025), (500_000, 0.0025)]);
+    assert_eq!(plans, [(200_000, 0.0025), (100_000, 0.0025)]);
     assert_eq!(verdict.comparisons[0].plan.seed, verdict.comparisons[1].plan.seed, "--seed repeats the whole gate");
     assert_eq!(metrics(verdict), ["p50", "p95", "p50", "p95"], "110 ticks carry a p95");
 }
