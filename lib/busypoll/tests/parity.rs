@@ -63,7 +63,7 @@ fn repository() -> Option<PathBuf> {
     std::fs::read_to_string(root.join("Cargo.toml")).is_ok_and(|toml| toml.contains("[workspace]")).then_some(root)
 }
 
-/// What `qemu.sh` leaves out under qemu: parts of a test's path.
+/// Parts of the paths of tests that `qemu.sh` skips.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
     let script = read(root.join("scripts/ci/qemu.sh"));
     let words: Vec<_> = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();

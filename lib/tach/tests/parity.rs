@@ -49,7 +49,7 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     Some(modules)
 }
 
-/// What `qemu.sh` leaves out under qemu: parts of a test's path.
+/// Parts of the paths of tests that `qemu.sh` skips.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
     let script = read(root.join("scripts/ci/qemu.sh"));
     let words: Vec<_> = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();

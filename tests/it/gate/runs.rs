@@ -125,7 +125,7 @@ fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
     }
 }
 
-/// What the children of a script do.
+/// Work of the children of a script.
 struct ChildWork {
     sleep_ms: u32,
     loops: u32,

@@ -87,8 +87,8 @@ impl Machine {
 }
 
 /// Gates that end with an outcome, with a candidate whose ticks are `all` times as late and whose tail is `tail` times so.
-fn count_outcomes(outcome: Outcome, of: Loop, gates: u64, all: f64, tail: f64) -> u64 {
-    let ends_so = |&seed: &u64| Machine::new(of, seed + 1).gate(all, tail) == outcome;
+fn count_outcomes(outcome: Outcome, subject: Loop, gates: u64, all: f64, tail: f64) -> u64 {
+    let ends_so = |&seed: &u64| Machine::new(subject, seed + 1).gate(all, tail) == outcome;
     (0..gates).filter(ends_so).count() as u64
 }
 

@@ -403,8 +403,8 @@ mod tests {
 
     #[test]
     fn gates_of_several_metrics_end_together() {
-        let shares = |of: &[Recorded]| -> Vec<f64> {
-            let chances = inconclusive(of, ALPHA, &LOOKS, 100_000_000);
+        let shares = |runs: &[Recorded]| -> Vec<f64> {
+            let chances = inconclusive(runs, ALPHA, &LOOKS, 100_000_000);
             chances.into_iter().map(|chance| chance.share.unwrap()).collect()
         };
         let quiet = recorded(400, 0.01);
