@@ -82,9 +82,9 @@ impl Osjitter {
         self.interrupt_after(line, Duration::ZERO)
     }
 
-    /// The same, so long after the line: time to measure something.
+    /// Runs it, and sends an interrupt `pause` after a line of stderr that contains `line`.
     #[cfg(unix)]
-    pub fn interrupt_after(self, line: &str, pause: Duration) -> Ran {
+    fn interrupt_after(self, line: &str, pause: Duration) -> Ran {
         let mut running = self.start();
         running.says(line);
         #[allow(clippy::disallowed_methods, reason = "it measures meanwhile")]
@@ -122,6 +122,24 @@ pub fn run_long_enough(
         }
         seconds = longer;
     }
+}
+
+/// Runs a command line and interrupts it after `line`, until an interrupt came late enough for `has_measured`: a busy
+/// machine takes longer for its first round. The runs must be longer than the longest pause.
+#[cfg(unix)]
+pub fn interrupt_while_measuring(
+    command: impl Fn() -> Osjitter,
+    line: &str,
+    has_measured: impl Fn(&Ran) -> bool,
+) -> Ran {
+    const PAUSES_MS: [u64; 4] = [300, 2_000, 10_000, 50_000];
+    for pause in PAUSES_MS {
+        let ran = command().interrupt_after(line, Duration::from_millis(pause));
+        if has_measured(&ran) {
+            return ran;
+        }
+    }
+    panic!("nothing was measured within {} ms", PAUSES_MS[3]);
 }
 
 /// The `--max-time` without which a command line was refused.

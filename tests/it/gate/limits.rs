@@ -1,13 +1,13 @@
 //! Limits on numbers of one run, measured for them or read from a report.
 
-use std::time::Duration;
-
 use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::report::Report;
 
 use super::Gate;
 use crate::osjitter::Osjitter;
+#[cfg(unix)]
+use crate::osjitter::{Ran, interrupt_while_measuring};
 
 /// Twenty rounds of twenty-five ticks at 1 ms: less than a second.
 const SHORT: [&str; 8] = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
@@ -188,7 +188,8 @@ fn limits_and_a_comparison_come_to_one_verdict() {
 #[test]
 fn an_interrupted_measurement_decides_nothing_and_is_kept() {
     let args = ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
-    let gate = Gate::of(super::gate(&args).interrupt_after("gate: ", Duration::from_millis(300))).exits(4);
+    let has_measured = |ran: &Ran| Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some();
+    let gate = Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured)).exits(4);
     let verdict = gate.verdict();
     assert_eq!(
         (verdict.partial, verdict.verdict, verdict.reason),
