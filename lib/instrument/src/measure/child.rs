@@ -1,11 +1,11 @@
 //! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
 
 use std::io::{self, PipeWriter, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jitterstat::series;
@@ -78,7 +78,7 @@ impl NotMeasured {
 
 /// A program that ran and exited with 0, and the directory it wrote to.
 pub struct Ran {
-    run: Arc<Run>,
+    run: RunGuard,
     /// Just before it was started: the one origin of its times.
     pub started: Instant,
     /// From `started` until it had exited.
@@ -90,40 +90,100 @@ pub struct Ran {
 impl Ran {
     /// Where it was to write.
     pub fn out(&self) -> PathBuf {
-        self.run.scratch.path().join("series")
+        self.run.scratch_path.join("series")
     }
 }
 
-/// A program under way. Whatever happens to the run, nothing of the program stays.
+/// A program that was started, and the directory it writes to.
 struct Run {
     tree: os::Tree,
-    scratch: tempfile::TempDir,
+    /// `None` once it has been removed.
+    scratch: Mutex<Option<tempfile::TempDir>>,
+    scratch_path: PathBuf,
 }
 
-impl Drop for Run {
+impl Run {
+    /// Ends the program with everything it started, and removes its directory. When this returns, both are done, even if
+    /// another thread has begun it.
+    fn clean_up(&self, limit: Duration) {
+        // A process that cannot be ended was reported by the run.
+        let _ = self.tree.end(limit);
+        drop(self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Owns a run: when it is dropped, nothing of the program is left.
+struct RunGuard(Arc<Run>);
+
+impl std::ops::Deref for RunGuard {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.0
+    }
+}
+
+impl Drop for RunGuard {
     fn drop(&mut self) {
-        // What cannot be ended was reported by the run; after it, nothing is left to be ended.
-        let _ = self.tree.end(LINGER);
+        self.clean_up(LINGER);
+        // Last: until then, the process must not end without it.
+        active_runs().retain(|run| !Arc::ptr_eq(run, &self.0));
     }
 }
 
-/// The runs under way, for [`abandon`].
-static UNDER_WAY: Mutex<Vec<Weak<Run>>> = Mutex::new(Vec::new());
+/// All runs that are not cleaned up yet, for [`abandon`].
+static ACTIVE_RUNS: Mutex<Vec<Arc<Run>>> = Mutex::new(Vec::new());
 
-fn under_way(run: &Arc<Run>) {
-    let mut runs = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
-    runs.retain(|run| run.strong_count() > 0);
-    runs.push(Arc::downgrade(run));
+fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
+    ACTIVE_RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the programs that are running, and takes away what they wrote: before this process ends out of turn.
+/// A program that has just been started.
+struct StartedRun {
+    run: RunGuard,
+    stderr: Option<ChildStderr>,
+    /// Just before the start.
+    started: Instant,
+}
+
+/// Reasons for which a program was not started.
+enum StartError {
+    NoScratchDir(io::Error),
+    NoProcess(io::Error),
+}
+
+impl StartError {
+    fn for_program(self, program: &Program) -> NotMeasured {
+        match self {
+            Self::NoScratchDir(e) => NotMeasured::Failed(format!("{}: {e}", program.text())),
+            Self::NoProcess(e) => NotMeasured::NotStarted(program.not_started(e)),
+        }
+    }
+}
+
+/// Starts the command that `prepare` makes of the path of its directory.
+///
+/// The list of runs is locked from before the directory exists until the run is in it, so that an interrupt finds each.
+fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
+    let mut active = active_runs();
+    let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
+    let mut command = prepare(scratch.path());
+    let started = now();
+    let (tree, stderr) = os::Tree::start(&mut command).map_err(StartError::NoProcess)?;
+    let scratch_path = scratch.path().to_owned();
+    let run = Arc::new(Run { tree, scratch: Mutex::new(Some(scratch)), scratch_path });
+    active.push(Arc::clone(&run));
+    Ok(StartedRun { run: RunGuard(run), stderr, started })
+}
+
+/// Ends the programs that are running and removes their directories, for a process that is about to end before its work is
+/// done. No program can be started afterwards: a thread that tries waits for the end of the process.
 pub fn abandon() {
-    let runs = std::mem::take(&mut *UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner));
-    for run in runs.iter().filter_map(Weak::upgrade) {
-        // Nobody is left to be told of either.
-        let _ = run.tree.end(Duration::from_secs(1));
-        let _ = std::fs::remove_dir_all(run.scratch.path());
+    let active = active_runs();
+    for run in active.iter() {
+        run.clean_up(Duration::from_secs(1));
     }
+    std::mem::forget(active);
 }
 
 /// Runs a program once.
@@ -132,25 +192,24 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
     if stop.load(Ordering::Relaxed) {
         return Err(NotMeasured::Interrupted);
     }
-    let scratch = scratch().map_err(|e| fail(e.to_string()))?;
-    let mut command = Command::new(&program.words()[0]);
-    command
-        .args(&program.words()[1..])
-        .env(series::ENV_PERIOD, asked.period.as_nanos().to_string())
-        .env(series::ENV_TICKS, asked.ticks.to_string())
-        .env(series::ENV_WARMUP, asked.warmup.to_string())
-        .env(series::ENV_OUT, scratch.path().join("series"))
-        .env_remove(series::ENV_SERIES)
-        .env_remove(series::ENV_TIMES)
-        .envs((asked.series != Series::Own).then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
-        .envs((asked.series == Series::TicksWithTimes).then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let started = now();
-    let (tree, stderr) = os::Tree::start(&mut command).map_err(|e| NotMeasured::NotStarted(program.not_started(e)))?;
-    let run = Arc::new(Run { tree, scratch });
-    under_way(&run);
+    let prepare = |scratch: &Path| {
+        let mut command = Command::new(&program.words()[0]);
+        command
+            .args(&program.words()[1..])
+            .env(series::ENV_PERIOD, asked.period.as_nanos().to_string())
+            .env(series::ENV_TICKS, asked.ticks.to_string())
+            .env(series::ENV_WARMUP, asked.warmup.to_string())
+            .env(series::ENV_OUT, scratch.join("series"))
+            .env_remove(series::ENV_SERIES)
+            .env_remove(series::ENV_TIMES)
+            .envs((asked.series != Series::Own).then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
+            .envs((asked.series == Series::TicksWithTimes).then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    };
+    let StartedRun { run, stderr, started } = start_run(prepare).map_err(|e| e.for_program(program))?;
     let said = stderr.map(Said::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait(&run.tree, started, asked.limit, stop);
     let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
@@ -172,23 +231,23 @@ fn now() -> Instant {
 /// Runs a command of the user's to its end, with what it started. It is not measured; what it says goes to standard error.
 pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) -> Result<(), String> {
     let failed = |what: String| format!("{}: {what}", program.text());
-    let scratch = scratch().map_err(|e| failed(e.to_string()))?;
-    let mut command = Command::new(&program.words()[0]);
-    command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let started = now();
-    let (tree, _) = os::Tree::start(&mut command).map_err(|e| program.not_started(e))?;
-    let run = Arc::new(Run { tree, scratch });
-    under_way(&run);
-    // Who is tired of waiting interrupts twice.
+    let prepare = |_: &Path| {
+        let mut command = Command::new(&program.words()[0]);
+        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command
+    };
+    let not_started = |e: StartError| e.for_program(program).message().unwrap_or_default();
+    let StartedRun { run, started, .. } = start_run(prepare).map_err(not_started)?;
+    // Only a second interrupt ends it early.
     let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
     let ended = run.tree.end(LINGER).map_err(|e| failed(e.to_string()))?;
     exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
     if ended.status.success() { Ok(()) } else { Err(failed(format!("ended with {}", ended.status))) }
 }
 
-/// Where a program writes.
-fn scratch() -> io::Result<tempfile::TempDir> {
+/// Creates the directory that a program writes to.
+fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
     let place = std::env::temp_dir();
     let none = |e| format!("no temporary directory for it in {}: {}", place.display(), exit::without_name(e));
     tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
@@ -220,7 +279,7 @@ const GET_READY: Duration = Duration::from_secs(30);
 
 /// A program that runs beside what is measured, and is ended when this goes.
 pub struct Beside {
-    run: Arc<Run>,
+    run: RunGuard,
     exited: mpsc::Receiver<io::Result<Instant>>,
     said: Option<Said>,
     /// Where a process of ours waits for the end of its input, even if this process is killed.
@@ -272,11 +331,10 @@ impl Beside {
         }
     }
 
-    fn spawn(mut command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
-        let scratch = scratch()?;
-        let (tree, stderr) = os::Tree::start(&mut command)?;
-        let run = Arc::new(Run { tree, scratch });
-        under_way(&run);
+    fn spawn(command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
+        let StartedRun { run, stderr, .. } = start_run(|_| command).map_err(|e| match e {
+            StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
+        })?;
         let exited = exit_of(&run.tree)?;
         Ok(Self { exited, run, said: stderr.map(Said::listen).transpose()?, _input: input })
     }
