@@ -14,7 +14,8 @@ fn main() {
     let ours = Path::new(".git").exists();
     // The first says which branch it is, the second grows with every commit.
     for file in ["HEAD", "logs/HEAD"] {
-        let path = git(&["rev-parse", "--git-path", file]).filter(|path| ours && Path::new(path).exists());
+        let path =
+            git(&["rev-parse", "--git-path", file]).filter(|path| ours && Path::new(path).exists());
         if let Some(path) = path {
             println!("cargo::rerun-if-changed={path}");
         }
@@ -24,6 +25,10 @@ fn main() {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

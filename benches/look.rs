@@ -11,8 +11,8 @@ fn main() {
     divan::main();
 }
 
-/// Values without a generator: the multiples of an irrational number, from -1 to 1. Each side has one of its own, so that
-/// no two differences are the same.
+/// Values without a generator: the multiples of an irrational number, from -1 to 1. Each side has
+/// one of its own, so that no two differences are the same.
 fn wobble(i: usize, irrational: f64) -> f64 {
     (i as f64 * irrational).fract() * 2.0 - 1.0
 }
@@ -23,7 +23,10 @@ const PLASTIC: f64 = 0.324_717_957_244_746;
 
 fn pairs(n: usize) -> Vec<Pair> {
     let late = |ln: f64| Late { ln, ln_own: ln };
-    let side = |noise: f64| RoundValue { median: late(14e3_f64.ln() + 0.3 * noise), tail: late(48e3_f64.ln() + noise) };
+    let side = |noise: f64| RoundValue {
+        median: late(14e3_f64.ln() + 0.3 * noise),
+        tail: late(48e3_f64.ln() + noise),
+    };
     (0..n).map(|i| Pair { a: side(wobble(i, GOLDEN)), b: side(wobble(i, PLASTIC)) }).collect()
 }
 

@@ -1,13 +1,13 @@
-//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, collects its own lateness, and writes it where it
-//! is told.
+//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, collects its own lateness,
+//! and writes it where it is told.
 //!
 //! ```text
 //! osjitter run --period 500us -- ./gated-loop
 //! osjitter gate --baseline-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
 //! ```
 //!
-//! The first argument is the period, by default the one that is asked for. The second makes each tick that much later, by
-//! a busy loop: a regression to try the gate on.
+//! The first argument is the period, by default the one that is asked for. The second makes each
+//! tick that much later, by a busy loop: a regression to try the gate on.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
 
 use std::error::Error;
@@ -26,9 +26,11 @@ async fn run() -> Result<(), Box<dyn Error>> {
         Some(text) => humantime::parse_duration(&text)?,
         None => Duration::from_nanos(std::env::var(series::ENV_PERIOD)?.parse()?),
     };
-    let extra = arguments.next().map_or(Ok(Duration::ZERO), |text| humantime::parse_duration(&text))?;
+    let extra =
+        arguments.next().map_or(Ok(Duration::ZERO), |text| humantime::parse_duration(&text))?;
 
-    let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
+    let number =
+        |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
     let mut interval = OsInterval::builder(period).build()?;
@@ -36,10 +38,14 @@ async fn run() -> Result<(), Box<dyn Error>> {
         let deadline = interval.tick().await;
         let woken = Instant::now();
         while woken.elapsed() < extra {}
-        lateness_ns.push(i64::try_from((woken + extra).saturating_duration_since(deadline.into()).as_nanos())?);
+        lateness_ns.push(i64::try_from(
+            (woken + extra).saturating_duration_since(deadline.into()).as_nanos(),
+        )?);
     }
-    let mut out =
-        Writer::new(std::fs::File::create(std::env::var(series::ENV_OUT)?)?, u64::try_from(period.as_nanos())?)?;
+    let mut out = Writer::new(
+        std::fs::File::create(std::env::var(series::ENV_OUT)?)?,
+        u64::try_from(period.as_nanos())?,
+    )?;
     lateness_ns[warmup..].iter().try_for_each(|&ns| out.push(ns))?;
     Ok(out.finish()?)
 }

@@ -1,9 +1,10 @@
 //! How often the intervals of a report cover what they are of, on rounds that were recorded.
 //!
-//! `cargo run --release --example interval-coverage -- DRAWS REPORT...` prints a table. The rounds of a subject in one report
-//! stand for all that could have been measured: its percentiles and its cost are the truth. Forty of them, as many as
-//! `osjitter run` measures by itself, are a run: once drawn independently, as the method supposes, and once forty in
-//! succession, as a run is in fact. The share of the runs whose 95 % interval covers the truth should be 95 %.
+//! `cargo run --release --example interval-coverage -- DRAWS REPORT...` prints a table. The rounds
+//! of a subject in one report stand for all that could have been measured: its percentiles and its
+//! cost are the truth. Forty of them, as many as `osjitter run` measures by itself, are a run: once
+//! drawn independently, as the method supposes, and once forty in succession, as a run is in fact.
+//! The share of the runs whose 95 % interval covers the truth should be 95 %.
 #![allow(clippy::print_stdout, reason = "a table is what it is for")]
 
 use jitterstat::file::File as _;
@@ -31,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reports: Vec<Report> = arguments
         .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;
-    let mut names: Vec<&str> = reports.iter().flat_map(|r| &r.subjects).map(|s| s.name.as_str()).collect();
+    let mut names: Vec<&str> =
+        reports.iter().flat_map(|r| &r.subjects).map(|s| s.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     println!("| Subject | Rounds of a run | {} |", NAMES.join(" | "));
@@ -54,8 +56,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn cover(subject: &Subject, draws: u64, in_succession: bool, coverage: &mut [Coverage; NAMES.len()]) {
-    let mut all: Vec<i64> = subject.rounds.iter().flat_map(|round| round.lateness_ns.iter().copied()).collect();
+fn cover(
+    subject: &Subject,
+    draws: u64,
+    in_succession: bool,
+    coverage: &mut [Coverage; NAMES.len()],
+) {
+    let mut all: Vec<i64> =
+        subject.rounds.iter().flat_map(|round| round.lateness_ns.iter().copied()).collect();
     all.sort_unstable();
     let truth = QUANTILES.map(|q| nearest_rank(&all, q));
     let costs: Vec<Option<(f64, f64)>> = subject.rounds.iter().map(cost).collect();
@@ -64,9 +72,16 @@ fn cover(subject: &Subject, draws: u64, in_succession: bool, coverage: &mut [Cov
     for _ in 0..draws {
         let from = random.index(subject.rounds.len());
         let run: Vec<usize> = (0..RUN_ROUNDS)
-            .map(|i| if in_succession { (from + i) % subject.rounds.len() } else { random.index(subject.rounds.len()) })
+            .map(|i| {
+                if in_succession {
+                    (from + i) % subject.rounds.len()
+                } else {
+                    random.index(subject.rounds.len())
+                }
+            })
             .collect();
-        let rounds: Vec<&[i64]> = run.iter().map(|&i| subject.rounds[i].lateness_ns.as_slice()).collect();
+        let rounds: Vec<&[i64]> =
+            run.iter().map(|&i| subject.rounds[i].lateness_ns.as_slice()).collect();
         let intervals = percentile_intervals(&rounds, &QUANTILES, CONFIDENCE);
         for ((interval, truth), coverage) in intervals.iter().zip(truth).zip(&mut *coverage) {
             if let (Some([low, high]), Some(truth)) = (interval, truth) {

@@ -1,12 +1,16 @@
-//! Writes a report of any number of ticks that nothing was measured for: what the exporters are timed with.
+//! Writes a report of any number of ticks that nothing was measured for: what the exporters are
+//! timed with.
 //!
-//! `cargo run --release --example million-ticks -- report.json [TICKS]`; see `scripts/million-ticks.sh`.
+//! `cargo run --release --example million-ticks -- report.json [TICKS]`; see
+//! `scripts/million-ticks.sh`.
 
 use std::collections::BTreeMap;
 
 use jitterstat::file::File as _;
 use jitterstat::histogram;
-use jitterstat::report::{Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool};
+use jitterstat::report::{
+    Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool,
+};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 
@@ -19,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let usage = "usage: million-ticks FILE [TICKS]";
     let file = arguments.next().ok_or(usage)?;
-    let ticks: u64 = arguments.next().map_or(Ok(1_000_000), |text| text.parse()).map_err(|_| usage)?;
+    let ticks: u64 =
+        arguments.next().map_or(Ok(1_000_000), |text| text.parse()).map_err(|_| usage)?;
     let subjects: Vec<Subject> = (0..SUBJECTS).map(|n| subject(n, ticks / SUBJECTS)).collect();
     let report = report(subjects);
     std::fs::write(file, report.to_json())?;
@@ -32,8 +37,10 @@ fn subject(n: u64, ticks: u64) -> Subject {
     let samples: Vec<RoundSamples> =
         (0..ticks.div_ceil(ROUND_TICKS)).map(|_| round(&mut noise, n, has_runtime)).collect();
     let cost = RoundCost { cpu_ns: Some(3_000_000 + 100_000 * n), wakeups: Some(260) };
-    let parts: Vec<InstanceRound<'_>> =
-        (0..).zip(&samples).map(|(round, samples)| InstanceRound { round, samples, cost }).collect();
+    let parts: Vec<InstanceRound<'_>> = (0..)
+        .zip(&samples)
+        .map(|(round, samples)| InstanceRound { round, samples, cost })
+        .collect();
     let name = format!("subject-{n}");
     let rounds = parts.iter().map(|part| Round {
         index: part.round,
@@ -63,7 +70,9 @@ fn subject(n: u64, ticks: u64) -> Subject {
         why: None,
         rounds: rounds.collect(),
         summary: summarise(&parts, has_runtime),
-        histogram: Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied()))),
+        histogram: Some(histogram::pack(
+            samples.iter().flat_map(|s| s.lateness_ns.iter().copied()),
+        )),
     }
 }
 

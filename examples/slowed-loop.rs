@@ -1,4 +1,5 @@
-//! A loop that can be made slower in a known way: what `scripts/gate-campaign.py` tries the gate on.
+//! A loop that can be made slower in a known way: what `scripts/gate-campaign.py` tries the gate
+//! on.
 //!
 //! ```text
 //! osjitter gate --baseline-cmd 'slowed-loop none' --candidate-cmd 'slowed-loop tail-50-percent'
@@ -7,9 +8,10 @@
 //!
 //! `slowed-loop work-110` does not tick: it computes 110 hundredths of about 50 ms.
 //!
-//! The loop is that of `OsInterval`, or tokio's own on its wheel of milliseconds. The change happens: the loop is busy
-//! between the wake-up and the stamp, for as long as the named change asks, but no longer than a fifth of the period, on
-//! the wheel three fifths: a loop that answered a stall with a share of it would never catch up.
+//! The loop is that of `OsInterval`, or tokio's own on its wheel of milliseconds. The change
+//! happens: the loop is busy between the wake-up and the stamp, for as long as the named change
+//! asks, but no longer than a fifth of the period, on the wheel three fifths: a loop that answered
+//! a stall with a share of it would never catch up.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
 
 use std::error::Error;
@@ -104,12 +106,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("wheel") => true,
         Some(other) => return Err(format!("which loop? os or wheel, not {other}").into()),
     };
-    let period = args.next().map(|text| humantime::parse_duration(&text)).transpose()?.unwrap_or(PERIOD);
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(change, wheel, period))
+    let period =
+        args.next().map(|text| humantime::parse_duration(&text)).transpose()?.unwrap_or(PERIOD);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(run(change, wheel, period))
 }
 
 async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Box<dyn Error>> {
-    let number = |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
+    let number =
+        |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
     let most = if wheel { 3 * period / 5 } else { period / 5 };
@@ -129,15 +136,18 @@ async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Bo
             busy_until(now + work);
         }
     }
-    let mut out =
-        Writer::new(std::fs::File::create(std::env::var(series::ENV_OUT)?)?, u64::try_from(period.as_nanos())?)?;
+    let mut out = Writer::new(
+        std::fs::File::create(std::env::var(series::ENV_OUT)?)?,
+        u64::try_from(period.as_nanos())?,
+    )?;
     lateness_ns[warmup..].iter().try_for_each(|&ns| out.push(ns))?;
     Ok(out.finish()?)
 }
 
 /// So many hundredths of about 50 ms of computing, however long that takes.
 fn work(percent: u64) -> u64 {
-    (0..percent * 250_000).fold(0, |x: u64, i| (x ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
+    (0..percent * 250_000)
+        .fold(0, |x: u64, i| (x ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
 }
 
 /// The time that it is then.

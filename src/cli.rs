@@ -71,7 +71,8 @@ pub enum Command {
     Find(Box<FindArgs>),
     /// Show a report.json, or another file of osjitter, again in any format
     Report(ReportArgs),
-    /// Decide whether B is later than A, than a stored baseline, or than a limit, with a bounded false-alarm rate
+    /// Decide whether B is later than A, than a stored baseline, or than a limit, with a bounded
+    /// false-alarm rate
     Gate(Box<GateArgs>),
     /// Find the smallest change a gate can detect here (A/A test)
     Calibrate(CalibrateArgs),
@@ -97,7 +98,8 @@ pub enum Command {
     Top(TopArgs),
     /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
     Monitor(Box<MonitorArgs>),
-    /// Write the manual page of each command into a directory, or print that of osjitter: what a package installs
+    /// Write the manual page of each command into a directory, or print that of osjitter: what a
+    /// package installs
     #[command(hide = true)]
     Man {
         #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -117,7 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// The command of a line as people write it: without a prompt, a comment, a pipe or a redirection.
+    /// The command of a line as people write it: without a prompt, a comment, a pipe or a
+    /// redirection.
     fn command(line: &str) -> Option<Vec<String>> {
         let line = line.trim().replace("cargo run --release -- ", "osjitter ");
         line.starts_with("osjitter ").then_some(())?;
@@ -147,9 +150,13 @@ mod tests {
 
     fn pages() -> Vec<(String, String)> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let book = fs::read_dir(root.join("docs/src")).expect("the book").map(|entry| entry.expect("a page").path());
+        let book = fs::read_dir(root.join("docs/src"))
+            .expect("the book")
+            .map(|entry| entry.expect("a page").path());
         let pages = book.chain([root.join("README.md")]);
-        pages.map(|page| (page.display().to_string(), fs::read_to_string(&page).expect("a page"))).collect()
+        pages
+            .map(|page| (page.display().to_string(), fs::read_to_string(&page).expect("a page")))
+            .collect()
     }
 
     #[test]
@@ -159,7 +166,8 @@ mod tests {
             let mut fenced = false;
             for line in joined(&text) {
                 fenced ^= line.starts_with("```");
-                let inline: Vec<&str> = if fenced { Vec::new() } else { line.split('`').skip(1).step_by(2).collect() };
+                let inline: Vec<&str> =
+                    if fenced { Vec::new() } else { line.split('`').skip(1).step_by(2).collect() };
                 let whole = fenced.then_some(line.trim_start().trim_start_matches("- "));
                 for words in inline.into_iter().chain(whole).filter_map(command) {
                     // An ellipsis stands for what the reader fills in.
@@ -176,7 +184,11 @@ mod tests {
     #[test]
     fn every_example_of_a_help_text_is_understood() {
         fn examples(of: &clap::Command, seen: &mut usize) {
-            let after = of.get_after_long_help().or(of.get_after_help()).map(ToString::to_string).unwrap_or_default();
+            let after = of
+                .get_after_long_help()
+                .or(of.get_after_help())
+                .map(ToString::to_string)
+                .unwrap_or_default();
             for words in joined(&after).iter().filter_map(|line| command(line)) {
                 understood(&words, true, of.get_name());
                 *seen += 1;

@@ -1,4 +1,5 @@
-//! Earlier runs: the reports that lie in a directory of runs, and how a new run differs from the last of its kind.
+//! Earlier runs: the reports that lie in a directory of runs, and how a new run differs from the
+//! last of its kind.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -42,7 +43,8 @@ impl Head {
         (head.schema == report::SCHEMA).then_some(head)
     }
 
-    /// What must be equal for two runs to be of one kind: the plan, in whatever order its rounds were, and the machine.
+    /// What must be equal for two runs to be of one kind: the plan, in whatever order its rounds
+    /// were, and the machine.
     pub fn kind(&self) -> (Plan, EnvironmentKey) {
         (unordered(&self.plan), EnvironmentKey::of(&self.host))
     }
@@ -52,7 +54,8 @@ fn unordered(plan: &Plan) -> Plan {
     Plan { seed: 0, samples: true, ..plan.clone() }
 }
 
-/// The reports of the runs in `directory`, the last written first. A directory that cannot be read has none.
+/// The reports of the runs in `directory`, the last written first. A directory that cannot be read
+/// has none.
 pub fn reports(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, PathBuf)> = entries
@@ -66,17 +69,19 @@ pub fn reports(directory: &Path) -> Vec<PathBuf> {
     files.into_iter().map(|(_, file)| file).collect()
 }
 
-/// The runs in `directory`, the last written first, and how many files are not reports of this version.
+/// The runs in `directory`, the last written first, and how many files are not reports of this
+/// version.
 pub fn runs(directory: &Path) -> (Vec<(PathBuf, Head)>, usize) {
     let files = reports(directory);
     let all = files.len();
-    let runs: Vec<_> = files.into_iter().filter_map(|file| Head::read(&file).map(|head| (file, head))).collect();
+    let runs: Vec<_> =
+        files.into_iter().filter_map(|file| Head::read(&file).map(|head| (file, head))).collect();
     let unread = all - runs.len();
     (runs, unread)
 }
 
-/// The last whole run of the same plan on the same machine that lies beside this one. Only where runs are collected: beside a
-/// directory that was given elsewhere may lie anything.
+/// The last whole run of the same plan on the same machine that lies beside this one. Only where
+/// runs are collected: beside a directory that was given elsewhere may lie anything.
 fn last_like(report: &Report, file: &Path) -> Option<Report> {
     let kind = (unordered(&report.plan), EnvironmentKey::of(&report.host));
     let own = file.canonicalize().ok()?;
@@ -87,25 +92,33 @@ fn last_like(report: &Report, file: &Path) -> Option<Report> {
     files::read(&found).ok()
 }
 
-/// How a run, kept in `file`, differs from the last one like it, in a sentence; `None` where there is none.
+/// How a run, kept in `file`, differs from the last one like it, in a sentence; `None` where there
+/// is none.
 pub fn against_the_last(report: &Report, file: &Path) -> Option<String> {
     let before = last_like(report, file)?;
     let namesake = |id: &str| before.subjects.iter().find(|s| s.id == id && s.summary.is_some());
-    let compared = report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name)).filter_map(|b| {
-        let a = Chosen { report: &before, subject: namesake(&b.id)? };
-        compare::compare(a, Chosen { report, subject: b }).ok()
-    });
+    let compared =
+        report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name)).filter_map(
+            |b| {
+                let a = Chosen { report: &before, subject: namesake(&b.id)? };
+                compare::compare(a, Chosen { report, subject: b }).ok()
+            },
+        );
     sentence(&compared.collect::<Vec<_>>(), &ago(&before.started_utc, &report.started_utc)?)
 }
 
-/// The largest clear change, and how many figures are clearly apart at all: of twenty where nothing differs, one is.
+/// The largest clear change, and how many figures are clearly apart at all: of twenty where nothing
+/// differs, one is.
 fn sentence(compared: &[Compared], ago: &str) -> Option<String> {
     let figures: Vec<_> = compared
         .iter()
-        .flat_map(|c| c.percentiles.iter().map(move |p| (c, p, p.beside_control.as_ref().unwrap_or(&p.all))))
+        .flat_map(|c| {
+            c.percentiles.iter().map(move |p| (c, p, p.beside_control.as_ref().unwrap_or(&p.all)))
+        })
         .filter(|(_, _, e)| e.finding != Finding::TooFewRounds)
         .collect();
-    let apart: Vec<_> = figures.iter().filter(|(_, _, e)| e.finding != Finding::NoDifferenceShown).collect();
+    let apart: Vec<_> =
+        figures.iter().filter(|(_, _, e)| e.finding != Finding::NoDifferenceShown).collect();
     let largest = apart.iter().max_by(|a, b| a.2.ratio.ln().abs().total_cmp(&b.2.ratio.ln().abs()));
     let all = match figures.len() {
         0 => return None,
@@ -116,7 +129,9 @@ fn sentence(compared: &[Compared], ago: &str) -> Option<String> {
         return Some(format!("Against the same plan {ago}: no difference shown in {all}."));
     };
     let change = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
-    let within = e.ratio_ci95.map_or(String::new(), |[low, high]| format!(" [{}, {}]", change(low), change(high)));
+    let within = e
+        .ratio_ci95
+        .map_or(String::new(), |[low, high]| format!(" [{}, {}]", change(low), change(high)));
     let (name, changed, apart) = (p.name.replace('_', "."), change(e.ratio), apart.len());
     Some(format!(
         "Against the same plan {ago}: {name} of {} {changed}{within}; clearly apart {apart} of {all}, where chance makes \

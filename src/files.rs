@@ -1,4 +1,5 @@
-//! Files: one way to read any of them, ours or another tool's, one way to write, and one way to declare our own.
+//! Files: one way to read any of them, ours or another tool's, one way to write, and one way to
+//! declare our own.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,16 +12,18 @@ use instrument::text::position::after;
 
 use crate::picture::canvas::Picture;
 
-/// A file larger than this is not read, whatever memory there is: it holds some hundred million ticks, and no view of a
-/// report is of use beyond that.
+/// A file larger than this is not read, whatever memory there is: it holds some hundred million
+/// ticks, and no view of a report is of use beyond that.
 pub const LARGEST_FILE: u64 = 1 << 30;
-/// Memory that a byte of a file can become. The worst is a map of short names, at some 13 times its size; a tick is
-/// 8 bytes for at least 2. The largest file that is read is this fraction of the memory there is.
+/// Memory that a byte of a file can become. The worst is a map of short names, at some 13 times its
+/// size; a tick is 8 bytes for at least 2. The largest file that is read is this fraction of the
+/// memory there is.
 const MEMORY_PER_BYTE: u64 = 16;
 /// Memory there is, where the platform does not report it.
 const ASSUMED_MEMORY: u64 = 4 << 30;
 
-/// What a directory stands for: the report of a run in it, jitterdebugger's results, what was found, or the verdict of a gate.
+/// What a directory stands for: the report of a run in it, jitterdebugger's results, what was
+/// found, or the verdict of a gate.
 const IN_A_DIRECTORY: [&str; 4] = ["report.json", "results.json", "find.json", "verdict.json"];
 
 /// The file that a path names: itself, or the report in that directory.
@@ -46,7 +49,8 @@ pub fn read_text(file: &Path) -> Result<String> {
     } else {
         let mut bytes = Vec::new();
         opened.take(most + 1).read_to_end(&mut bytes).map_err(unread)?;
-        let fits = if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { Ok(bytes) };
+        let fits =
+            if bytes.len() as u64 > most { Err(too_large("larger", most)) } else { Ok(bytes) };
         fits.and_then(|bytes| inflated(bytes, most)).and_then(decoded)
     };
     text.map_err(|e| e.context(file.display()))
@@ -64,7 +68,9 @@ pub fn read<T: jitterstat::file::File>(file: &Path) -> Result<T> {
 
 fn too_large(size: &str, most: u64) -> Error {
     let most = most >> 20;
-    usage!("is {size}, and at most {most} MiB are read: a file takes up to {MEMORY_PER_BYTE} times its size in memory")
+    usage!(
+        "is {size}, and at most {most} MiB are read: a file takes up to {MEMORY_PER_BYTE} times its size in memory"
+    )
 }
 
 /// Compresses what is written.
@@ -82,13 +88,19 @@ fn inflated(bytes: Vec<u8>, most: u64) -> Result<Vec<u8>> {
     let mut inflated = Vec::new();
     let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
     reader.take(most + 1).read_to_end(&mut inflated).map_err(|e| usage!("is damaged gzip: {e}"))?;
-    if inflated.len() as u64 > most { Err(too_large("larger when it is unpacked", most)) } else { Ok(inflated) }
+    if inflated.len() as u64 > most {
+        Err(too_large("larger when it is unpacked", most))
+    } else {
+        Ok(inflated)
+    }
 }
 
 /// What the bytes of a file are as text, without its byte order mark.
 pub fn decoded(mut bytes: Vec<u8>) -> Result<String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Error::usage("is in UTF-16, as some shells redirect; write it with --out, or as UTF-8"));
+        return Err(Error::usage(
+            "is in UTF-16, as some shells redirect; write it with --out, or as UTF-8",
+        ));
     }
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
         bytes.drain(..3);
@@ -105,11 +117,12 @@ pub struct Directory {
 }
 
 /// What commands write into their directory: nothing else may stand in the place of these.
-const RESULTS: [&str; 6] = ["report.json", "report.html", "verdict.json", "find.json", "flight.json", "timers.csv"];
+const RESULTS: [&str; 6] =
+    ["report.json", "report.html", "verdict.json", "find.json", "flight.json", "timers.csv"];
 
 impl Directory {
-    /// The directory that was asked for, or a fresh one below `results`, named by the time of the start. It is made when
-    /// there is something to put into it.
+    /// The directory that was asked for, or a fresh one below `results`, named by the time of the
+    /// start. It is made when there is something to put into it.
     pub fn open(asked: Option<&Path>, stamp: &str) -> Result<Self> {
         let directory = match asked {
             Some(path) => path.to_path_buf(),
@@ -128,7 +141,10 @@ impl Directory {
             found.is_ok_and(|found| !found.is_file())
         });
         match taken {
-            Some(file) => Err(usage!("{} is a link or no file, and is not written to; {another}", file.display())),
+            Some(file) => Err(usage!(
+                "{} is a link or no file, and is not written to; {another}",
+                file.display()
+            )),
             None => Ok(Self { directory }),
         }
     }
@@ -144,11 +160,18 @@ impl Directory {
         self.directory.join(name)
     }
 
-    /// Puts several files into it, the last one last. A directory that is not there yet appears with all of them; in one
-    /// that is there, they replace those of their names once all of them are written.
+    /// Puts several files into it, the last one last. A directory that is not there yet appears
+    /// with all of them; in one that is there, they replace those of their names once all of them
+    /// are written.
     pub fn place(&self, files: &[(&str, &str)]) -> Result<()> {
-        let failed = |e: io::Error| Error::measure(format!("cannot write to {}: {e}", self.directory.display()));
-        let stage = if self.directory.exists() { None } else { Some(stage(parent(&self.directory)).map_err(failed)?) };
+        let failed = |e: io::Error| {
+            Error::measure(format!("cannot write to {}: {e}", self.directory.display()))
+        };
+        let stage = if self.directory.exists() {
+            None
+        } else {
+            Some(stage(parent(&self.directory)).map_err(failed)?)
+        };
         if let Some(stage) = stage {
             replace(stage.path(), files).map_err(failed)?;
             match std::fs::rename(stage.path(), &self.directory) {
@@ -187,7 +210,10 @@ pub type Contents<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
 /// Texts into files of a directory that is there, as [`replace_with`] does it.
 pub fn replace(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
-    let texts: Vec<_> = files.iter().map(|(_, text)| move |to: &mut dyn Write| to.write_all(text.as_bytes())).collect();
+    let texts: Vec<_> = files
+        .iter()
+        .map(|(_, text)| move |to: &mut dyn Write| to.write_all(text.as_bytes()))
+        .collect();
     let all: Vec<(&str, Contents<'_>)> =
         files.iter().zip(&texts).map(|((name, _), text)| (*name, text as Contents<'_>)).collect();
     replace_with(directory, &all)
@@ -201,13 +227,21 @@ pub fn replace_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io::Res
         Ok((temporary(directory, contents, there.as_ref())?, file))
     };
     let written = files.iter().map(written).collect::<io::Result<Vec<_>>>()?;
-    written.into_iter().try_for_each(|(temporary, file)| temporary.persist(file).map(drop).map_err(|e| e.error))
+    written
+        .into_iter()
+        .try_for_each(|(temporary, file)| temporary.persist(file).map(drop).map_err(|e| e.error))
 }
 
 /// Refuses a file that could not be written in the end.
 pub fn prove_writable(file: &Path) -> Result<()> {
-    let probe = if file.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { try_writing(parent(file)) };
-    probe.map_err(|e| usage!("cannot write {}: {e}; choose another place; nothing was run", file.display()))
+    let probe = if file.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else {
+        try_writing(parent(file))
+    };
+    probe.map_err(|e| {
+        usage!("cannot write {}: {e}; choose another place; nothing was run", file.display())
+    })
 }
 
 /// Whether files can be made in a directory.
@@ -218,7 +252,11 @@ pub fn try_writing(directory: &Path) -> io::Result<()> {
 /// A temporary file, empty.
 fn nameless(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let [prefix, suffix] = UNDER_WAY;
-    tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(directory).map_err(without_name)
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(suffix)
+        .tempfile_in(directory)
+        .map_err(without_name)
 }
 
 /// How the name of a file begins and ends until it is whole.
@@ -231,8 +269,18 @@ pub fn sweep(directory: &Path) {
     let [prefix, suffix] = UNDER_WAY;
     let is_abandoned = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
-        let ours = name.to_str().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix));
-        let age = || entry.metadata().ok().filter(std::fs::Metadata::is_file)?.modified().ok()?.elapsed().ok();
+        let ours =
+            name.to_str().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix));
+        let age = || {
+            entry
+                .metadata()
+                .ok()
+                .filter(std::fs::Metadata::is_file)?
+                .modified()
+                .ok()?
+                .elapsed()
+                .ok()
+        };
         ours && age().is_some_and(|age| age > ABANDONED)
     };
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().filter(is_abandoned) {
@@ -243,7 +291,8 @@ pub fn sweep(directory: &Path) {
 
 /// A directory that is not there yet: two runs of one second do not share one.
 fn free_name(parent: &Path, name: &str) -> PathBuf {
-    let candidates = (1_u32..).map(|n| if n == 1 { parent.join(name) } else { parent.join(format!("{name}-{n}")) });
+    let candidates = (1_u32..)
+        .map(|n| if n == 1 { parent.join(name) } else { parent.join(format!("{name}-{n}")) });
     candidates.into_iter().find(|path| !path.exists()).expect("the counter does not run out")
 }
 
@@ -269,7 +318,10 @@ pub fn deliver_all(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
     for (path, bytes) in files {
         prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::place(path, &e))?);
     }
-    files.iter().zip(prepared).try_for_each(|((path, _), file)| file.put().map_err(|e| Error::place(path, &e)))
+    files
+        .iter()
+        .zip(prepared)
+        .try_for_each(|((path, _), file)| file.put().map_err(|e| Error::place(path, &e)))
 }
 
 /// Writes a file that is not there yet, whole or not at all.
@@ -280,12 +332,14 @@ pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
         return Err(there());
     }
     let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
-    temporary(parent(file), &|to| to.write_all(text), None).map_err(failed)?.persist_noclobber(file).map(drop).map_err(
-        |e| match e.error.kind() {
+    temporary(parent(file), &|to| to.write_all(text), None)
+        .map_err(failed)?
+        .persist_noclobber(file)
+        .map(drop)
+        .map_err(|e| match e.error.kind() {
             io::ErrorKind::AlreadyExists => there(),
             _ => failed(e.error),
-        },
-    )
+        })
 }
 
 /// Writes a file whole or not at all: into a temporary one beside it, then renamed.
@@ -305,19 +359,27 @@ enum Replacement<'a> {
 impl<'a> Replacement<'a> {
     fn prepare(path: &'a Path, text: &'a [u8]) -> io::Result<Self> {
         let there = match std::fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")),
+            Ok(meta) if meta.is_dir() => {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+            }
             Ok(meta) if !meta.is_file() => return Ok(Self::Written(path, text)),
             Ok(meta) => Some(meta),
             Err(_) => None,
         };
-        let target = if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
-        Ok(Self::Renamed(temporary(parent(&target), &|to| to.write_all(text), there.as_ref())?, target))
+        let target =
+            if there.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
+        Ok(Self::Renamed(
+            temporary(parent(&target), &|to| to.write_all(text), there.as_ref())?,
+            target,
+        ))
     }
 
     fn put(self) -> io::Result<()> {
         match self {
             Self::Renamed(file, target) => file.persist(target).map(drop).map_err(|e| e.error),
-            Self::Written(path, text) => std::fs::OpenOptions::new().write(true).open(path)?.write_all(text),
+            Self::Written(path, text) => {
+                std::fs::OpenOptions::new().write(true).open(path)?.write_all(text)
+            }
         }
     }
 }
@@ -337,7 +399,8 @@ fn temporary(
     {
         use std::os::unix::fs::PermissionsExt;
         // A temporary file is private; a report is as readable as any other file of its owner.
-        let permissions = there.map_or(std::fs::Permissions::from_mode(0o644), std::fs::Metadata::permissions);
+        let permissions =
+            there.map_or(std::fs::Permissions::from_mode(0o644), std::fs::Metadata::permissions);
         // Where it cannot be changed, as on file systems that have none, it stays as it is.
         let _ = file.as_file().set_permissions(permissions);
     }
@@ -359,7 +422,8 @@ macro_rules! model {
 
 pub(crate) use model;
 
-/// Holds a model against its published schema, which is written anew where `JITTERSTAT_UPDATE_SCHEMA` is set.
+/// Holds a model against its published schema, which is written anew where
+/// `JITTERSTAT_UPDATE_SCHEMA` is set.
 #[cfg(test)]
 pub fn check_schema(name: &str, schema: &serde_json::Value) {
     const UPDATE: &str = "JITTERSTAT_UPDATE_SCHEMA";
@@ -369,5 +433,8 @@ pub fn check_schema(name: &str, schema: &serde_json::Value) {
         std::fs::write(&path, &schema).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(committed == schema, "the model of {name} has changed: run with {UPDATE}=1 and read the difference");
+    assert!(
+        committed == schema,
+        "the model of {name} has changed: run with {UPDATE}=1 and read the difference"
+    );
 }

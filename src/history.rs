@@ -73,8 +73,12 @@ impl Line {
             }
         }
         let p99 = |s: &SubjectHead| Some((s.name.clone(), s.summary.as_ref()?.lateness_ns.p99?));
-        let least_late =
-            head.subjects.iter().filter(|s| !is_control(&s.name)).filter_map(p99).min_by_key(|(_, late)| *late);
+        let least_late = head
+            .subjects
+            .iter()
+            .filter(|s| !is_control(&s.name))
+            .filter_map(p99)
+            .min_by_key(|(_, late)| *late);
         Self {
             directory: file.parent().unwrap_or(file).display().to_string(),
             started_utc: head.started_utc.clone(),
@@ -94,14 +98,18 @@ impl Line {
             [one] => one.clone(),
             several => format!("{} subjects", several.len()),
         };
-        let periods: Vec<String> = self.periods_ns.iter().map(|&ns| short(Duration::from_nanos(ns))).collect();
+        let periods: Vec<String> =
+            self.periods_ns.iter().map(|&ns| short(Duration::from_nanos(ns))).collect();
         let fitness = match self.fitness {
             Some(Verdict::Quiet) => "quiet",
             Some(Verdict::Noisy) => "noisy",
             Some(Verdict::Unfit) => "unfit",
             None => "-",
         };
-        let late = self.least_late.as_ref().map_or("-".to_owned(), |(name, late)| format!("{} ({name})", time(*late)));
+        let late = self
+            .least_late
+            .as_ref()
+            .map_or("-".to_owned(), |(name, late)| format!("{} ({name})", time(*late)));
         vec![
             self.directory.clone() + if self.partial { " (partial)" } else { "" },
             earlier::ago(&self.started_utc, now_utc).unwrap_or_else(|| "-".to_owned()),
@@ -115,11 +123,15 @@ impl Line {
     }
 }
 
-const HEADING: [&str; 8] = ["run", "started", "kind", "of", "period", "ticks", "machine", "least late at p99"];
+const HEADING: [&str; 8] =
+    ["run", "started", "kind", "of", "period", "ticks", "machine", "least late at p99"];
 
 pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     if !args.directory.is_dir() {
-        return Err(usage!("there is no directory {}; `osjitter run` makes results/", args.directory.display()));
+        return Err(usage!(
+            "there is no directory {}; `osjitter run` makes results/",
+            args.directory.display()
+        ));
     }
     let (runs, unread) = earlier::runs(&args.directory);
     let mut kinds = Vec::new();
@@ -134,7 +146,11 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     }
     if let Some(asked) = args.kind {
         if !(1..=kinds.len()).contains(&asked) {
-            return Err(usage!("there is no kind {asked}; {} has {}", args.directory.display(), kinds.len()));
+            return Err(usage!(
+                "there is no kind {asked}; {} has {}",
+                args.directory.display(),
+                kinds.len()
+            ));
         }
         lines.retain(|line| line.kind == asked);
     }
@@ -150,7 +166,10 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     };
     std::io::stdout().write_all(printable(&text).as_bytes()).map_err(Error::writing)?;
     if unread > 0 {
-        terminal::note(false, &format!("left out: {unread} that cannot be read as osjitter.report/1"));
+        terminal::note(
+            false,
+            &format!("left out: {unread} that cannot be read as osjitter.report/1"),
+        );
     }
     Ok(ExitStatus::Done)
 }

@@ -8,8 +8,8 @@ use instrument::measure::{child, waiting};
 
 use crate::terminal;
 
-/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends the process, and the
-/// program that it runs.
+/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends
+/// the process, and the program that it runs.
 pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
     let is_second = second(stop);
     ctrlc::set_handler(move || {
@@ -28,8 +28,8 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
     })
 }
 
-/// Whether an interrupt is not the first one, which only asks to end. That holds after the measurement, too, while its
-/// result is written, and whatever else has ended it.
+/// Whether an interrupt is not the first one, which only asks to end. That holds after the
+/// measurement, too, while its result is written, and whatever else has ended it.
 fn second(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
     let stop = Arc::clone(stop);
     let interrupted = AtomicBool::new(false);

@@ -35,7 +35,13 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
         .iter()
         .map(|e| {
             let why_not = subject::availability(e.name).err();
-            Line { name: e.name, about: e.about, default: e.default, available: why_not.is_none(), why_not }
+            Line {
+                name: e.name,
+                about: e.about,
+                default: e.default,
+                available: why_not.is_none(),
+                why_not,
+            }
         })
         .collect();
     let text = match args.format {
@@ -46,10 +52,13 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
             let mut text = String::from("* measured by default\n");
             for l in &lines {
                 let mark = if l.default { '*' } else { ' ' };
-                let why_not = l.why_not.iter().map(|reason| format!("not available here: {reason}"));
+                let why_not =
+                    l.why_not.iter().map(|reason| format!("not available here: {reason}"));
                 let mut name = l.name;
                 for says in std::iter::once(l.about.to_owned()).chain(why_not) {
-                    for line in wrap(&says, columns.saturating_sub(width + 4).max(LEAST_WORDS)).lines() {
+                    for line in
+                        wrap(&says, columns.saturating_sub(width + 4).max(LEAST_WORDS)).lines()
+                    {
                         let mark = if name.is_empty() { ' ' } else { mark };
                         text += &format!("{mark} {name:width$}  {line}\n");
                         name = "";

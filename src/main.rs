@@ -1,6 +1,8 @@
-//! Measures how late periodic async tasks really are, and at what price. What measures is in `instrument`.
+//! Measures how late periodic async tasks really are, and at what price. What measures is in
+//! `instrument`.
 #![deny(unsafe_code)]
-// A binary has no public interface: an item is documented where there is something to add to its name.
+// A binary has no public interface: an item is documented where there is something to add to its
+// name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 // For cargo-fuzz these sources are a library, of which only the targets are used.
 #![cfg_attr(fuzzing, allow(dead_code))]
@@ -73,7 +75,9 @@ fn answer() -> exit::Result<exit::ExitStatus> {
     let line = settings::read(&Cli::command(), std::env::args_os().collect(), &cli::STATED)?;
     let cli = match line {
         settings::Line::Answered(status) => return Ok(status),
-        settings::Line::Run(matches) => Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),
+        settings::Line::Run(matches) => {
+            Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        }
     };
     match cli.command {
         Command::Run(args) => run::run(&args),

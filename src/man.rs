@@ -15,8 +15,10 @@ pub fn run(directory: Option<&Path>, mut command: Command) -> Result<ExitStatus>
     match directory {
         None => files::deliver(&pages[0].1, None)?,
         Some(directory) => {
-            let pages: Vec<(&str, &str)> = pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-            let written = std::fs::create_dir_all(directory).and_then(|()| files::replace(directory, &pages));
+            let pages: Vec<(&str, &str)> =
+                pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            let written =
+                std::fs::create_dir_all(directory).and_then(|()| files::replace(directory, &pages));
             written.map_err(|e| Error::place(directory, &e))?;
         }
     }

@@ -1,4 +1,5 @@
-//! `osjitter merge`: several reports or files of bins joined into one, without loss; those that stand out are named.
+//! `osjitter merge`: several reports or files of bins joined into one, without loss; those that
+//! stand out are named.
 
 use std::path::PathBuf;
 
@@ -46,7 +47,9 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
     }
     let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
     let merged = merge::merge(&reports, args.force).map_err(|e| match e {
-        MergeError::PlansDiffer(_) => usage!("{e}; --force merges them anyway, and records a warning"),
+        MergeError::PlansDiffer(_) => {
+            usage!("{e}; --force merges them anyway, and records a warning")
+        }
         MergeError::SameRun { reports } => {
             let [one, other] = reports.map(|n| args.files[n - 1].display());
             usage!("{one} and {other} come from the same run: give each run once")
@@ -83,7 +86,10 @@ fn name_outliers(reports: &[Report], source: impl Fn(usize) -> String) {
     for median in merge::ranking(reports).iter().take(NAMED) {
         if median.ratio.max(1.0 / median.ratio) >= OUTLIER {
             let (of, id, p50) = (source(median.source), &median.id, time(median.p50_ns));
-            let note = format!("stands out: {of}: {id}: median {p50}, {:.2} times the others'", median.ratio);
+            let note = format!(
+                "stands out: {of}: {id}: median {p50}, {:.2} times the others'",
+                median.ratio
+            );
             terminal::note(false, &note);
         }
     }

@@ -23,9 +23,13 @@ impl Watch {
     /// Of this user's meters, or of everybody's; at most so many.
     pub fn new(all: bool, most: usize) -> exit::Result<Self> {
         let watch = Self { all, most, open: BTreeMap::new(), faults: Vec::new(), left_out: 0 };
-        let denied = |path: &PathBuf| read::list(path).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
+        let denied = |path: &PathBuf| {
+            read::list(path).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
+        };
         match watch.directories().into_iter().find(denied) {
-            Some(path) if all => Err(usage!("--all needs root: {} may not be read", path.display())),
+            Some(path) if all => {
+                Err(usage!("--all needs root: {} may not be read", path.display()))
+            }
             Some(path) => Err(usage!("{} may not be read; is it this user's?", path.display())),
             None => Ok(watch),
         }
@@ -43,7 +47,9 @@ impl Watch {
             read::sweep(&directory);
             match read::list(&directory) {
                 Ok(found) => paths.extend(found.into_iter().filter(|path| wanted(path))),
-                Err(error) => self.faults.push(format!("{} cannot be read: {error}", directory.display())),
+                Err(error) => {
+                    self.faults.push(format!("{} cannot be read: {error}", directory.display()))
+                }
             }
         }
         self.left_out = paths.len().saturating_sub(self.most);
@@ -54,7 +60,9 @@ impl Watch {
             match self.read(&path) {
                 // It ended just now.
                 Ok(None) => drop(self.open.remove(&path)),
-                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => drop(self.open.remove(&path)),
+                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+                    drop(self.open.remove(&path))
+                }
                 Ok(Some(snapshot)) => found.push((path, snapshot)),
                 Err(error) => {
                     self.faults.push(format!("{} {error}", path.display()));

@@ -1,5 +1,5 @@
-//! The hidden command that loads the machine: a process of its own, so that its CPU time is never the subject's. It ends
-//! when whoever started it closes its standard input, by intent or by dying.
+//! The hidden command that loads the machine: a process of its own, so that its CPU time is never
+//! the subject's. It ends when whoever started it closes its standard input, by intent or by dying.
 
 use std::fs::File;
 use std::hint::{black_box, spin_loop};

@@ -1,5 +1,5 @@
-//! Standard error: diagnostics and progress, never data. Where nobody can be told, a closed pipe or a full disk, talk is
-//! dropped and the work goes on.
+//! Standard error: diagnostics and progress, never data. Where nobody can be told, a closed pipe or
+//! a full disk, talk is dropped and the work goes on.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
@@ -20,7 +20,8 @@ pub fn note(quiet: bool, message: &str) {
     }
 }
 
-/// The path of a file, as the terminal's hyperlink where it may know them; others show the path alone.
+/// The path of a file, as the terminal's hyperlink where it may know them; others show the path
+/// alone.
 pub fn note_link(quiet: bool, label: &str, path: &Path) {
     if quiet {
         return;
@@ -38,10 +39,11 @@ pub fn note_link(quiet: bool, label: &str, path: &Path) {
 /// A path as a URL; nothing in it ends the sequence that it stands in.
 fn file_url(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let encoded = path.to_string_lossy().bytes().fold(String::new(), |url, byte| match plain(byte) {
-        true => url + &char::from(byte).to_string(),
-        false => url + &format!("%{byte:02X}"),
-    });
+    let encoded =
+        path.to_string_lossy().bytes().fold(String::new(), |url, byte| match plain(byte) {
+            true => url + &char::from(byte).to_string(),
+            false => url + &format!("%{byte:02X}"),
+        });
     format!("file://{encoded}")
 }
 
@@ -65,11 +67,16 @@ const DEFAULT_COLUMNS: usize = 80;
 /// A terminal narrower than this is none: the figures of a table could not be told apart.
 const LEAST_COLUMNS: usize = 20;
 
-/// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal where there is one,
-/// else 80.
+/// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal
+/// where there is one, else 80.
 pub fn columns() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok()).filter(|&n| n > 0);
-    let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let asked = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse::<usize>().ok())
+        .filter(|&n| n > 0);
+    let terminal = || {
+        terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+    };
     let known = asked.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(DEFAULT_COLUMNS);
     known.max(LEAST_COLUMNS)
 }
@@ -83,9 +90,10 @@ pub struct Progress {
 impl Progress {
     pub fn new(rounds: u64, quiet: bool) -> Self {
         let shown = !quiet && on_terminal();
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style =
-            ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}").expect("a fixed template");
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}")
+            .expect("a fixed template");
         Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
     }
 

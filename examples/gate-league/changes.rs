@@ -37,6 +37,9 @@ impl Change {
                 (percent, sorted.get(sorted.len() * 19 / 20).copied().unwrap_or(i64::MAX))
             }
         };
-        ticks.iter().map(|&(index, late)| (index, if late >= from { by(late, percent) } else { late })).collect()
+        ticks
+            .iter()
+            .map(|&(index, late)| (index, if late >= from { by(late, percent) } else { late }))
+            .collect()
     }
 }

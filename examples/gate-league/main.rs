@@ -1,7 +1,8 @@
-//! The rules by which people gate performance, each on the same recorded rounds: how often each is wrong.
+//! The rules by which people gate performance, each on the same recorded rounds: how often each is
+//! wrong.
 //!
-//! `cargo run --release --example gate-league -- DECISIONS REPORT...` writes JSON; `scripts/gate-league.py` records the
-//! reports and draws the table.
+//! `cargo run --release --example gate-league -- DECISIONS REPORT...` writes JSON;
+//! `scripts/gate-league.py` records the reports and draws the table.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
 mod changes;
@@ -29,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;
     let table: Vec<Value> = std::thread::scope(|scope| {
         let threads = SUBJECTS.map(|subject| scope.spawn(|| judged(subject, &reports, decisions)));
-        let tables: Result<Vec<_>, _> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        let tables: Result<Vec<_>, _> =
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
         tables.map(|tables| tables.into_iter().flatten().collect())
     })?;
     println!("{}", serde_json::to_string_pretty(&table)?);
@@ -38,9 +40,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Each change by each rule.
 fn judged(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value>, String> {
-    let sessions: Vec<Session> = reports.iter().filter_map(|report| Session::of(report, subject)).collect();
+    let sessions: Vec<Session> =
+        reports.iter().filter_map(|report| Session::of(report, subject)).collect();
     if sessions.len() <= rules::STORED_SESSIONS {
-        return Err(format!("{subject}: {} whole sessions, and rules that store need more", sessions.len()));
+        return Err(format!(
+            "{subject}: {} whole sessions, and rules that store need more",
+            sessions.len()
+        ));
     }
     let mut table = Vec::new();
     for change in &CHANGES {
@@ -50,7 +56,8 @@ fn judged(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value
             let mut alarms = 0_u64;
             let mut open = 0_u64;
             for _ in 0..decisions {
-                match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64())) {
+                match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64()))
+                {
                     rules::Says::Alarm => alarms += 1,
                     rules::Says::Nothing => {}
                     rules::Says::Open => open += 1,

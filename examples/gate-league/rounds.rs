@@ -22,13 +22,22 @@ impl Session {
         subject_rounds.truncate(both);
         control.truncate(both);
         let period_ns = report.subjects.first()?.period_ns;
-        (!report.partial && both >= 100).then_some(Self { subject: subject_rounds, control, period_ns })
+        (!report.partial && both >= 100).then_some(Self {
+            subject: subject_rounds,
+            control,
+            period_ns,
+        })
     }
 }
 
 fn rounds(subject: &Subject) -> Vec<Ticks> {
     let ticks = |round: &jitterstat::report::Round| {
-        round.lateness_ns.iter().enumerate().map(|(i, &late)| (round.tick_of(i), late)).collect::<Ticks>()
+        round
+            .lateness_ns
+            .iter()
+            .enumerate()
+            .map(|(i, &late)| (round.tick_of(i), late))
+            .collect::<Ticks>()
     };
     subject.rounds.iter().map(ticks).filter(|ticks| !ticks.is_empty()).collect()
 }

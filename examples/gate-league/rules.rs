@@ -1,7 +1,8 @@
 //! The rules, each from what its documentation says, with its defaults where it has any.
 //!
-//! Everyone gets the same time: a hundred rounds of the old program and a hundred of the new one. Where a rule takes one
-//! number, it is given the median and the 99th percentile, and an alarm of either is one.
+//! Everyone gets the same time: a hundred rounds of the old program and a hundred of the new one.
+//! Where a rule takes one number, it is given the median and the 99th percentile, and an alarm of
+//! either is one.
 
 use jitterstat::gate::look::{self, Outcome, Rules};
 use jitterstat::gate::round::{Pair, RoundRecord, RoundValue};
@@ -16,7 +17,8 @@ use crate::stored;
 const ROUNDS: usize = 100;
 /// Sessions that a rule needs which looks at earlier ones.
 pub(crate) const STORED_SESSIONS: usize = 5;
-/// Resamples of a bootstrap; criterion's default is 100,000, which changes no decision but those within a hair of 0.05.
+/// Resamples of a bootstrap; criterion's default is 100,000, which changes no decision but those
+/// within a hair of 0.05.
 const RESAMPLES: usize = 1_000;
 /// Lateness below this is the clock's grain.
 pub(crate) const RESOLUTION_NS: i64 = 10;
@@ -48,8 +50,16 @@ pub(crate) const RULES: [Rule; 17] = [
         of: "a figure of an earlier run, as pytest-benchmark compares",
         decide: |s| number(s, 1.10),
     },
-    Rule { name: "stored number, 120 %", of: "a figure of an earlier run", decide: |s| number(s, 1.20) },
-    Rule { name: "stored number, 150 %", of: "a figure of an earlier run", decide: |s| number(s, 1.50) },
+    Rule {
+        name: "stored number, 120 %",
+        of: "a figure of an earlier run",
+        decide: |s| number(s, 1.20),
+    },
+    Rule {
+        name: "stored number, 150 %",
+        of: "a figure of an earlier run",
+        decide: |s| number(s, 1.50),
+    },
     Rule {
         name: "stored number, 200 %",
         of: "github-action-benchmark 1.20, its default alert threshold",
@@ -80,9 +90,21 @@ pub(crate) const RULES: [Rule; 17] = [
         of: "criterion 0.8, significance 0.05 and noise threshold 0.01",
         decide: criterion,
     },
-    Rule { name: "disjoint intervals of 5 runs", of: "hyperfine 1.20, mean and standard deviation", decide: hyperfine },
-    Rule { name: "Mann-Whitney of 10 runs, 0.05", of: "benchstat, its default test and level", decide: benchstat },
-    Rule { name: "Mann-Whitney of all ticks, 0.05", of: "textbooks", decide: |s| of_ticks(s, 1.6449) },
+    Rule {
+        name: "disjoint intervals of 5 runs",
+        of: "hyperfine 1.20, mean and standard deviation",
+        decide: hyperfine,
+    },
+    Rule {
+        name: "Mann-Whitney of 10 runs, 0.05",
+        of: "benchstat, its default test and level",
+        decide: benchstat,
+    },
+    Rule {
+        name: "Mann-Whitney of all ticks, 0.05",
+        of: "textbooks",
+        decide: |s| of_ticks(s, 1.6449),
+    },
     Rule {
         name: "Mann-Whitney of all ticks, 0.001",
         of: "textbooks, and a stricter level",
@@ -93,13 +115,21 @@ pub(crate) const RULES: [Rule; 17] = [
         of: "the same, its rounds in turns",
         decide: interleaved_ticks,
     },
-    Rule { name: "osjitter gate", of: "this version, interleaved, its defaults", decide: |s| gate(s, 1.0) },
+    Rule {
+        name: "osjitter gate",
+        of: "this version, interleaved, its defaults",
+        decide: |s| gate(s, 1.0),
+    },
     Rule {
         name: "osjitter gate, tolerances halved",
         of: "this version, --tolerance p50=10% --tolerance p99=25%",
         decide: |s| gate(s, 0.5),
     },
-    Rule { name: "osjitter gate --baseline", of: "this version, five stored sessions", decide: baseline },
+    Rule {
+        name: "osjitter gate --baseline",
+        of: "this version, five stored sessions",
+        decide: baseline,
+    },
 ];
 
 /// Rounds of the old and of the new program, as each rule would have got them.
@@ -126,7 +156,8 @@ impl<'a> Situation<'a> {
         SplitMix64::new(self.seed ^ 0x5EED)
     }
 
-    /// One program measured, then the other: the two halves of the session, from a random round on, either first.
+    /// One program measured, then the other: the two halves of the session, from a random round on,
+    /// either first.
     fn one_after_the_other(&self) -> [Vec<Ticks>; 2] {
         let rounds = &self.session().subject;
         let mut random = self.random();
@@ -153,9 +184,15 @@ impl<'a> Situation<'a> {
 
     /// The new program's session, and those of the old one that were stored before or after it.
     fn stored(&self) -> (Vec<Ticks>, Vec<&'a Session>) {
-        let new = self.session().subject.iter().take(ROUNDS).map(|ticks| self.change.of(ticks)).collect();
-        let others: Vec<&Session> =
-            self.sessions.iter().enumerate().filter(|(i, _)| *i != self.now).map(|(_, s)| s).collect();
+        let new =
+            self.session().subject.iter().take(ROUNDS).map(|ticks| self.change.of(ticks)).collect();
+        let others: Vec<&Session> = self
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != self.now)
+            .map(|(_, s)| s)
+            .collect();
         (new, others)
     }
 }
@@ -183,7 +220,9 @@ fn history(situation: &Situation<'_>, limit: fn(&[f64]) -> f64) -> Says {
     let (new, others) = situation.stored();
     let before: Vec<[f64; 2]> = others.iter().map(|session| first_rounds(session)).collect();
     let now = figures(&new);
-    (0..2).any(|i| now[i] > limit(&before.iter().map(|figures| figures[i]).collect::<Vec<_>>())).into()
+    (0..2)
+        .any(|i| now[i] > limit(&before.iter().map(|figures| figures[i]).collect::<Vec<_>>()))
+        .into()
 }
 
 fn percentage(history: &[f64]) -> f64 {
@@ -216,41 +255,50 @@ fn mean(values: &[f64]) -> f64 {
 
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
-    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (values.len() - 1).max(1) as f64).sqrt()
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (values.len() - 1).max(1) as f64)
+        .sqrt()
 }
 
 /// The 99 % point of Student's t (Abramowitz and Stegun, table 26.10).
 #[allow(clippy::approx_constant, reason = "2.718 is of the table")]
 fn t_quantile_99(freedom: usize) -> f64 {
     const TABLE: [f64; 20] = [
-        31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681, 2.650, 2.624, 2.602,
-        2.583, 2.567, 2.552, 2.539, 2.528,
+        31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681, 2.650,
+        2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528,
     ];
     TABLE.get(freedom.saturating_sub(1)).copied().unwrap_or(2.457)
 }
 
-/// A hundred samples a side, each the mean of a round, as criterion's are means of iterations: its test by t in a mixed
-/// bootstrap, then the interval of the change of the mean against the noise threshold.
+/// A hundred samples a side, each the mean of a round, as criterion's are means of iterations: its
+/// test by t in a mixed bootstrap, then the interval of the change of the mean against the noise
+/// threshold.
 fn criterion(situation: &Situation<'_>) -> Says {
     let means = situation.one_after_the_other().map(|rounds| {
-        let of = |round: &Ticks| round.iter().map(|tick| tick.1 as f64).sum::<f64>() / round.len() as f64;
+        let of = |round: &Ticks| {
+            round.iter().map(|tick| tick.1 as f64).sum::<f64>() / round.len() as f64
+        };
         rounds.iter().map(of).collect::<Vec<f64>>()
     });
     let [old, new] = &means;
     let t = |a: &[f64], b: &[f64]| {
-        let error = (deviation(a).powi(2) / a.len() as f64 + deviation(b).powi(2) / b.len() as f64).sqrt();
+        let error =
+            (deviation(a).powi(2) / a.len() as f64 + deviation(b).powi(2) / b.len() as f64).sqrt();
         (mean(b) - mean(a)) / error
     };
     let found = t(old, new);
     let pooled: Vec<f64> = old.iter().chain(new).copied().collect();
     let mut random = situation.random();
-    let mut draw = |from: &[f64], n: usize| (0..n).map(|_| from[random.index(from.len())]).collect::<Vec<f64>>();
-    let beyond = (0..RESAMPLES).filter(|_| t(&draw(&pooled, old.len()), &draw(&pooled, new.len())).abs() > found.abs());
+    let mut draw = |from: &[f64], n: usize| {
+        (0..n).map(|_| from[random.index(from.len())]).collect::<Vec<f64>>()
+    };
+    let beyond = (0..RESAMPLES)
+        .filter(|_| t(&draw(&pooled, old.len()), &draw(&pooled, new.len())).abs() > found.abs());
     if beyond.count() as f64 / RESAMPLES as f64 >= 0.05 {
         return Says::Nothing;
     }
-    let mut changes: Vec<f64> =
-        (0..RESAMPLES).map(|_| mean(&draw(new, new.len())) / mean(&draw(old, old.len())) - 1.0).collect();
+    let mut changes: Vec<f64> = (0..RESAMPLES)
+        .map(|_| mean(&draw(new, new.len())) / mean(&draw(old, old.len())) - 1.0)
+        .collect();
     changes.sort_unstable_by(f64::total_cmp);
     (changes[RESAMPLES * 25 / 1_000] > 0.01).into()
 }
@@ -273,7 +321,8 @@ fn hyperfine(situation: &Situation<'_>) -> Says {
 
 fn benchstat(situation: &Situation<'_>) -> Says {
     let [old, new] = runs(situation, 10);
-    let values = |runs: &[[f64; 2]], i: usize| runs.iter().map(|figures| figures[i]).collect::<Vec<f64>>();
+    let values =
+        |runs: &[[f64; 2]], i: usize| runs.iter().map(|figures| figures[i]).collect::<Vec<f64>>();
     // Two-sided, as benchstat's is: 1.96 is its 0.05, and only a rise is an alarm.
     (0..2).any(|i| rank_sum_z(&values(&old, i), &values(&new, i)) > 1.96).into()
 }
@@ -287,14 +336,16 @@ fn interleaved_ticks(situation: &Situation<'_>) -> Says {
 }
 
 fn ticks_differ(sides: &[Vec<Ticks>; 2], critical: f64) -> Says {
-    let values = |rounds: &[Ticks]| rounds.iter().flatten().map(|tick| tick.1 as f64).collect::<Vec<f64>>();
+    let values =
+        |rounds: &[Ticks]| rounds.iter().flatten().map(|tick| tick.1 as f64).collect::<Vec<f64>>();
     (rank_sum_z(&values(&sides[0]), &values(&sides[1])) > critical).into()
 }
 
-/// The standardised statistic of Mann and Whitney, by its normal approximation and with average ranks for ties: positive
-/// where `b` is larger.
+/// The standardised statistic of Mann and Whitney, by its normal approximation and with average
+/// ranks for ties: positive where `b` is larger.
 fn rank_sum_z(a: &[f64], b: &[f64]) -> f64 {
-    let mut all: Vec<(f64, bool)> = a.iter().map(|&v| (v, false)).chain(b.iter().map(|&v| (v, true))).collect();
+    let mut all: Vec<(f64, bool)> =
+        a.iter().map(|&v| (v, false)).chain(b.iter().map(|&v| (v, true))).collect();
     all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
     let (mut ranks_of_b, mut ties) = (0.0, 0.0);
     let mut from = 0;
@@ -312,7 +363,8 @@ fn rank_sum_z(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn value(ticks: &Ticks, period_ns: u64) -> Option<RoundValue> {
-    RoundRecord::of(ticks.iter().copied(), period_ns).map(|record| record.value(0.99, RESOLUTION_NS))
+    RoundRecord::of(ticks.iter().copied(), period_ns)
+        .map(|record| record.value(0.99, RESOLUTION_NS))
 }
 
 /// Our own: looks at 50 and at 100 pairs, and ends with the first that decides.
@@ -331,8 +383,10 @@ fn gate(situation: &Situation<'_>, tolerances: f64) -> Says {
         tolerance_tail: rules.tolerance_tail * tolerances,
         ..rules
     };
-    let outcomes =
-        rules.looks.iter().map(|&n| look::look(&pairs[..n.min(pairs.len())], &rules, n >= pairs.len()).outcome);
+    let outcomes = rules
+        .looks
+        .iter()
+        .map(|&n| look::look(&pairs[..n.min(pairs.len())], &rules, n >= pairs.len()).outcome);
     match outcomes.into_iter().find(|outcome| *outcome != Outcome::Inconclusive) {
         Some(Outcome::Regressed) => Says::Alarm,
         Some(_) => Says::Nothing,

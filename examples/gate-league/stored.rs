@@ -29,7 +29,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Says 
         stalls: Some(stall::RULE.to_owned()),
         quiet_share: 0.5,
     };
-    let stored: Vec<StoredSession> = stored.iter().map(|session| session_of(session, None)).collect();
+    let stored: Vec<StoredSession> =
+        stored.iter().map(|session| session_of(session, None)).collect();
     let metrics = against::judge(&session_of(new, Some(change)), &stored, &design, &rules);
     match Outcome::of_all(metrics.iter().map(|metric| metric.verdict)) {
         Outcome::Regressed => Says::Alarm,
@@ -41,7 +42,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Says 
 fn session_of(session: &Session, change: Option<Change>) -> StoredSession {
     let record = |ticks: &[(u64, i64)]| RoundRecord::of(ticks.iter().copied(), session.period_ns);
     let pair = |(subject, control): (&Ticks, &Ticks)| {
-        let subject = change.map_or_else(|| record(subject), |change| record(&change.of(subject)))?;
+        let subject =
+            change.map_or_else(|| record(subject), |change| record(&change.of(subject)))?;
         Some(SessionPair { subject_first: true, subject, control: record(control)? })
     };
     StoredSession {

@@ -1,4 +1,5 @@
-//! What the commands of the benches have in common: arguments, and the way to files and standard output.
+//! What the commands of the benches have in common: arguments, and the way to files and standard
+//! output.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -49,7 +50,8 @@ impl Started {
     /// What makes any cost doubtful.
     pub fn warnings(&self) -> Vec<Warning> {
         let quota = self.host.quota_cpus.map(|quota| {
-            let message = format!("the control group allows {quota:.2} CPUs; throttling looks like cost");
+            let message =
+                format!("the control group allows {quota:.2} CPUs; throttling looks like cost");
             warning("cpu-quota", message, "measure without a CPU limit")
         });
         quota.into_iter().collect()
@@ -61,7 +63,8 @@ pub fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
 }
 
 impl OutputArgs {
-    /// Measures, once it is known where to write; writes the report and its `pictures`, prints the format asked for.
+    /// Measures, once it is known where to write; writes the report and its `pictures`, prints the
+    /// format asked for.
     pub fn run<F: BenchFile>(
         &self,
         pictures: usize,
@@ -73,7 +76,8 @@ impl OutputArgs {
                 "the pictures are several files: give a directory with --out, or ask for one workload",
             ));
         }
-        let directory = self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose()?;
+        let directory =
+            self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose()?;
         let report = measure(Started::now())?;
         let saved = directory.as_ref().map_or(Ok(()), |directory| {
             let name = F::BENCH.unwrap_or_default();
@@ -81,8 +85,11 @@ impl OutputArgs {
             let markdown = F::MARKDOWN_BESIDE.then(|| (format!("{name}.md"), report.markdown()));
             let pictures = report.pictures().into_iter().map(|picture| (picture.name, picture.svg));
             // All at once, the report last: where it is new, so is the rest.
-            let all: Vec<(String, String)> = pictures.chain(markdown).chain([(file.clone(), json)]).collect();
-            directory.place(&all.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>())?;
+            let all: Vec<(String, String)> =
+                pictures.chain(markdown).chain([(file.clone(), json)]).collect();
+            directory.place(
+                &all.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>(),
+            )?;
             terminal::note(self.quiet, &format!("report: {}", directory.path(&file).display()));
             Ok(())
         });
@@ -91,7 +98,9 @@ impl OutputArgs {
             made @ (Made::Bytes(_) | Made::Bins(_)) => files::deliver(made.into_bytes(), None)?,
             // Several are in the directory.
             Made::Pictures(several) if several.len() > 1 => {}
-            Made::Pictures(one) => one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?,
+            Made::Pictures(one) => {
+                one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?
+            }
         }
         saved?;
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
@@ -105,14 +114,19 @@ pub fn name<T: ValueEnum>(value: &T) -> String {
 
 /// What it is, in a line.
 pub fn about<T: ValueEnum>(value: &T) -> String {
-    value.to_possible_value().and_then(|v| v.get_help().map(ToString::to_string)).unwrap_or_default()
+    value
+        .to_possible_value()
+        .and_then(|v| v.get_help().map(ToString::to_string))
+        .unwrap_or_default()
 }
 
 /// The values that one argument stands for, which may be a pattern.
 pub type Matching<T> = Vec<T>;
 
 /// Reads a name or a pattern.
-pub fn matching<T: ValueEnum>(what: &'static str) -> impl Fn(&str) -> Result<Matching<T>, String> + Clone {
+pub fn matching<T: ValueEnum>(
+    what: &'static str,
+) -> impl Fn(&str) -> Result<Matching<T>, String> + Clone {
     move |text| {
         if let Ok(value) = T::from_str(text, false) {
             return Ok(vec![value]);
@@ -120,7 +134,11 @@ pub fn matching<T: ValueEnum>(what: &'static str) -> impl Fn(&str) -> Result<Mat
         let names: Vec<String> = T::value_variants().iter().map(name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let chosen = chosen(what, &[text.to_owned()], &names)?;
-        Ok(T::value_variants().iter().filter(|v| chosen.contains(&name(*v).as_str())).cloned().collect())
+        Ok(T::value_variants()
+            .iter()
+            .filter(|v| chosen.contains(&name(*v).as_str()))
+            .cloned()
+            .collect())
     }
 }
 
@@ -137,10 +155,16 @@ pub fn rounds(text: &str) -> Result<u64, String> {
 
 /// Reads a number from 1 to `most`.
 pub fn most(what: &'static str, most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| within(what, text.parse().map_err(|_| format!("{text:?} is not a whole number"))?, most)
+    move |text| {
+        within(what, text.parse().map_err(|_| format!("{text:?} is not a whole number"))?, most)
+    }
 }
 
 /// Reads how long a case runs in a round.
 pub fn round_time(text: &str) -> Result<Duration, String> {
-    units::duration_within("a round time", text, [Duration::from_millis(1), Duration::from_secs(10)])
+    units::duration_within(
+        "a round time",
+        text,
+        [Duration::from_millis(1), Duration::from_secs(10)],
+    )
 }

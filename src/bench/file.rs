@@ -45,8 +45,10 @@ pub trait BenchFile: File {
 
 /// What stands below a table: what to know before trusting it.
 pub fn table_footer(warnings: &[Warning], partial: bool, width: usize) -> String {
-    let mut text: String =
-        warnings.iter().map(|w| wrap(&format!("warning: {}; {}", w.message, w.hint), width)).collect();
+    let mut text: String = warnings
+        .iter()
+        .map(|w| wrap(&format!("warning: {}; {}", w.message, w.hint), width))
+        .collect();
     if partial {
         text += "interrupted: this is what was measured until then\n";
     }
@@ -60,7 +62,12 @@ pub fn markdown_footer(warnings: &[Warning], partial: bool) -> String {
         text += "\n**Interrupted: this is what was measured until then.**\n";
     }
     for warning in warnings {
-        text += &format!("\n> **{}** {}; {}\n", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
+        text += &format!(
+            "\n> **{}** {}; {}\n",
+            cell(&warning.code),
+            cell(&warning.message),
+            cell(&warning.hint)
+        );
     }
     text
 }

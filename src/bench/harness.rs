@@ -1,5 +1,5 @@
-//! Rounds of operations: how many fill a batch is found out first, then each case runs once a round, in random order,
-//! with a stamp after each batch.
+//! Rounds of operations: how many fill a batch is found out first, then each case runs once a
+//! round, in random order, with a stamp after each batch.
 
 use std::io;
 use std::sync::Arc;
@@ -75,33 +75,56 @@ impl<C: Case> Schedule<C> {
     pub fn new(settings: Settings, groups: Vec<Vec<C>>) -> exit::Result<Self> {
         const LONGEST: Duration = Duration::from_secs(86_400);
         let round: Duration = groups.iter().flatten().map(|case| case.expected(&settings)).sum();
-        // Finding the length of a batch and what else is done before are as long as a round each, about.
+        // Finding the length of a batch and what else is done before are as long as a round each,
+        // about.
         let expected = round.saturating_mul(u32::try_from(settings.rounds + 2).unwrap_or(u32::MAX));
         if expected > LONGEST {
-            return Err(usage!("this would take {:.0} hours; ask for less", expected.as_secs_f64() / 3600.0));
+            return Err(usage!(
+                "this would take {:.0} hours; ask for less",
+                expected.as_secs_f64() / 3600.0
+            ));
         }
         Ok(Self { settings, groups, expected })
     }
 
-    /// Says how long it will take, and measures until the end or an interrupt; each case is prepared before the first round.
-    pub fn run(self, what: &str, quiet: bool, prepare: impl FnMut(&mut C)) -> exit::Result<Measured<C>> {
+    /// Says how long it will take, and measures until the end or an interrupt; each case is
+    /// prepared before the first round.
+    pub fn run(
+        self,
+        what: &str,
+        quiet: bool,
+        prepare: impl FnMut(&mut C),
+    ) -> exit::Result<Measured<C>> {
         let stop = Arc::new(AtomicBool::new(false));
         interrupt::stop_on_interrupt(&stop)?;
         let (rounds, seconds) = (self.settings.rounds, self.expected.as_secs_f64().ceil());
         terminal::note(quiet, &format!("{what} × {rounds} rounds: about {seconds}s"));
-        let progress = terminal::Progress::new(self.groups.iter().flatten().count() as u64 * (rounds + 1), quiet);
-        let mut groups: Vec<Vec<Series<C>>> =
-            self.groups.into_iter().map(|group| group.into_iter().map(Series::new).collect()).collect();
+        let progress = terminal::Progress::new(
+            self.groups.iter().flatten().count() as u64 * (rounds + 1),
+            quiet,
+        );
+        let mut groups: Vec<Vec<Series<C>>> = self
+            .groups
+            .into_iter()
+            .map(|group| group.into_iter().map(Series::new).collect())
+            .collect();
         let started = Anchor::take();
         let measured = measure(&self.settings, &mut groups, prepare, &stop, &progress);
         progress.finish();
         let rate_hz = measured.and_then(|()| {
             let conversion = Conversion::between(&started, &Anchor::take());
-            conversion.map(|c| c.rate_hz()).ok_or_else(|| io::Error::other("the clock did not advance"))
+            conversion
+                .map(|c| c.rate_hz())
+                .ok_or_else(|| io::Error::other("the clock did not advance"))
         });
         let rate_hz = rate_hz.map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
         groups.iter_mut().flatten().for_each(|series| series.ns_per_count = 1e9 / rate_hz);
-        Ok(Measured { settings: self.settings, groups, rate_hz, partial: stop.load(Ordering::Relaxed) })
+        Ok(Measured {
+            settings: self.settings,
+            groups,
+            rate_hz,
+            partial: stop.load(Ordering::Relaxed),
+        })
     }
 }
 
@@ -137,13 +160,18 @@ impl<C: Case> Series<C> {
 
     /// The same in nanoseconds.
     pub fn ns(&self) -> Option<Costs> {
-        let ns: Vec<f64> = self.rounds.iter().flatten().map(|counts| counts * self.ns_per_count).collect();
+        let ns: Vec<f64> =
+            self.rounds.iter().flatten().map(|counts| counts * self.ns_per_count).collect();
         Costs::of(&ns)
     }
 
     /// Nanoseconds, median of each round.
     pub fn medians(&self) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| cost::median(round)).map(|counts| counts * self.ns_per_count).collect()
+        self.rounds
+            .iter()
+            .filter_map(|round| cost::median(round))
+            .map(|counts| counts * self.ns_per_count)
+            .collect()
     }
 
     /// Difference to another case in the same rounds.
@@ -212,7 +240,11 @@ fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<Load> {
         let took = costs[0] * operations as f64;
         let wanted = (share as f64 / took.max(1.0) * operations as f64) as u64;
         if took >= share as f64 / 8.0 || operations >= MOST {
-            return Ok(Load { batches: settings.batches, operations: wanted.clamp(1, MOST), counts: share });
+            return Ok(Load {
+                batches: settings.batches,
+                operations: wanted.clamp(1, MOST),
+                counts: share,
+            });
         }
         operations = (wanted / 4).clamp(operations * 2, operations * 16).min(MOST);
     }
@@ -256,16 +288,24 @@ mod tests {
         let case = || Series::new(Counted(&runs, stop));
         let mut groups = [vec![case(), case()], vec![case(), case()]];
         let mut prepared = 0;
-        measure(&settings, &mut groups, |_| prepared += 1, stop, &terminal::Progress::new(1, true)).unwrap();
+        measure(&settings, &mut groups, |_| prepared += 1, stop, &terminal::Progress::new(1, true))
+            .unwrap();
         assert!(prepared == 4 || stop.load(Ordering::Relaxed));
-        groups.iter().map(|group| group.iter().map(|series| series.rounds.len()).collect()).collect()
+        groups
+            .iter()
+            .map(|group| group.iter().map(|series| series.rounds.len()).collect())
+            .collect()
     }
 
     #[test]
     fn a_round_of_a_group_is_kept_whole_or_not_at_all() {
-        // Four runs find the length of a batch; the eleventh is the first of a group's second round.
+        // Four runs find the length of a batch; the eleventh is the first of a group's second
+        // round.
         let rounds = rounds(&AtomicBool::new(false));
-        assert!(rounds.iter().all(|group| group[0] == group[1] && (1..=2).contains(&group[0])), "{rounds:?}");
+        assert!(
+            rounds.iter().all(|group| group[0] == group[1] && (1..=2).contains(&group[0])),
+            "{rounds:?}"
+        );
         assert_eq!(rounds.iter().map(|group| group[0]).sum::<usize>(), 3, "{rounds:?}");
     }
 

@@ -22,7 +22,8 @@ use crate::render::formats::{Format, Made};
 pub enum BenchCommand {
     /// What reading a clock costs here, how fine and how true it is, and which to use
     Clock(clock::BenchClockArgs),
-    /// What a timeout around every wait costs while it does not fire, and what cheaper ways there are
+    /// What a timeout around every wait costs while it does not fire, and what cheaper ways there
+    /// are
     Timeout(Box<timeout::BenchTimeoutArgs>),
     /// What polls, wakes, tasks and channels cost in a runtime that does not park, beside tokio
     Dispatch(dispatch::BenchDispatchArgs),
@@ -54,7 +55,10 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Made>
     } else if named(TimeoutReport::BENCH) {
         of::<TimeoutReport>(text, format, reference)
     } else {
-        Err(usage!("the bench {} is not known to this version", head.bench.as_deref().unwrap_or("without a name")))
+        Err(usage!(
+            "the bench {} is not known to this version",
+            head.bench.as_deref().unwrap_or("without a name")
+        ))
     }
 }
 

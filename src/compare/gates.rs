@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use instrument::exit::{self, Error, usage};
 use instrument::machine::host;
 use jitterstat::compare::{
-    ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences, program_warnings,
+    ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences,
+    program_warnings,
 };
 use jitterstat::environment::Difference;
 use jitterstat::file::File as _;
@@ -30,7 +31,11 @@ impl Gated {
         let is_candidate = match id {
             None | Some("candidate") => true,
             Some("baseline") => false,
-            Some(other) => return Err(usage!("{at} has no program {other:?}; write {at}#baseline or {at}#candidate")),
+            Some(other) => {
+                return Err(usage!(
+                    "{at} has no program {other:?}; write {at}#baseline or {at}#candidate"
+                ));
+            }
         };
         if verdict.runs.is_none() {
             return Err(usage!(
@@ -76,7 +81,10 @@ pub fn compare(
     let metrics = compare_programs(x, y).map_err(|e| match e {
         CompareError::WithItself(name) => {
             let other = if a.is_candidate { "baseline" } else { "candidate" };
-            usage!("both sides are {name} of one gate; the other program of {0} is {0}#{other}", a.file.display())
+            usage!(
+                "both sides are {name} of one gate; the other program of {0} is {0}#{other}",
+                a.file.display()
+            )
         }
         e => Error::usage(e.to_string()),
     })?;

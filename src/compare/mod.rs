@@ -35,7 +35,9 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
         (Named::Gate(a), Named::Gate(b)) => gates::compare(&a, &b, refuse)?,
         (Named::Gate(gate), Named::Run(run)) | (Named::Run(run), Named::Gate(gate)) => {
             let (gate, run) = (gate.file().display(), run.file.display());
-            return Err(usage!("{gate} is a gate's verdict and {run} a report: give two of a kind"));
+            return Err(usage!(
+                "{gate} is a gate's verdict and {run} a report: give two of a kind"
+            ));
         }
     };
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
@@ -47,11 +49,16 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
 }
 
 /// Chooses the subjects, and compares them unless what differs stands in the way of it.
-fn of_runs(a: &Side, b: &Side, refuse: impl FnOnce(&[Difference]) -> exit::Result<()>) -> exit::Result<Comparison> {
+fn of_runs(
+    a: &Side,
+    b: &Side,
+    refuse: impl FnOnce(&[Difference]) -> exit::Result<()>,
+) -> exit::Result<Comparison> {
     let pairs = choose(a, b)?;
     let differences = differences(&pairs);
     refuse(&differences)?;
-    let subjects = pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
+    let subjects =
+        pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
     let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
@@ -130,22 +137,29 @@ impl Side {
         let by_name = named.next().filter(|_| named.next().is_none());
         let found = self.report.subjects.iter().find(|s| s.id == id).or(by_name);
         let file = self.file.display();
-        let subject = found.ok_or_else(|| usage!("no subject {id:?} in {file}, which has {}", self.ids()))?;
+        let subject =
+            found.ok_or_else(|| usage!("no subject {id:?} in {file}, which has {}", self.ids()))?;
         match (&subject.status, &subject.summary) {
-            (Status::Failed { reason }, None) => Err(usage!("{} in {file} was not measured: {reason}", subject.id)),
+            (Status::Failed { reason }, None) => {
+                Err(usage!("{} in {file} was not measured: {reason}", subject.id))
+            }
             (_, None) => Err(usage!("{} in {file} has no tick", subject.id)),
             _ => Ok(subject),
         }
     }
 
-    /// The partner of a subject of the other side that was named alone: its namesake, or the only one there is.
+    /// The partner of a subject of the other side that was named alone: its namesake, or the only
+    /// one there is.
     fn partner(&self, id: &str) -> exit::Result<&Subject> {
         let mut measured = self.measured();
         let only = measured.next().filter(|_| measured.next().is_none());
         let namesake = self.measured().find(|s| s.id == id);
         namesake.or(only).ok_or_else(|| {
             let file = self.file.display();
-            usage!("{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}", self.ids())
+            usage!(
+                "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
+                self.ids()
+            )
         })
     }
 }
@@ -172,7 +186,11 @@ fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<
     };
     if x.id == y.id && compare::is_same_run(&a.report, &b.report) {
         let file = a.file.display();
-        return Err(usage!("both sides are {} of one run; name another of {file}: {}", x.id, a.ids()));
+        return Err(usage!(
+            "both sides are {} of one run; name another of {file}: {}",
+            x.id,
+            a.ids()
+        ));
     }
     Ok(vec![(a.chosen(x), b.chosen(y))])
 }
@@ -180,7 +198,10 @@ fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<
 fn in_both<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
     let (x, y) = (a.file.display(), b.file.display());
     if compare::is_same_run(&a.report, &b.report) {
-        return Err(usage!("both sides are one run; name two of its subjects, as in {x}#ID: {}", a.ids()));
+        return Err(usage!(
+            "both sides are one run; name two of its subjects, as in {x}#ID: {}",
+            a.ids()
+        ));
     }
     let namesake = |subject: &'a Subject| {
         let other = b.measured().find(|s| s.id == subject.id)?;
@@ -215,7 +236,9 @@ mod tests {
 
     #[test]
     fn a_hash_may_be_part_of_either() {
-        let there = |path: &Path| [Path::new("a.json"), Path::new("run#1"), Path::new("run")].contains(&path);
+        let there = |path: &Path| {
+            [Path::new("a.json"), Path::new("run#1"), Path::new("run")].contains(&path)
+        };
         let id = |text: &str| Some(text.to_owned());
         for (text, expected) in [
             ("a.json", ("a.json", None)),

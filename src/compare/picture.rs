@@ -1,9 +1,12 @@
-//! The whole range of quantiles of B against A: above 1, B is later there. With a band, where the ticks carry one.
+//! The whole range of quantiles of B against A: above 1, B is later there. With a band, where the
+//! ticks carry one.
 
 use jitterstat::compare::{Comparison, Quantiles};
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend};
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
+};
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign, Signs};
 
@@ -55,40 +58,55 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
         let before = &comparison.subjects[..i];
         before.iter().filter(|c| c.a.name == comparison.subjects[i].a.name).count()
     };
-    let signs = Signs::of(comparison.subjects.iter().enumerate().map(|(i, c)| (c.a.name.as_str(), twin(i))));
+    let signs = Signs::of(
+        comparison.subjects.iter().enumerate().map(|(i, c)| (c.a.name.as_str(), twin(i))),
+    );
     let curves: Vec<Curve<'_>> = comparison
         .subjects
         .iter()
         .enumerate()
         .filter_map(|(i, compared)| {
-            let twins = comparison.subjects.iter().filter(|c| c.a.name == compared.a.name).count() > 1;
+            let twins =
+                comparison.subjects.iter().filter(|c| c.a.name == compared.a.name).count() > 1;
             let name = match (&compared.a, &compared.b) {
                 (a, b) if a.id != b.id => format!("{} against {}", b.id, a.id),
                 // Names fit beside a chart, ids do not.
                 (a, _) if several && !twins => a.name.clone(),
                 (a, _) => a.id.clone(),
             };
-            Some(Curve { sign: signs.sign(&compared.a.name, twin(i)), name, quantiles: compared.quantiles.as_ref()? })
+            Some(Curve {
+                sign: signs.sign(&compared.a.name, twin(i)),
+                name,
+                quantiles: compared.quantiles.as_ref()?,
+            })
         })
         .collect();
     let (head, body) = area.split_vertically(HEAD);
     headline(&head, comparison, &curves)?;
     let entries: Vec<(Sign, &str)> = curves.iter().map(|c| (c.sign, c.name.as_str())).collect();
     let body = if several {
-        with_legend(&body, &entries, |legend, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)])))?
+        with_legend(&body, &entries, |legend, sign, (x, y)| {
+            legend.draw(&line(sign, vec![(x, y), (x + 24, y)]))
+        })?
     } else {
         body
     };
     let points = || curves.iter().flat_map(|c| &c.quantiles.points);
-    let values = points().flat_map(|p| [p.ratio].into_iter().chain(p.ratio_ci95.into_iter().flatten())).map(drawn);
-    let (low, high) = values.fold((1.0 / LEAST_SPAN, LEAST_SPAN), |(l, h), v| (f64::min(l, v), f64::max(h, v)));
+    let values = points()
+        .flat_map(|p| [p.ratio].into_iter().chain(p.ratio_ci95.into_iter().flatten()))
+        .map(drawn);
+    let (low, high) =
+        values.fold((1.0 / LEAST_SPAN, LEAST_SPAN), |(l, h), v| (f64::min(l, v), f64::max(h, v)));
     let (low, high) = (low / LEAST_SPAN, high * LEAST_SPAN);
     let end = points().map(|p| nines::position(p.quantile)).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(&body)
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(76)
-        .build_cartesian_2d(Nines { end }, (low..high).log_scale().with_key_points(marks(low, high)))?;
+        .build_cartesian_2d(
+            Nines { end },
+            (low..high).log_scale().with_key_points(marks(low, high)),
+        )?;
     chart
         .configure_mesh()
         .x_desc("percentile of the ticks")
@@ -98,11 +116,20 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
         .label_style((FONT, LABEL_PX))
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
-    chart.draw_series(DashedLineSeries::new([(0.0, 1.0), (end, 1.0)], 6, 4, BLACK.stroke_width(1)))?;
+    chart.draw_series(DashedLineSeries::new(
+        [(0.0, 1.0), (end, 1.0)],
+        6,
+        4,
+        BLACK.stroke_width(1),
+    ))?;
     for curve in &curves {
         let at = |quantile: f64| nines::position(quantile);
-        let band: Vec<(f64, [f64; 2])> =
-            curve.quantiles.points.iter().filter_map(|p| Some((at(p.quantile), p.ratio_ci95?.map(drawn)))).collect();
+        let band: Vec<(f64, [f64; 2])> = curve
+            .quantiles
+            .points
+            .iter()
+            .filter_map(|p| Some((at(p.quantile), p.ratio_ci95?.map(drawn))))
+            .collect();
         let upper = band.iter().map(|&(x, [_, high])| (x, high));
         let lower = band.iter().rev().map(|&(x, [low, _])| (x, low));
         chart.draw_series([Polygon::new(
@@ -113,7 +140,9 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
         let style = colour(curve.sign).stroke_width(2);
         match curve.sign.dash {
             Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
-            Dash::Dashed { on, off } => chart.draw_series(DashedLineSeries::new(points, on, off, style))?,
+            Dash::Dashed { on, off } => {
+                chart.draw_series(DashedLineSeries::new(points, on, off, style))?
+            }
         };
     }
     Ok(())
@@ -140,7 +169,11 @@ fn headline(head: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> D
             says = join(comparison.forced.iter().map(|d| d.field.clone()).collect()) + " differ";
         }
         let says = format!("FORCED, not comparable: {says}");
-        head.draw_text(&says, &(FONT, LABEL_PX).into_text_style(head).color(&RED), (12, 12 + 2 * HEAD_LINE))?;
+        head.draw_text(
+            &says,
+            &(FONT, LABEL_PX).into_text_style(head).color(&RED),
+            (12, 12 + 2 * HEAD_LINE),
+        )?;
     }
     Ok(())
 }
@@ -164,7 +197,9 @@ fn marks(low: f64, high: f64) -> Vec<f64> {
         let kept: Vec<f64> = all
             .iter()
             .copied()
-            .filter(|&m| coarser.len() == STEPS.len() || coarser.iter().any(|c| (digit(m) - c).abs() < 1e-6))
+            .filter(|&m| {
+                coarser.len() == STEPS.len() || coarser.iter().any(|c| (digit(m) - c).abs() < 1e-6)
+            })
             .collect();
         if kept.len() <= MOST_LABELS {
             return kept;

@@ -8,21 +8,26 @@ use instrument::text::markdown::cell;
 use instrument::text::printable::printable;
 use instrument::text::time::{interval, time};
 use instrument::text::wrap::paragraph;
-use jitterstat::compare::{Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate};
+use jitterstat::compare::{
+    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate,
+};
 use jitterstat::environment::Difference;
 
 use crate::render::fitness;
 
 /// What the estimates other than those over all rounds are called, with what that means.
-const QUIET: (&str, &str) = ("quiet", "over the quieter half of the pairs, by the sum of both sides");
+const QUIET: (&str, &str) =
+    ("quiet", "over the quieter half of the pairs, by the sum of both sides");
 /// See [`QUIET`].
-const CONTROL: (&str, &str) = ("ctl", "what each side has beyond the control nanosleep of its own run");
+const CONTROL: (&str, &str) =
+    ("ctl", "what each side has beyond the control nanosleep of its own run");
 
 /// The same of whole runs.
 const BASELINE: (&str, &str) = ("beside", "as multiples of the baseline of each side's own gate");
 
 /// What a percentile is here, and what it is not.
-const MEDIAN_ROUND: &str = "percentiles of the median round (`osjitter run` shows those of all ticks)";
+const MEDIAN_ROUND: &str =
+    "percentiles of the median round (`osjitter run` shows those of all ticks)";
 
 /// For a terminal of so many columns; only a file's name may be longer.
 pub fn table(comparison: &Comparison, columns: usize) -> String {
@@ -32,7 +37,8 @@ pub fn table(comparison: &Comparison, columns: usize) -> String {
         if i > 0 {
             text.push('\n');
         }
-        let names = [("A", &compared.a.id, &comparison.a.file), ("B", &compared.b.id, &comparison.b.file)];
+        let names =
+            [("A", &compared.a.id, &comparison.a.file), ("B", &compared.b.id, &comparison.b.file)];
         for (side, id, file) in names {
             let _ = writeln!(text, "{side}  {id}\n   in {file}");
         }
@@ -40,7 +46,10 @@ pub fn table(comparison: &Comparison, columns: usize) -> String {
         let heading = ["", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"].map(str::to_owned);
         let cells = rows.iter().map(cells);
         let _ = writeln!(text, "{}{}", paragraph(&method(compared)), paragraph(MEDIAN_ROUND));
-        text += &fit(&std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(), columns);
+        text += &fit(
+            &std::iter::once(heading).chain(cells).map(Vec::from).collect::<Vec<_>>(),
+            columns,
+        );
         for (mark, means) in marks(&rows) {
             text += &paragraph(&format!("{mark}: {means}"));
         }
@@ -63,13 +72,17 @@ pub fn table(comparison: &Comparison, columns: usize) -> String {
 /// For a pull request or a step summary.
 pub fn markdown(comparison: &Comparison) -> String {
     let of_runs = !comparison.metrics.is_empty();
-    let mut text = if of_runs { "### Runs of B against A\n" } else { "### Lateness of B against A\n" }.to_owned();
+    let mut text =
+        if of_runs { "### Runs of B against A\n" } else { "### Lateness of B against A\n" }
+            .to_owned();
     if let Some(forced) = forced(comparison) {
         let _ = writeln!(text, "\n> **{}**", cell(&forced));
     }
     for compared in &comparison.subjects {
-        let [a, b] = [(&compared.a.id, &comparison.a), (&compared.b.id, &comparison.b)]
-            .map(|(id, of)| format!("{} in {}, {}", cell(id), cell(&of.file), cell(&of.started_utc)));
+        let [a, b] =
+            [(&compared.a.id, &comparison.a), (&compared.b.id, &comparison.b)].map(|(id, of)| {
+                format!("{} in {}, {}", cell(id), cell(&of.file), cell(&of.started_utc))
+            });
         let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
         text += "| Percentile | A | B | B/A, 95 % | B-A, 95 % | Rounds | |\n|---|---:|---:|---:|---:|---:|---|\n";
         let rows = rows(compared);
@@ -77,7 +90,8 @@ pub fn markdown(comparison: &Comparison) -> String {
             let cells = cells(row).map(|text| cell(&text));
             let _ = writeln!(text, "| {} | {} |", cells.join(" | "), finding(row.estimate.finding));
         }
-        let marks: String = marks(&rows).map(|(mark, means)| format!(" {mark}: {means}.")).collect();
+        let marks: String =
+            marks(&rows).map(|(mark, means)| format!(" {mark}: {means}.")).collect();
         let _ = writeln!(
             text,
             "\nCompared {}: {MEDIAN_ROUND}.{marks}\n{}",
@@ -93,15 +107,31 @@ pub fn markdown(comparison: &Comparison) -> String {
         let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
         text += "| Metric | A | B | B/A, 95 % | Runs | |\n|---|---:|---:|---:|---:|---|\n";
         for (cells, of) in metric_rows(comparison) {
-            let _ = writeln!(text, "| {} | {} |", cells.map(|text| cell(&text)).join(" | "), finding(of.finding));
+            let _ = writeln!(
+                text,
+                "| {} | {} |",
+                cells.map(|text| cell(&text)).join(" | "),
+                finding(of.finding)
+            );
         }
-        let _ = writeln!(text, "\nCompared {}.{}", metrics_method(comparison), beside_means(comparison, " "));
+        let _ = writeln!(
+            text,
+            "\nCompared {}.{}",
+            metrics_method(comparison),
+            beside_means(comparison, " ")
+        );
     }
     for line in by_chance(comparison).into_iter().chain(fitness_lines(comparison)) {
         let _ = writeln!(text, "\n> {}", cell(&line));
     }
     for warning in &comparison.warnings {
-        let _ = writeln!(text, "\n> **{}** {} {}", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
+        let _ = writeln!(
+            text,
+            "\n> **{}** {} {}",
+            cell(&warning.code),
+            cell(&warning.message),
+            cell(&warning.hint)
+        );
     }
     text
 }
@@ -112,12 +142,14 @@ fn metrics_table(comparison: &Comparison, columns: usize) -> String {
         return String::new();
     }
     let paragraph = |text: &str| paragraph(text, columns);
-    let program = |of: &Origin| format!("{}\n   in {}", of.program.as_deref().unwrap_or("?"), of.file);
+    let program =
+        |of: &Origin| format!("{}\n   in {}", of.program.as_deref().unwrap_or("?"), of.file);
     let [a, b] = [&comparison.a, &comparison.b].map(program);
     let mut text = format!("A  {a}\nB  {b}\n{}\n", paragraph(&metrics_method(comparison)));
     let heading = ["", "A", "B", "B/A, 95 %", "runs"].map(str::to_owned);
     let rows: Vec<_> = metric_rows(comparison).collect();
-    let cells = std::iter::once(heading).chain(rows.iter().map(|(cells, _)| cells.clone())).map(Vec::from);
+    let cells =
+        std::iter::once(heading).chain(rows.iter().map(|(cells, _)| cells.clone())).map(Vec::from);
     text += &fit(&cells.collect::<Vec<_>>(), columns);
     text += &paragraph(beside_means(comparison, "").trim_end_matches('.'));
     text.push('\n');
@@ -128,14 +160,19 @@ fn metric_rows(comparison: &Comparison) -> impl Iterator<Item = ([String; 5], &R
     comparison.metrics.iter().flat_map(|metric| {
         let ComparedMetric { name, unit, .. } = metric;
         let row = |name: String, of: &RunEstimate, [a, b]: [String; 2]| {
-            let runs =
-                if of.runs_a == of.runs_b { of.runs_a.to_string() } else { format!("{}/{}", of.runs_a, of.runs_b) };
+            let runs = if of.runs_a == of.runs_b {
+                of.runs_a.to_string()
+            } else {
+                format!("{}/{}", of.runs_a, of.runs_b)
+            };
             [name, a, b, with_interval(of.ratio, of.ratio_ci95), runs]
         };
         let all = &metric.all;
         let of_all = (row(name.clone(), all, [all.a, all.b].map(|value| shown(value, unit))), all);
         let beside = metric.beside_baseline.iter();
-        let of_beside = beside.map(move |of| (row(format!("{name} {}", BASELINE.0), of, [of.a, of.b].map(ratio)), of));
+        let of_beside = beside.map(move |of| {
+            (row(format!("{name} {}", BASELINE.0), of, [of.a, of.b].map(ratio)), of)
+        });
         std::iter::once(of_all).chain(of_beside)
     })
 }
@@ -147,7 +184,8 @@ fn beside_means(comparison: &Comparison, before: &str) -> String {
 }
 
 fn metrics_method(comparison: &Comparison) -> String {
-    let estimates = comparison.metrics.iter().flat_map(|m| std::iter::once(&m.all).chain(&m.beside_baseline));
+    let estimates =
+        comparison.metrics.iter().flat_map(|m| std::iter::once(&m.all).chain(&m.beside_baseline));
     let paired = comparison.metrics.iter().all(|m| m.method == Method::PairedByRound);
     let normal = intervals(estimates.map(|of| of.exact));
     if paired {
@@ -170,8 +208,12 @@ fn rows(compared: &Compared) -> Vec<Row<'_>> {
     for percentile in &compared.percentiles {
         let name = percentile.name.replace('_', ".");
         rows.push(Row { name: name.clone(), estimate: &percentile.all });
-        for (mark, estimate) in [(QUIET.0, &percentile.quiet_half), (CONTROL.0, &percentile.beside_control)] {
-            rows.extend(estimate.iter().map(|estimate| Row { name: format!("{name} {mark}"), estimate }));
+        for (mark, estimate) in
+            [(QUIET.0, &percentile.quiet_half), (CONTROL.0, &percentile.beside_control)]
+        {
+            rows.extend(
+                estimate.iter().map(|estimate| Row { name: format!("{name} {mark}"), estimate }),
+            );
         }
     }
     rows
@@ -216,12 +258,21 @@ fn difference_with_interval(of: &Estimate) -> String {
         // The signs of the ends stand before their numbers.
         text.replacen('[', &format!(" [{low}"), 1).replacen(", ", &format!(", {high}"), 1)
     };
-    format!("{}{}{}", plus(of.difference_ns), time(of.difference_ns), of.difference_ns_ci95.map_or(String::new(), both))
+    format!(
+        "{}{}{}",
+        plus(of.difference_ns),
+        time(of.difference_ns),
+        of.difference_ns_ci95.map_or(String::new(), both)
+    )
 }
 
 /// Rounds of both sides; a pair is one.
 fn rounds(of: &Estimate) -> String {
-    if of.rounds_a == of.rounds_b { of.rounds_a.to_string() } else { format!("{}/{}", of.rounds_a, of.rounds_b) }
+    if of.rounds_a == of.rounds_b {
+        of.rounds_a.to_string()
+    } else {
+        format!("{}/{}", of.rounds_a, of.rounds_b)
+    }
 }
 
 /// What an interval says, in words.
@@ -284,20 +335,25 @@ fn by_chance(comparison: &Comparison) -> Option<String> {
         .collect();
     let apart = findings.iter().filter(|finding| **finding != Finding::NoDifferenceShown).count();
     let all = findings.len();
-    (apart > 0 && all >= ENOUGH)
-        .then(|| format!("Clearly apart: {apart} of {all} figures, where chance alone makes one in twenty."))
+    (apart > 0 && all >= ENOUGH).then(|| {
+        format!("Clearly apart: {apart} of {all} figures, where chance alone makes one in twenty.")
+    })
 }
 
 /// What the sides met while they were measured; empty where that is not known.
 fn surroundings(compared: &Compared) -> String {
-    let percent = |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0));
+    let percent =
+        |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0));
     let (a, b) = (&compared.a, &compared.b);
     let mut text = String::new();
     if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
         let (x, y) = (percent(a.same_stall_share), percent(b.same_stall_share));
         let _ = write!(text, "Ticks inside a stall already counted: A {x}, B {y}. ");
     }
-    let lifted = compared.percentiles.iter().filter_map(|p| p.lift.map(|lift| (p.name.replace('_', "."), lift)));
+    let lifted = compared
+        .percentiles
+        .iter()
+        .filter_map(|p| p.lift.map(|lift| (p.name.replace('_', "."), lift)));
     for (name, [a, b]) in lifted.filter(|(_, lift)| lift.iter().any(|&ratio| ratio >= 1.000_5)) {
         let [x, y] = [a, b].map(|ratio| percent(Some(ratio - 1.0)));
         let _ = write!(text, "Stalls raise {name} by: A {x}, B {y}. ");
@@ -311,7 +367,8 @@ fn surroundings(compared: &Compared) -> String {
 
 /// Whether to believe each side; once where both are of one run.
 fn fitness_lines(comparison: &Comparison) -> Vec<String> {
-    let [a, b] = [&comparison.a, &comparison.b].map(|side| fitness::sentence(side.fitness.as_ref()));
+    let [a, b] =
+        [&comparison.a, &comparison.b].map(|side| fitness::sentence(side.fitness.as_ref()));
     if a == b {
         return a.into_iter().collect();
     }
@@ -323,7 +380,8 @@ fn fitness_lines(comparison: &Comparison) -> Vec<String> {
 pub fn forced(comparison: &Comparison) -> Option<String> {
     let and = "The numbers hold these differences, too";
     let differences = listed(&comparison.forced);
-    (!comparison.forced.is_empty()).then(|| format!("FORCED: not comparable: {differences}. {and}."))
+    (!comparison.forced.is_empty())
+        .then(|| format!("FORCED: not comparable: {differences}. {and}."))
 }
 
 pub fn listed(differences: &[Difference]) -> String {
@@ -358,6 +416,9 @@ mod tests {
         let told = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(ratio);
         assert_eq!(told, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
         let few = estimate(1.0563, None, Finding::TooFewRounds);
-        assert_eq!((ratio_with_interval(&few).as_str(), difference_with_interval(&few).as_str()), ("1.06", "+800 ns"));
+        assert_eq!(
+            (ratio_with_interval(&few).as_str(), difference_with_interval(&few).as_str()),
+            ("1.06", "+800 ns")
+        );
     }
 }

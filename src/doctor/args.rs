@@ -30,7 +30,8 @@ pub struct DoctorArgs {
     pub prove: bool,
     #[command(flatten)]
     pub proof: ProveArgs,
-    /// Read what another tool has measured here: cyclictest --json, oslat --json, jitterdebugger, hwlatdetect, rtla's hist mode; repeat for several
+    /// Read what another tool has measured here: cyclictest --json, oslat --json, jitterdebugger,
+    /// hwlatdetect, rtla's hist mode; repeat for several
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub import: Vec<PathBuf>,
     /// What to print to stdout
@@ -47,7 +48,8 @@ pub struct DoctorArgs {
 /// How a proof is measured.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// With --prove, the subject to try them with; repeat for several [default: os-interval and tokio-interval]
+    /// With --prove, the subject to try them with; repeat for several [default: os-interval and
+    /// tokio-interval]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, requires = "prove")]
     pub subject: Vec<Subjects>,
     /// With --prove, the nominal period [default: 500us]
@@ -56,7 +58,8 @@ pub struct ProveArgs {
     /// With --prove, the longest it may take
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
-    /// With --prove, the seed of the order and the phases of rounds [default: random; the JSON has it]
+    /// With --prove, the seed of the order and the phases of rounds [default: random; the JSON has
+    /// it]
     #[arg(long, value_name = "N", value_parser = units::seed, requires = "prove")]
     pub seed: Option<u64>,
     /// Nothing on stderr but errors

@@ -1,5 +1,5 @@
-//! What is read of a Linux machine, before anything is made of it. All files are below one directory, so that a test can
-//! make a machine of its own.
+//! What is read of a Linux machine, before anything is made of it. All files are below one
+//! directory, so that a test can make a machine of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,8 @@ impl Facts {
     pub fn read(root: &Path, process: Process, cpu: usize) -> Self {
         let files = Root(root);
         let of_cpu = |file: &str| format!("sys/devices/system/cpu/cpu{cpu}/{file}");
-        let clock = |file: &str| files.text(&format!("sys/devices/system/clocksource/clocksource0/{file}"));
+        let clock =
+            |file: &str| files.text(&format!("sys/devices/system/clocksource/clocksource0/{file}"));
         Self {
             cpu,
             clock_source: clock("current_clocksource"),
@@ -138,17 +139,23 @@ impl Facts {
             huge_pages: files.feature("sys/kernel/mm/transparent_hugepage/enabled"),
             numa_nodes: files.feature("sys/devices/system/node/online"),
             numa_balancing: files.feature("proc/sys/kernel/numa_balancing"),
-            swaps: files.text("proc/swaps").map(|text| text.lines().skip(1).map(first_word).collect()),
+            swaps: files
+                .text("proc/swaps")
+                .map(|text| text.lines().skip(1).map(first_word).collect()),
             cpu_flags: files.text("proc/cpuinfo").map(|text| {
-                let flags = text.lines().find(|l| l.starts_with("flags")).and_then(|l| l.split_once(':'));
+                let flags =
+                    text.lines().find(|l| l.starts_with("flags")).and_then(|l| l.split_once(':'));
                 flags.map_or(String::new(), |(_, flags)| flags.trim().to_owned())
             }),
-            vendor: files.text("sys/class/dmi/id/sys_vendor").or_else(|_| files.text("sys/hypervisor/type")).ok(),
+            vendor: files
+                .text("sys/class/dmi/id/sys_vendor")
+                .or_else(|_| files.text("sys/hypervisor/type"))
+                .ok(),
             stolen: files.stolen(),
             container: files.container(),
-            tracers: files
-                .text("sys/kernel/tracing/available_tracers")
-                .or_else(|why| files.text("sys/kernel/debug/tracing/available_tracers").map_err(|_| why)),
+            tracers: files.text("sys/kernel/tracing/available_tracers").or_else(|why| {
+                files.text("sys/kernel/debug/tracing/available_tracers").map_err(|_| why)
+            }),
             installed: process
                 .looked_for
                 .iter()
@@ -181,7 +188,8 @@ impl Root<'_> {
         text.parse().map_err(|_| format!("/{file}: {text:?} is not a number"))
     }
 
-    /// What the kernel has only with some option or hardware: `None` where the tree it would be in is there.
+    /// What the kernel has only with some option or hardware: `None` where the tree it would be in
+    /// is there.
     fn feature(&self, file: &str) -> Reading<Option<String>> {
         let tree = Path::new(file).iter().take(2).collect::<PathBuf>();
         match std::fs::metadata(self.path(file)) {
@@ -193,18 +201,24 @@ impl Root<'_> {
     /// The scheduler that a BPF program has put into the kernel's place.
     fn scheduler(&self) -> Reading<Option<String>> {
         let state = self.feature("sys/kernel/sched_ext/state")?;
-        let name = || self.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|_| "one without a name".to_owned());
+        let name = || {
+            self.text("sys/kernel/sched_ext/root/ops")
+                .unwrap_or_else(|_| "one without a name".to_owned())
+        };
         Ok(state.filter(|state| state == "enabled").map(|_| name()))
     }
 
     fn idle_states(&self, directory: &str) -> Reading<Vec<IdleState>> {
         let cpu = directory.trim_end_matches("/cpuidle");
         let listed = match std::fs::read_dir(self.path(directory)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound && self.path(cpu).is_dir() => return Ok(Vec::new()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.path(cpu).is_dir() => {
+                return Ok(Vec::new());
+            }
             other => other.map_err(|error| refusal(directory, &error))?,
         };
         let mut states: Vec<IdleState> = Vec::new();
-        for state in listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        for state in listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned())
+        {
             let file = |name: &str| format!("{directory}/{state}/{name}");
             if state.starts_with("state") {
                 let disabled = self.text(&file("disable")).is_ok_and(|text| text != "0");
@@ -223,7 +237,9 @@ impl Root<'_> {
         }
         let bytes = self.bytes(FILE)?;
         let value = bytes.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
-        value.map(Some).ok_or_else(|| format!("/{FILE}: {} bytes where 4 were expected", bytes.len()))
+        value
+            .map(Some)
+            .ok_or_else(|| format!("/{FILE}: {} bytes where 4 were expected", bytes.len()))
     }
 
     /// A soft limit of this process.
@@ -272,7 +288,8 @@ impl Root<'_> {
     fn stolen(&self) -> Reading<f64> {
         let stat = self.text("proc/stat")?;
         let times = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        // User, nice, system, idle, iowait, irq, softirq, steal; what follows is in user and nice already.
+        // User, nice, system, idle, iowait, irq, softirq, steal; what follows is in user and nice
+        // already.
         let times: Vec<f64> = times.take(8).filter_map(|n| n.parse().ok()).collect();
         let all: f64 = times.iter().sum();
         let stolen = times.get(7).filter(|_| all > 0.0);
@@ -281,16 +298,24 @@ impl Root<'_> {
 
     /// Where a program is, also where only root looks.
     fn program(&self, name: &str) -> Option<PathBuf> {
-        const DIRECTORIES: [&str; 6] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
+        const DIRECTORIES: [&str; 6] =
+            ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let of_path = std::env::split_paths(&path).filter_map(|d| d.strip_prefix("/").ok().map(Path::to_path_buf));
-        let all = of_path.chain(DIRECTORIES.map(PathBuf::from)).map(|directory| directory.join(name));
-        all.into_iter().find(|program| self.0.join(program).is_file()).map(|program| Path::new("/").join(program))
+        let of_path = std::env::split_paths(&path)
+            .filter_map(|d| d.strip_prefix("/").ok().map(Path::to_path_buf));
+        let all =
+            of_path.chain(DIRECTORIES.map(PathBuf::from)).map(|directory| directory.join(name));
+        all.into_iter()
+            .find(|program| self.0.join(program).is_file())
+            .map(|program| Path::new("/").join(program))
     }
 
     fn container(&self) -> Option<String> {
         let marked = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
-        let by_mark = marked.into_iter().find(|(file, _)| self.path(file).exists()).map(|(_, name)| name.to_owned());
+        let by_mark = marked
+            .into_iter()
+            .find(|(file, _)| self.path(file).exists())
+            .map(|(_, name)| name.to_owned());
         self.text("run/systemd/container").ok().filter(|name| !name.is_empty()).or(by_mark)
     }
 }

@@ -61,7 +61,8 @@ model! {
         pub command: String,
     }
 
-    /// Each setting that the process may change for itself, against leaving everything as it is, in the same rounds.
+    /// Each setting that the process may change for itself, against leaving everything as it is, in
+    /// the same rounds.
     pub struct Proof {
         /// Of the order and the phases of rounds.
         pub seed: u64,

@@ -1,4 +1,5 @@
-//! What the facts mean for a tick: one function a thing, from the facts to a line. Nothing is read here.
+//! What the facts mean for a tick: one function a thing, from the facts to a line. Nothing is read
+//! here.
 
 use instrument::machine::os::cpu_list;
 use instrument::text::time::{share, time};
@@ -94,15 +95,19 @@ fn quota(facts: &Facts) -> Reading<Judged> {
         time((still_us * 1e3) as i64)
     );
     let unlimited = if quota.file.ends_with("cpu.max") { "max" } else { "-1" };
-    let change =
-        format!("echo {unlimited} | sudo tee {}  # in a container: run it without a CPU limit", quota.file.display());
+    let change = format!(
+        "echo {unlimited} | sudo tee {}  # in a container: run it without a CPU limit",
+        quota.file.display()
+    );
     Ok(judged(format!("{:.2} CPUs", quota.cpus()), Costs, why).change(change))
 }
 
 fn cpus(facts: &Facts) -> Reading<Judged> {
     let online = cpu_list(facts.online.as_ref()?).len();
     Ok(match online {
-        0 | 1 => judged("1", Costs, "Everything else on the machine runs on the same CPU as the ticks."),
+        0 | 1 => {
+            judged("1", Costs, "Everything else on the machine runs on the same CPU as the ticks.")
+        }
         n => judged(n.to_string(), Fine, "There is room beside a ticking thread."),
     })
 }
@@ -123,11 +128,15 @@ fn hypervisor(facts: &Facts) -> Reading<Judged> {
     let guest = facts.cpu_flags.as_ref()?.split_whitespace().any(|flag| flag == "hypervisor");
     let name = facts.vendor.clone().map_or(String::new(), |vendor| format!(", {vendor}"));
     Ok(if guest {
-        let why =
-            "The host may run something else while this machine believes that it runs; only the host can change that.";
-        judged(format!("yes{name}"), Depends, why).change("on the host: vCPUs pinned to CPUs of their own")
+        let why = "The host may run something else while this machine believes that it runs; only the host can change that.";
+        judged(format!("yes{name}"), Depends, why)
+            .change("on the host: vCPUs pinned to CPUs of their own")
     } else {
-        judged("none seen", Fine, "Nothing stands between the kernel and the CPU, as far as the CPU says.")
+        judged(
+            "none seen",
+            Fine,
+            "Nothing stands between the kernel and the CPU, as far as the CPU says.",
+        )
     })
 }
 
@@ -135,10 +144,18 @@ fn steal(facts: &Facts) -> Reading<Judged> {
     let stolen = *facts.stolen.as_ref()?;
     let value = format!("{} since boot", share((stolen * 1e6) as u64, 1_000_000));
     Ok(if stolen < 0.001 {
-        judged(value, Fine, "The hypervisor, if any, accounts for hardly any time that it took away.")
+        judged(
+            value,
+            Fine,
+            "The hypervisor, if any, accounts for hardly any time that it took away.",
+        )
     } else {
-        judged(value, Costs, "So much of the CPU time was taken by the hypervisor; a tick that falls into it waits.")
-            .change("on the host: fewer vCPUs to a CPU, or a dedicated host")
+        judged(
+            value,
+            Costs,
+            "So much of the CPU time was taken by the hypervisor; a tick that falls into it waits.",
+        )
+        .change("on the host: fewer vCPUs to a CPU, or a dedicated host")
     })
 }
 
@@ -159,7 +176,14 @@ fn container(facts: &Facts) -> Reading<Judged> {
 /// The mode that `preempt=` of the boot options, or root's view, states.
 fn preempt_mode(facts: &Facts) -> Option<String> {
     let chosen = facts.preempt_modes.as_ref().ok().and_then(|modes| between(modes, '(', ')'));
-    let booted = || facts.boot_options.as_ref().ok()?.split_whitespace().find_map(|o| o.strip_prefix("preempt="));
+    let booted = || {
+        facts
+            .boot_options
+            .as_ref()
+            .ok()?
+            .split_whitespace()
+            .find_map(|o| o.strip_prefix("preempt="))
+    };
     chosen.or_else(booted).map(str::to_owned)
 }
 
@@ -170,12 +194,17 @@ fn preemption(facts: &Facts) -> Reading<Judged> {
     let real_time = "boot a kernel with PREEMPT_RT";
     let waits = "A thread that wakes waits until whatever runs in the kernel gives way by itself.";
     Ok(if has("PREEMPT_RT") {
-        judged("PREEMPT_RT", Fine, "A woken real-time thread runs at once, even when the kernel is at work.")
+        judged(
+            "PREEMPT_RT",
+            Fine,
+            "A woken real-time thread runs at once, even when the kernel is at work.",
+        )
     } else if has("PREEMPT_DYNAMIC") {
         let mode = preempt_mode(facts);
         match mode.as_deref() {
             Some("full") => {
-                judged("dynamic: full", Fine, "A woken thread may interrupt the kernel at work.").change(real_time)
+                judged("dynamic: full", Fine, "A woken thread may interrupt the kernel at work.")
+                    .change(real_time)
             }
             Some("lazy") => {
                 let why = "Among normal threads the one that runs may keep its CPU until the next tick of the kernel.";
@@ -183,8 +212,7 @@ fn preemption(facts: &Facts) -> Reading<Judged> {
             }
             Some(other) => judged(format!("dynamic: {other}"), Costs, waits).change(to_full),
             None => {
-                let why =
-                    "The kernel can be none, voluntary, lazy or full; which one is in force is not readable here.";
+                let why = "The kernel can be none, voluntary, lazy or full; which one is in force is not readable here.";
                 let change = format!("boot with preempt=full, or: {to_full}");
                 judged("dynamic", Depends, why).change(change)
             }
@@ -192,7 +220,8 @@ fn preemption(facts: &Facts) -> Reading<Judged> {
     } else if has("PREEMPT") {
         judged("full", Fine, "A woken thread may interrupt the kernel at work.").change(real_time)
     } else {
-        judged("none or voluntary", Costs, waits).change("boot a kernel with PREEMPT_DYNAMIC, PREEMPT or PREEMPT_RT")
+        judged("none or voluntary", Costs, waits)
+            .change("boot a kernel with PREEMPT_DYNAMIC, PREEMPT or PREEMPT_RT")
     })
 }
 
@@ -200,7 +229,8 @@ fn sched_ext(facts: &Facts) -> Reading<Judged> {
     Ok(match facts.sched_ext.as_ref()? {
         Some(name) => {
             let why = "A BPF program decides who runs: what is known of the kernel's own scheduler does not hold.";
-            judged(name, Depends, why).change("stop the service that loaded it, for example: sudo systemctl stop scx")
+            judged(name, Depends, why)
+                .change("stop the service that loaded it, for example: sudo systemctl stop scx")
         }
         None => judged("off", Fine, "The kernel's own scheduler decides who runs."),
     })
@@ -211,7 +241,8 @@ fn timer_slack(facts: &Facts) -> Reading<Judged> {
     let value = time(i64::try_from(ns).unwrap_or(i64::MAX));
     Ok(if ns > 1_000 {
         let why = "Sleeps and waits with a timeout of normal threads may end that much later; timerfd, which OsInterval uses, does not.";
-        let change = "TimerSlackNSec=1 in the systemd unit, or prctl(PR_SET_TIMERSLACK, 1) in the program";
+        let change =
+            "TimerSlackNSec=1 in the systemd unit, or prctl(PR_SET_TIMERSLACK, 1) in the program";
         judged(value, if ns > 100_000 { Costs } else { Depends }, why).change(change)
     } else {
         judged(value, Fine, "Sleeps end when they are due.")
@@ -222,7 +253,11 @@ fn timers(facts: &Facts) -> Reading<Judged> {
     let [timer_ns, _] = facts.process.timer_steps_ns.ok_or("the system does not report it")?;
     let step = time(i64::try_from(timer_ns).unwrap_or(i64::MAX));
     Ok(match timer_ns {
-        0..=1_000 => judged("high resolution", Fine, "Timers expire when they are due, not on the kernel's tick."),
+        0..=1_000 => judged(
+            "high resolution",
+            Fine,
+            "Timers expire when they are due, not on the kernel's tick.",
+        ),
         _ => judged(format!("steps of {step}"), Costs, "Timers expire on the kernel's tick only.")
             .change("boot without highres=off, on a kernel with CONFIG_HIGH_RES_TIMERS"),
     })
@@ -268,10 +303,16 @@ fn clock_source(facts: &Facts) -> Reading<Judged> {
 
 fn counter(facts: &Facts) -> Reading<Judged> {
     Ok(match &facts.process.why_not_counter {
-        None => judged("trusted", Fine, "The CPU counter runs at one rate on all CPUs, and stamps the ticks."),
-        Some(why) => {
-            judged("not trusted", Depends, format!("Ticks are stamped with the slower clock of the system: {why}."))
-        }
+        None => judged(
+            "trusted",
+            Fine,
+            "The CPU counter runs at one rate on all CPUs, and stamps the ticks.",
+        ),
+        Some(why) => judged(
+            "not trusted",
+            Depends,
+            format!("Ticks are stamped with the slower clock of the system: {why}."),
+        ),
     })
 }
 
@@ -310,10 +351,20 @@ fn dma_latency(facts: &Facts) -> Reading<Judged> {
 
 fn governor(facts: &Facts) -> Reading<Judged> {
     Ok(match facts.governor.as_ref()?.as_deref() {
-        None => judged("none", Fine, "This kernel does not change the CPU's frequency; in a guest, the host may."),
-        Some("performance") => judged("performance", Fine, "A CPU that wakes is at its full frequency."),
-        Some(other) => judged(other, Depends, "A CPU that was idle may run slowly for the first milliseconds of work.")
-            .change("sudo cpupower frequency-set -g performance"),
+        None => judged(
+            "none",
+            Fine,
+            "This kernel does not change the CPU's frequency; in a guest, the host may.",
+        ),
+        Some("performance") => {
+            judged("performance", Fine, "A CPU that wakes is at its full frequency.")
+        }
+        Some(other) => judged(
+            other,
+            Depends,
+            "A CPU that was idle may run slowly for the first milliseconds of work.",
+        )
+        .change("sudo cpupower frequency-set -g performance"),
     })
 }
 
@@ -327,9 +378,14 @@ fn energy(facts: &Facts) -> Reading<Judged> {
 }
 
 fn smt(facts: &Facts) -> Reading<Judged> {
-    let others: Vec<usize> = cpu_list(facts.siblings.as_ref()?).into_iter().filter(|&cpu| cpu != facts.cpu).collect();
+    let others: Vec<usize> =
+        cpu_list(facts.siblings.as_ref()?).into_iter().filter(|&cpu| cpu != facts.cpu).collect();
     Ok(if others.is_empty() {
-        judged(format!("none of CPU {}", facts.cpu), Fine, "No other CPU that this kernel knows shares its core.")
+        judged(
+            format!("none of CPU {}", facts.cpu),
+            Fine,
+            "No other CPU that this kernel knows shares its core.",
+        )
     } else {
         let why = format!("What runs on CPU {} slows down CPU {}.", list(&others), facts.cpu);
         judged(format!("CPU {} beside CPU {}", list(&others), facts.cpu), Depends, why)
@@ -341,24 +397,43 @@ fn interrupts(facts: &Facts) -> Reading<Judged> {
     let (handled, all) = facts.interrupts.as_ref()?;
     let used: Vec<_> = handled.iter().filter(|interrupt| interrupt.count > 0).collect();
     let Some(busiest) = used.first() else {
-        return Ok(judged(format!("none of {all} on CPU {}", facts.cpu), Fine, "No device interrupts it."));
+        return Ok(judged(
+            format!("none of {all} on CPU {}", facts.cpu),
+            Fine,
+            "No device interrupts it.",
+        ));
     };
-    let elsewhere = cpu_list(facts.online.as_deref().unwrap_or_default()).into_iter().find(|&cpu| cpu != facts.cpu);
-    let value =
-        format!("{} of {all} on CPU {}, most of all {} ({})", used.len(), facts.cpu, busiest.number, busiest.name);
+    let elsewhere = cpu_list(facts.online.as_deref().unwrap_or_default())
+        .into_iter()
+        .find(|&cpu| cpu != facts.cpu);
+    let value = format!(
+        "{} of {all} on CPU {}, most of all {} ({})",
+        used.len(),
+        facts.cpu,
+        busiest.number,
+        busiest.name
+    );
     let judged = judged(
         value,
         Depends,
         "A device's interrupt, and the work that it brings, delays a tick on that CPU by microseconds.",
     );
     Ok(match elsewhere {
-        Some(cpu) => judged.change(format!("echo {cpu} | sudo tee /proc/irq/{}/smp_affinity_list", busiest.number)),
+        Some(cpu) => judged.change(format!(
+            "echo {cpu} | sudo tee /proc/irq/{}/smp_affinity_list",
+            busiest.number
+        )),
         None => judged,
     })
 }
 
 /// A set of CPUs from which the kernel keeps something away.
-fn kept_free(facts: &Facts, set: &Reading<Option<String>>, from: &str, option: &str) -> Reading<Judged> {
+fn kept_free(
+    facts: &Facts,
+    set: &Reading<Option<String>>,
+    from: &str,
+    option: &str,
+) -> Reading<Judged> {
     // A kernel without the option writes "(null)".
     let set = set.as_ref()?.as_deref().map(cpu_list).unwrap_or_default();
     let cpu = facts.cpu;
@@ -381,7 +456,12 @@ fn isolated(facts: &Facts) -> Reading<Judged> {
 }
 
 fn nohz_full(facts: &Facts) -> Reading<Judged> {
-    kept_free(facts, &facts.nohz_full, "the kernel's tick", "boot with nohz_full={cpu} rcu_nocbs={cpu}")
+    kept_free(
+        facts,
+        &facts.nohz_full,
+        "the kernel's tick",
+        "boot with nohz_full={cpu} rcu_nocbs={cpu}",
+    )
 }
 
 fn slice(facts: &Facts) -> Reading<Judged> {
@@ -436,7 +516,11 @@ const MUCH_MEMORY: u64 = 1 << 30;
 
 fn memlock(facts: &Facts) -> Reading<Judged> {
     if is_capable(facts, CAP_IPC_LOCK) {
-        return Ok(judged("any, by CAP_IPC_LOCK", Fine, "This process may keep its memory from being paged out."));
+        return Ok(judged(
+            "any, by CAP_IPC_LOCK",
+            Fine,
+            "This process may keep its memory from being paged out.",
+        ));
     }
     Ok(match *facts.memlock.as_ref()? {
         Some(most) if most < MUCH_MEMORY => {
@@ -451,10 +535,16 @@ fn memlock(facts: &Facts) -> Reading<Judged> {
 fn swap(facts: &Facts) -> Reading<Judged> {
     let swaps = facts.swaps.as_ref()?;
     Ok(if swaps.is_empty() {
-        judged("none", Fine, "No page of a program is written out; those of its files may still be dropped.")
+        judged(
+            "none",
+            Fine,
+            "No page of a program is written out; those of its files may still be dropped.",
+        )
     } else {
-        let why = "A page that was swapped out takes milliseconds to come back, in the middle of a tick.";
-        judged(swaps.join(", "), Depends, why).change("sudo swapoff -a  # or lock the memory of the program: mlockall")
+        let why =
+            "A page that was swapped out takes milliseconds to come back, in the middle of a tick.";
+        judged(swaps.join(", "), Depends, why)
+            .change("sudo swapoff -a  # or lock the memory of the program: mlockall")
     })
 }
 
@@ -463,11 +553,17 @@ fn huge_pages(facts: &Facts) -> Reading<Judged> {
         return Ok(judged("none", Fine, "This kernel has no transparent huge pages."));
     };
     Ok(match between(modes, '[', ']') {
-        Some("always") => {
-            judged("always", Depends, "A page fault may wait for memory to be compacted, for milliseconds.")
-                .change("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
-        }
-        mode => judged(mode.unwrap_or(modes), Fine, "Only programs that ask for huge pages wait for them."),
+        Some("always") => judged(
+            "always",
+            Depends,
+            "A page fault may wait for memory to be compacted, for milliseconds.",
+        )
+        .change("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
+        mode => judged(
+            mode.unwrap_or(modes),
+            Fine,
+            "Only programs that ask for huge pages wait for them.",
+        ),
     })
 }
 
@@ -475,8 +571,12 @@ fn numa_balancing(facts: &Facts) -> Reading<Judged> {
     let nodes = facts.numa_nodes.as_ref()?.as_deref().map_or(1, |nodes| cpu_list(nodes).len());
     let on = facts.numa_balancing.as_ref()?.as_deref().is_some_and(|mode| mode != "0");
     Ok(match (on, nodes) {
-        (false, _) => judged("off", Fine, "The kernel does not move pages between nodes by itself."),
-        (true, 0 | 1) => judged("on, with one node", Fine, "There is no other node to move pages to."),
+        (false, _) => {
+            judged("off", Fine, "The kernel does not move pages between nodes by itself.")
+        }
+        (true, 0 | 1) => {
+            judged("on, with one node", Fine, "There is no other node to move pages to.")
+        }
         (true, nodes) => judged(
             format!("on, with {nodes} nodes"),
             Costs,
@@ -500,11 +600,20 @@ fn boot(facts: &Facts) -> Reading<Judged> {
         "threadirqs",
     ];
     let options = facts.boot_options.as_ref()?.split_whitespace();
-    let found: Vec<&str> = options.filter(|option| KNOWN.iter().any(|known| option.starts_with(known))).collect();
+    let found: Vec<&str> =
+        options.filter(|option| KNOWN.iter().any(|known| option.starts_with(known))).collect();
     Ok(if found.is_empty() {
-        judged("none that matter", Fine, "The kernel was started without options for its clocks, ticks or idle states.")
+        judged(
+            "none that matter",
+            Fine,
+            "The kernel was started without options for its clocks, ticks or idle states.",
+        )
     } else {
-        judged(found.join(" "), Fine, "Somebody has set up clocks, ticks or idle states on purpose.")
+        judged(
+            found.join(" "),
+            Fine,
+            "Somebody has set up clocks, ticks or idle states on purpose.",
+        )
     })
 }
 

@@ -1,7 +1,7 @@
 //! `osjitter doctor`: everything about this machine that makes ticks late, and what changes it.
 //!
-//! [`facts`] reads, [`judge`] makes lines of it without reading, [`text`] shows them. Nothing is changed; [`prove`] tries the
-//! settings that concern this process alone.
+//! [`facts`] reads, [`judge`] makes lines of it without reading, [`text`] shows them. Nothing is
+//! changed; [`prove`] tries the settings that concern this process alone.
 
 pub mod args;
 mod facts;
@@ -41,7 +41,8 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let proof = args.prove.then(|| prove::prove(&args.proof, &host)).transpose()?;
     let partial = proof.as_ref().is_some_and(|proof| proof.partial);
     let schema = Checkup::SCHEMA.to_owned();
-    let checkup = Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
+    let checkup =
+        Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
     files::deliver(made.into_bytes(), args.out.as_deref())?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
@@ -53,7 +54,10 @@ fn asked_cpu(args: &DoctorArgs, process: &Process) -> exit::Result<usize> {
     match args.cpu {
         Some(cpu) if !allowed.is_empty() && !allowed.contains(&cpu) => {
             let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(usage!("CPU {cpu} is not there or not allowed; this process may use {}", list.join(", ")))
+            Err(usage!(
+                "CPU {cpu} is not there or not allowed; this process may use {}",
+                list.join(", ")
+            ))
         }
         Some(cpu) => Ok(cpu),
         None => Ok(allowed.last().copied().unwrap_or(0)),

@@ -18,7 +18,9 @@ pub fn table(proof: &Proof, width: usize) -> String {
         text += &heading(proof, proved);
         text.push('\n');
         text += &align_by(&lines(proved), |column| column == 0 || column == 4);
-        text.extend(advice(proved).into_iter().map(|(what, keep)| format!("  {what}\n    > {keep}\n")));
+        text.extend(
+            advice(proved).into_iter().map(|(what, keep)| format!("  {what}\n    > {keep}\n")),
+        );
         text.push('\n');
     }
     for note in notes(proof) {
@@ -31,8 +33,16 @@ pub fn table(proof: &Proof, width: usize) -> String {
 pub fn markdown(proof: &Proof) -> String {
     let mut text = String::new();
     for proved in &proof.subjects {
-        text += &format!("\n**{}**\n\n{}\n", heading(proof, proved), markdown::table(&lines(proved), 1));
-        text.extend(advice(proved).into_iter().map(|(what, keep)| format!("- {}: `{keep}`\n", markdown::cell(&what))));
+        text += &format!(
+            "\n**{}**\n\n{}\n",
+            heading(proof, proved),
+            markdown::table(&lines(proved), 1)
+        );
+        text.extend(
+            advice(proved)
+                .into_iter()
+                .map(|(what, keep)| format!("- {}: `{keep}`\n", markdown::cell(&what))),
+        );
     }
     text.extend(notes(proof).iter().map(|note| format!("\n{}\n", markdown::cell(note))));
     text
@@ -40,12 +50,16 @@ pub fn markdown(proof: &Proof) -> String {
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
     let period = time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
-    format!("{} each {period}, {} rounds of {} ticks", proved.subject, proof.rounds, proof.round_ticks)
+    format!(
+        "{} each {period}, {} rounds of {} ticks",
+        proved.subject, proof.rounds, proof.round_ticks
+    )
 }
 
 /// A row for each setting, and one more for each further number that changes.
 fn lines(proved: &Proved) -> Vec<Vec<String>> {
-    let mut lines = vec![TITLES.map(str::to_owned).to_vec(), cells("as it is", Some(&proved.baseline), "")];
+    let mut lines =
+        vec![TITLES.map(str::to_owned).to_vec(), cells("as it is", Some(&proved.baseline), "")];
     for row in &proved.rows {
         let (figures, says) = match &row.outcome {
             Outcome::Measured { figures, differences } => (Some(figures), said(differences)),
@@ -54,11 +68,9 @@ fn lines(proved: &Proved) -> Vec<Vec<String>> {
         };
         let first = says.first().map_or("", String::as_str);
         lines.push(cells(&row.setting, figures, first));
-        lines.extend(
-            says.iter()
-                .skip(1)
-                .map(|more| [&[""; 4], &[more.as_str()][..]].concat().into_iter().map(str::to_owned).collect()),
-        );
+        lines.extend(says.iter().skip(1).map(|more| {
+            [&[""; 4], &[more.as_str()][..]].concat().into_iter().map(str::to_owned).collect()
+        }));
     }
     lines
 }
@@ -79,14 +91,20 @@ fn numbers(of: &Differences) -> [(&'static str, Option<&Change>); 3] {
 /// Every number that changes, or that none is shown to.
 fn said(of: &Differences) -> Vec<String> {
     let shown = |wanted: fn(Shown) -> bool| {
-        numbers(of).into_iter().filter_map(move |(name, c)| Some((name, c.filter(|c| wanted(c.shown))?)))
+        numbers(of)
+            .into_iter()
+            .filter_map(move |(name, c)| Some((name, c.filter(|c| wanted(c.shown))?)))
     };
     let changes: Vec<String> = shown(|s| matches!(s, Shown::Less | Shown::More))
         .map(|(name, change)| format!("{name} {}", percent(change)))
         .collect();
-    let undecided = [&of.p50, &of.p99].into_iter().all(|c| c.as_ref().is_none_or(|c| c.shown == Shown::TooFewRounds));
+    let undecided = [&of.p50, &of.p99]
+        .into_iter()
+        .all(|c| c.as_ref().is_none_or(|c| c.shown == Shown::TooFewRounds));
     match (undecided, changes.is_empty()) {
-        (true, _) => changes.into_iter().chain(["lateness: too few rounds to say".to_owned()]).collect(),
+        (true, _) => {
+            changes.into_iter().chain(["lateness: too few rounds to say".to_owned()]).collect()
+        }
         (false, true) => vec!["no difference shown".to_owned()],
         (false, false) => changes,
     }
@@ -98,11 +116,14 @@ fn percent(change: &Change) -> String {
         let percent = (ratio - 1.0) * 100.0;
         if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
     };
-    let times = |ratio: f64| if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") };
-    let between =
-        |[low, high]: [f64; 2], number: &dyn Fn(f64) -> String| format!(" [{}, {}]", number(low), number(high));
-    let with =
-        |number: &dyn Fn(f64) -> String| change.ratio_interval.map_or(String::new(), |ends| between(ends, number));
+    let times =
+        |ratio: f64| if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") };
+    let between = |[low, high]: [f64; 2], number: &dyn Fn(f64) -> String| {
+        format!(" [{}, {}]", number(low), number(high))
+    };
+    let with = |number: &dyn Fn(f64) -> String| {
+        change.ratio_interval.map_or(String::new(), |ends| between(ends, number))
+    };
     if change.ratio >= 2.0 {
         format!("x{}{}", times(change.ratio), with(&times))
     } else {
@@ -114,7 +135,9 @@ fn percent(change: &Change) -> String {
 fn advice(proved: &Proved) -> Vec<(String, String)> {
     let helps = |row: &&Row| {
         let Outcome::Measured { differences, .. } = &row.outcome else { return false };
-        let is = |shown: Shown| [&differences.p50, &differences.p99].into_iter().flatten().any(|c| c.shown == shown);
+        let is = |shown: Shown| {
+            [&differences.p50, &differences.p99].into_iter().flatten().any(|c| c.shown == shown)
+        };
         !row.keep.is_empty() && is(Shown::Less) && !is(Shown::More)
     };
     let told = |row: &Row| {

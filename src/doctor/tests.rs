@@ -91,7 +91,8 @@ fn worst() -> Machine {
         machine.put(&idle(n, "disable"), disable);
     }
     std::fs::create_dir_all(machine.0.path().join("dev")).unwrap();
-    std::fs::write(machine.0.path().join("dev/cpu_dma_latency"), 2_000_000_000_i32.to_ne_bytes()).unwrap();
+    std::fs::write(machine.0.path().join("dev/cpu_dma_latency"), 2_000_000_000_i32.to_ne_bytes())
+        .unwrap();
     machine
 }
 
@@ -136,7 +137,8 @@ fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
         ("cpuset", "2 of 4 CPUs: 2,3", Weight::Depends),
         ("boot", "nohz=off", Weight::Fine),
     ];
-    let found: Vec<_> = items.iter().map(|item| (item.key.as_str(), told(item).0, item.weight)).collect();
+    let found: Vec<_> =
+        items.iter().map(|item| (item.key.as_str(), told(item).0, item.weight)).collect();
     assert_eq!(found, expected);
     for item in items.iter().filter(|item| matches!(item.weight, Weight::Costs | Weight::Depends)) {
         assert!(item.change.is_some() || item.key == "counter", "{item:?}");
@@ -146,20 +148,29 @@ fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
 #[test]
 fn what_is_not_readable_is_said_and_not_made_up() {
     let items = Machine::with(&[]).items(Process::default());
-    let invented: Vec<&str> = items.iter().filter(|i| i.weight != Weight::Unknown).map(|i| i.key.as_str()).collect();
-    // What has no mark is no container as far as can be seen; no reason was given against the counter, and /dev may be
-    // another one.
+    let invented: Vec<&str> =
+        items.iter().filter(|i| i.weight != Weight::Unknown).map(|i| i.key.as_str()).collect();
+    // What has no mark is no container as far as can be seen; no reason was given against the
+    // counter, and /dev may be another one.
     assert_eq!(invented, ["container", "counter"]);
     for item in items.iter().filter(|i| i.weight == Weight::Unknown) {
         assert!(item.value.is_none() && item.change.is_none(), "{item:?}");
         let reason = item.not_readable.as_deref().unwrap();
-        assert!(reason.ends_with(": not there") || reason == "the system does not report it", "{}: {reason}", item.key);
+        assert!(
+            reason.ends_with(": not there") || reason == "the system does not report it",
+            "{}: {reason}",
+            item.key
+        );
     }
 }
 
 #[test]
 fn a_kernel_without_a_thing_is_told_from_one_that_hides_it() {
-    let machine = Machine::with(&[("sys/kernel/x", ""), ("sys/devices/x", ""), (&format!("{CPU}/cpu3/x"), "")]);
+    let machine = Machine::with(&[
+        ("sys/kernel/x", ""),
+        ("sys/devices/x", ""),
+        (&format!("{CPU}/cpu3/x"), ""),
+    ]);
     assert_eq!(told(&machine.item("sched-ext")), ("off", Weight::Fine));
     assert_eq!(told(&machine.item("governor")), ("none", Weight::Fine));
     assert_eq!(told(&machine.item("idle")), ("no idle driver", Weight::Depends));
@@ -178,11 +189,23 @@ fn what_is_set_well_is_fine() {
         ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc"),
         ("proc/self/cgroup", "0::/\n"),
     ]);
-    for key in ["preemption", "rtprio", "memlock", "rt-throttling", "isolated", "nohz-full", "clock-source", "quota"] {
+    for key in [
+        "preemption",
+        "rtprio",
+        "memlock",
+        "rt-throttling",
+        "isolated",
+        "nohz-full",
+        "clock-source",
+        "quota",
+    ] {
         assert_eq!(machine.item(key).weight, Weight::Fine, "{key}");
     }
     let mode = |options: &str| {
-        let machine = Machine::with(&[("proc/sys/kernel/version", "#1 PREEMPT_DYNAMIC"), ("proc/cmdline", options)]);
+        let machine = Machine::with(&[
+            ("proc/sys/kernel/version", "#1 PREEMPT_DYNAMIC"),
+            ("proc/cmdline", options),
+        ]);
         let item = machine.item("preemption");
         (item.value.unwrap(), item.weight)
     };
@@ -196,7 +219,11 @@ fn other_systems_have_what_is_known_of_them() {
     let keys = |os: &str| judge::items_of(os).into_iter().map(|item| item.key).collect::<Vec<_>>();
     assert_eq!(keys("windows"), ["timer-resolution", "power-throttling", "power-plan"]);
     assert_eq!(keys("macos"), ["quality-of-service", "app-nap"]);
-    assert!(judge::items_of("windows").iter().all(|item| item.value.is_none() && item.not_readable.is_some()));
+    assert!(
+        judge::items_of("windows")
+            .iter()
+            .all(|item| item.value.is_none() && item.not_readable.is_some())
+    );
 }
 
 #[test]
@@ -227,10 +254,18 @@ fn the_worst_comes_first_and_nothing_of_it_commands_a_terminal() {
     };
     let table = text::table(&checkup, 80);
     let at = |what: &str| table.find(what).unwrap_or_else(|| panic!("{what} in {table}"));
-    assert!(at("Makes ticks late here") < at("quota") && at("quota") < at("May make") && at("May make") < at("\nFine"));
+    assert!(
+        at("Makes ticks late here") < at("quota")
+            && at("quota") < at("May make")
+            && at("May make") < at("\nFine")
+    );
     assert!(table.contains("    > echo max | sudo tee "), "{table}");
-    let made =
-        crate::render::formats::make("a checkup", &text::FORMATS, crate::render::formats::Format::Markdown, &checkup);
+    let made = crate::render::formats::make(
+        "a checkup",
+        &text::FORMATS,
+        crate::render::formats::Format::Markdown,
+        &checkup,
+    );
     let shown = String::from_utf8(made.unwrap().into_bytes()).unwrap();
     assert!(!shown.contains('\u{1b}') && shown.contains("| CPU quota | 0.20 CPUs |"), "{shown}");
 }
@@ -240,11 +275,19 @@ fn a_tool_is_named_with_what_stands_in_its_way() {
     let machine = Machine::with(&[("usr/sbin/hwlatdetect", ""), ("usr/bin/cyclictest", "")]);
     let obstacles = || {
         let looked_for = tools::names().map(str::to_owned).collect();
-        let found = tools::tools(&Facts::read(machine.0.path(), Process { looked_for, ..Process::default() }, 0));
+        let found = tools::tools(&Facts::read(
+            machine.0.path(),
+            Process { looked_for, ..Process::default() },
+            0,
+        ));
         found.into_iter().map(|tool| tool.obstacles.join("; ")).collect::<Vec<_>>()
     };
-    let hidden = "the kernel's tracers are not readable: /sys/kernel/tracing/available_tracers: not there";
-    assert_eq!(obstacles(), [&format!("not installed: sudo apt install rtla; {hidden}"), hidden, ""]);
+    let hidden =
+        "the kernel's tracers are not readable: /sys/kernel/tracing/available_tracers: not there";
+    assert_eq!(
+        obstacles(),
+        [&format!("not installed: sudo apt install rtla; {hidden}"), hidden, ""]
+    );
     machine.put("sys/kernel/debug/tracing/available_tracers", "function hwlat nop");
     let lacks = "not installed: sudo apt install rtla; this kernel has no timerlat tracer";
     assert_eq!(obstacles(), [lacks, "", ""]);

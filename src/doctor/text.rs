@@ -56,7 +56,11 @@ fn other_tool(tool: &OtherTool, width: usize) -> String {
         (_, obstacles) => obstacles.join("; "),
     };
     let adds = indented(&tool.adds, "      ", width);
-    format!("{}{adds}    > {}\n", indented(&format!("{}: {state}", tool.name), "  ", width), tool.command)
+    format!(
+        "{}{adds}    > {}\n",
+        indented(&format!("{}: {state}", tool.name), "  ", width),
+        tool.command
+    )
 }
 
 /// An item in a line, and unless it is fine, what it does and what changes it.
@@ -83,17 +87,31 @@ pub fn markdown(checkup: &Checkup) -> String {
     for (weight, heading) in SECTIONS {
         let row = |item: &Item| {
             let value = item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown");
-            vec![item.name.clone(), value.to_owned(), item.why.clone(), item.change.clone().unwrap_or_default()]
+            vec![
+                item.name.clone(),
+                value.to_owned(),
+                item.why.clone(),
+                item.change.clone().unwrap_or_default(),
+            ]
         };
         let rows: Vec<Vec<String>> = of(checkup, weight).into_iter().map(row).collect();
         if !rows.is_empty() {
-            let titles = ["", "Here", "What it does", "What changes it"].map(str::to_owned).to_vec();
-            text += &format!("\n**{heading}**\n\n{}", markdown::table(&[vec![titles], rows].concat(), 4));
+            let titles =
+                ["", "Here", "What it does", "What changes it"].map(str::to_owned).to_vec();
+            text += &format!(
+                "\n**{heading}**\n\n{}",
+                markdown::table(&[vec![titles], rows].concat(), 4)
+            );
         }
     }
     if !checkup.tools.is_empty() {
         let row = |tool: &OtherTool| {
-            vec![tool.name.clone(), tool.obstacles.join("; "), tool.adds.clone(), tool.command.clone()]
+            vec![
+                tool.name.clone(),
+                tool.obstacles.join("; "),
+                tool.adds.clone(),
+                tool.command.clone(),
+            ]
         };
         let titles = ["", "In its way", "What it adds", "How"].map(str::to_owned).to_vec();
         let rows = std::iter::once(titles).chain(checkup.tools.iter().map(row)).collect::<Vec<_>>();

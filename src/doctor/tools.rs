@@ -1,4 +1,5 @@
-//! Other people's tools that see what a process cannot: whether they would work here, and what their results say.
+//! Other people's tools that see what a process cannot: whether they would work here, and what
+//! their results say.
 
 use instrument::exit::{self, usage};
 use instrument::text::time::time;
@@ -48,9 +49,16 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Each tool, with what stands in its way.
 pub fn tools(facts: &Facts) -> Vec<OtherTool> {
     let tool = |known: &Known| {
-        let installed = facts.installed.iter().find(|(name, _)| *name == known.name).map(|(_, path)| path.clone());
-        let missing = installed.is_none().then(|| format!("not installed: sudo apt install {}", known.package));
-        let obstacles: Vec<String> = missing.into_iter().chain(obstacle(known, &facts.tracers)).collect();
+        let installed = facts
+            .installed
+            .iter()
+            .find(|(name, _)| *name == known.name)
+            .map(|(_, path)| path.clone());
+        let missing = installed
+            .is_none()
+            .then(|| format!("not installed: sudo apt install {}", known.package));
+        let obstacles: Vec<String> =
+            missing.into_iter().chain(obstacle(known, &facts.tracers)).collect();
         OtherTool {
             name: known.name.to_owned(),
             installed: installed.map(|path| path.display().to_string()),
@@ -68,7 +76,9 @@ fn obstacle(known: &Known, tracers: &Reading<String>) -> Option<String> {
     match tracers {
         Ok(there) if there.split_whitespace().any(|name| name == tracer) => None,
         Ok(_) => Some(format!("this kernel has no {tracer} tracer")),
-        Err(why) if why.ends_with("permission denied") => Some("only root can see the kernel's tracers".to_owned()),
+        Err(why) if why.ends_with("permission denied") => {
+            Some("only root can see the kernel's tracers".to_owned())
+        }
         Err(why) => Some(format!("the kernel's tracers are not readable: {why}")),
     }
 }
@@ -79,17 +89,21 @@ const GAP_NS: i64 = 20_000;
 /// What the result of another tool says about the machine.
 pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
     let tool = report.tool.name.as_str();
-    let worst =
-        report.subjects.iter().filter_map(|s| Some((s, s.summary.as_ref()?))).max_by_key(|(_, m)| m.lateness_ns.max);
+    let worst = report
+        .subjects
+        .iter()
+        .filter_map(|s| Some((s, s.summary.as_ref()?)))
+        .max_by_key(|(_, m)| m.lateness_ns.max);
     let max_ns = worst.map_or(0, |(_, summary)| summary.lateness_ns.max);
     let at = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
     let late = if max_ns > GAP_NS { Weight::Costs } else { Weight::Fine };
-    let below =
-        "Nothing above the firmware and the hypervisor can have made these gaps, and no setting here avoids them.";
+    let below = "Nothing above the firmware and the hypervisor can have made these gaps, and no setting here avoids them.";
     let (value, weight, why) = match (tool, worst) {
-        ("hwlatdetect", None) => {
-            ("no gap found".to_owned(), Weight::Fine, "Firmware and hypervisor left the CPUs alone.")
-        }
+        ("hwlatdetect", None) => (
+            "no gap found".to_owned(),
+            Weight::Fine,
+            "Firmware and hypervisor left the CPUs alone.",
+        ),
         ("hwlatdetect", Some((_, gaps))) => {
             (format!("{} gaps, up to {}", gaps.ticks, time(max_ns)), Weight::Costs, below)
         }

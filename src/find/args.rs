@@ -40,13 +40,15 @@ pub struct FindArgs {
     /// Longest period to try
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, default_value = "2ms")]
     pub to: Duration,
-    /// Ticker to look at: a name, a glob or all; repeat for several [default: those marked * by list, but spin]
+    /// Ticker to look at: a name, a glob or all; repeat for several [default: those marked * by
+    /// list, but spin]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
     /// Runtime of tokio subjects; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
-    /// What runs beside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or any command
+    /// What runs beside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or any
+    /// command
     #[arg(long, value_name = "LOAD", default_value_t)]
     pub load: Load,
     /// End after this time, with what is known by then
@@ -74,18 +76,23 @@ pub struct FindArgs {
 
 /// Reads `p99=100us`, `missed=0.1%`.
 fn goal(text: &str) -> Result<Goal, String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("no goal {text:?}; write for example p99=100us"))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("no goal {text:?}; write for example p99=100us"))?;
     let goal = Goal::new(name.trim(), None)
         .ok_or_else(|| format!("no goal {name:?}; there are {}", Goal::NAMES.join(", ")))?;
     let limit = if goal.unit == "ns" {
         units::duration(value.trim())?.as_nanos() as f64
     } else {
-        let percent = value.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+        let percent =
+            value.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
         let percent = percent.filter(|p| p.is_finite() && *p >= 0.0);
         percent.ok_or_else(|| format!("{value:?} is no share; write for example {name}=0.1%"))?
     };
     if limit <= 0.0 {
-        return Err(format!("{name}={value} is reached by no ticker, and shown by no measurement; give more than 0"));
+        return Err(format!(
+            "{name}={value} is reached by no ticker, and shown by no measurement; give more than 0"
+        ));
     }
     if name.trim() == "missed" && limit >= 100.0 {
         return Err(format!("{name}={value} holds whatever happens; give less than 100%"));
@@ -102,7 +109,11 @@ mod tests {
         let read = |text| goal(text).map(|g| (g.name, g.limit.unwrap()));
         assert_eq!(read("p99=100us"), Ok(("p99".to_owned(), 100_000.0)));
         assert_eq!(read("missed=0.1%"), Ok(("missed".to_owned(), 0.1)));
-        assert_eq!(read("cpu=150%"), Ok(("cpu".to_owned(), 150.0)), "several threads take more than one core");
+        assert_eq!(
+            read("cpu=150%"),
+            Ok(("cpu".to_owned(), 150.0)),
+            "several threads take more than one core"
+        );
         for (text, says) in [
             ("p99", "p99=100us"),
             ("p98=1us", "there are p50, p90"),

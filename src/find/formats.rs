@@ -13,8 +13,8 @@ pub const FORMATS: [Offer<Find>; 4] = [
     (Format::Json, |find| Ok(Made::Text(find.to_json()))),
     (Format::Markdown, |find| Ok(Made::Text(text::markdown(find)))),
     (Format::Svg, |find| {
-        let picture =
-            picture::picture(find).ok_or_else(|| Error::usage("there is nothing to draw: no look is in it"))?;
+        let picture = picture::picture(find)
+            .ok_or_else(|| Error::usage("there is nothing to draw: no look is in it"))?;
         Ok(Made::Pictures(vec![picture]))
     }),
 ];

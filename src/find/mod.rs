@@ -1,5 +1,6 @@
-//! `osjitter find`: what period can this machine hold, and what can be promised at one. Every look is a plan that the one
-//! loop measures, all tickers in the same rounds; `jitterstat::find` decides what to look at, and what it says.
+//! `osjitter find`: what period can this machine hold, and what can be promised at one. Every look
+//! is a plan that the one loop measures, all tickers in the same rounds; `jitterstat::find` decides
+//! what to look at, and what it says.
 
 pub mod args;
 pub mod formats;
@@ -18,11 +19,15 @@ use instrument::measure::order::Observer;
 use instrument::measure::program::Starts;
 use instrument::measure::record::{self, Conditions};
 use instrument::measure::round::MeasuredRound;
-use instrument::scenario::{Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough};
+use instrument::scenario::{
+    Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough,
+};
 use instrument::subject::{self, Entry, Place};
 use instrument::text::units;
 use jitterstat::file::File as _;
-use jitterstat::find::{self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker};
+use jitterstat::find::{
+    self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker,
+};
 use jitterstat::fitness::{Fitness, Tally};
 use jitterstat::gate::limit::RoundTicks;
 use jitterstat::report::{self, Status};
@@ -37,7 +42,8 @@ use crate::{files, interrupt, terminal};
 const ROUNDS: u64 = 20;
 /// Recorded ticks of a round, at most.
 const ROUND_TICKS: u64 = 250;
-/// Share of the time that looks are planned for; the rest is set-up and what a busy machine takes longer.
+/// Share of the time that looks are planned for; the rest is set-up and what a busy machine takes
+/// longer.
 const PLANNED: f64 = 0.8;
 /// What is promised at one period.
 const PROMISES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "missed", "cpu"];
@@ -70,12 +76,17 @@ type Loop = (&'static Entry, Option<Runtime>);
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
     let host = host::capture();
-    let settings = tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
+    let settings =
+        tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
-    let first = search.tickers.first().map(|one| search.scenario(*one, first_look(search.range_ns[0]))).transpose()?;
+    let first = search
+        .tickers
+        .first()
+        .map(|one| search.scenario(*one, first_look(search.range_ns[0])))
+        .transpose()?;
     let mut loads = Loads::start(first.as_slice())?;
     settings.apply()?;
     // Last: what is refused above leaves no directory behind.
@@ -133,18 +144,24 @@ impl Search {
         let [from, to] = args.period.map_or([args.from, args.to], |period| [period; 2]);
         if from >= to && args.period.is_none() {
             let [from, to] = [from, to].map(units::short);
-            return Err(usage!("--from {from} is no shorter than --to {to}; for one period give --period"));
+            return Err(usage!(
+                "--from {from} is no shorter than --to {to}; for one period give --period"
+            ));
         }
         let subjects = match Subjects::union(args.subject.iter().cloned()) {
             // It takes a whole core at any period.
-            none if none.is_empty() => subject::ALL.iter().filter(|e| e.default && e.name != "spin").collect(),
+            none if none.is_empty() => {
+                subject::ALL.iter().filter(|e| e.default && e.name != "spin").collect()
+            }
             asked => asked,
         };
         let (runtimes, loads) = (args.runtime.clone(), vec![args.load.clone()]);
-        let mut all = ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() }.scenarios()?;
+        let mut all =
+            ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() }.scenarios()?;
         // Tasks run beside the tickers that have a runtime.
         all.retain(|scenario| scenario.load == args.load);
-        let tickers: Vec<Loop> = all.iter().filter_map(|s| Some((s.subject.ours()?, s.runtime))).collect();
+        let tickers: Vec<Loop> =
+            all.iter().filter_map(|s| Some((s.subject.ours()?, s.runtime))).collect();
         let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
         let looks = if args.period.is_some() { 1 } else { MOST_LOOKS };
         let look_confidence = find::look_confidence(looks, goals.len());
@@ -152,7 +169,9 @@ impl Search {
             least_ticks: find::least_ticks(&goals, look_confidence),
             goals,
             range_ns: [from, to].map(ns),
-            control: spin.filter(|spin| !tickers.contains(spin) && tickers.iter().any(|t| t.0.place != Place::Script)),
+            control: spin.filter(|spin| {
+                !tickers.contains(spin) && tickers.iter().any(|t| t.0.place != Place::Script)
+            }),
             tickers,
             load: args.load.clone(),
             looks,
@@ -167,7 +186,8 @@ impl Search {
     /// Refuses what the time does not hold, before anything runs.
     fn fits(&self) -> exit::Result<()> {
         few_enough(self.tickers.len())?;
-        let first = if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
+        let first =
+            if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
         let mut time = Duration::ZERO;
         for period in &first {
             for one in self.tickers.iter().chain(&self.control) {
@@ -175,7 +195,8 @@ impl Search {
             }
         }
         if time > self.max_time.mul_f64(PLANNED) {
-            let longest = self.goals.iter().max_by_key(|goal| goal.least_ticks(self.look_confidence));
+            let longest =
+                self.goals.iter().max_by_key(|goal| goal.least_ticks(self.look_confidence));
             let name = longest.map_or("", |goal| &goal.name);
             return Err(usage!(
                 "{} at {} ticks each, which {name} takes, last {:.0}s; give --max-time {:.0}s or more, fewer --subject, or a \
@@ -200,14 +221,21 @@ impl Search {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
         };
-        let looks =
-            if from == to { format!("at {to}") } else { format!("up to {} looks each, {from} to {to}", self.looks) };
+        let looks = if from == to {
+            format!("at {to}")
+        } else {
+            format!("up to {} looks each, {from} to {to}", self.looks)
+        };
         format!("{tickers}, {looks}: at most {}", units::short(self.max_time))
     }
 
-    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the goals take; more rounds
-    /// of them where a period is looked at again.
-    fn scenario(&self, (entry, runtime): Loop, Step { period_ns, times }: Step) -> exit::Result<Scenario> {
+    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the
+    /// goals take; more rounds of them where a period is looked at again.
+    fn scenario(
+        &self,
+        (entry, runtime): Loop,
+        Step { period_ns, times }: Step,
+    ) -> exit::Result<Scenario> {
         let load = if self.control == Some((entry, runtime)) { &Load::None } else { &self.load };
         let period = Duration::from_nanos(period_ns);
         let of = |rounds: u64, round_ticks: u64| {
@@ -227,7 +255,8 @@ impl Search {
         let time = self.max_time.mul_f64(PLANNED / (self.looks * loops) as f64);
         // What a round takes beside its recorded ticks.
         let beside = of(1, 1)?.expected().saturating_sub(period);
-        let ticks_in = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
+        let ticks_in =
+            |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
         if self.looks == 1 {
             let full = beside + period * ROUND_TICKS as u32;
             let fit = (time.as_nanos() / full.as_nanos().max(1)) as u64;
@@ -242,18 +271,26 @@ impl Search {
 
     /// The next look of several tickers together, and the control beside them.
     fn look_at(&self, looks: &[(usize, Step)], seed: u64) -> exit::Result<Plan> {
-        let mut scenarios =
-            looks.iter().map(|(i, step)| self.scenario(self.tickers[*i], *step)).collect::<exit::Result<Vec<_>>>()?;
-        let (longest, times) = (looks.iter().map(|l| l.1.period_ns).max(), looks.iter().map(|l| l.1.times).max());
+        let mut scenarios = looks
+            .iter()
+            .map(|(i, step)| self.scenario(self.tickers[*i], *step))
+            .collect::<exit::Result<Vec<_>>>()?;
+        let (longest, times) =
+            (looks.iter().map(|l| l.1.period_ns).max(), looks.iter().map(|l| l.1.times).max());
         if let (Some(control), Some((period_ns, times))) = (self.control, longest.zip(times)) {
             scenarios.push(self.scenario(control, Step { period_ns, times })?);
         }
         Ok(Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None })
     }
 
-    /// Those of the looks that fit into the time, with fewer ticks for what is looked at again where it takes that, but
-    /// twice as many as before.
-    fn fitting(&self, looks: &[(usize, Step)], seed: u64, time: Duration) -> exit::Result<Option<Plan>> {
+    /// Those of the looks that fit into the time, with fewer ticks for what is looked at again
+    /// where it takes that, but twice as many as before.
+    fn fitting(
+        &self,
+        looks: &[(usize, Step)],
+        seed: u64,
+        time: Duration,
+    ) -> exit::Result<Option<Plan>> {
         for quarters in [4, 3, 2] {
             let scaled = |step: Step| Step { times: (step.times * quarters / 4).max(1), ..step };
             let looks: Vec<_> = looks.iter().map(|(i, step)| (*i, scaled(*step))).collect();
@@ -266,16 +303,24 @@ impl Search {
     }
 
     /// Takes the looks, all tickers in the same rounds, until each knows enough or the time is up.
-    fn measure(&self, find: &mut Find, loads: &mut Loads, stop: &Arc<AtomicBool>, quiet: bool) -> exit::Result<()> {
+    fn measure(
+        &self,
+        find: &mut Find,
+        loads: &mut Loads,
+        stop: &Arc<AtomicBool>,
+        quiet: bool,
+    ) -> exit::Result<()> {
         let started = now();
         let mut open: Vec<Option<Stopped>> = vec![None; self.tickers.len()];
-        find.tickers = self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
+        find.tickers =
+            self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
         // How much longer looks take here than planned.
         let mut slowness = 1.0_f64;
         let mut tally = Tally::default();
         for number in 0.. {
             let mut looks = Vec::new();
-            for (i, stopped) in open.iter_mut().enumerate().filter(|(_, stopped)| stopped.is_none()) {
+            for (i, stopped) in open.iter_mut().enumerate().filter(|(_, stopped)| stopped.is_none())
+            {
                 let taken = &find.tickers[i].looks;
                 let next = if self.looks == 1 {
                     Some(first_look(self.range_ns[0])).filter(|_| taken.is_empty())
@@ -284,17 +329,28 @@ impl Search {
                 };
                 match next {
                     Some(step) => looks.push((i, step)),
-                    None => *stopped = Some(if taken.len() == MOST_LOOKS { Stopped::Looks } else { Stopped::Found }),
+                    None => {
+                        *stopped = Some(if taken.len() == MOST_LOOKS {
+                            Stopped::Looks
+                        } else {
+                            Stopped::Found
+                        })
+                    }
                 }
             }
             if looks.is_empty() {
                 break;
             }
             let (left, began) = (self.max_time.saturating_sub(started.elapsed()), now());
-            let Some(plan) = self.fitting(&looks, self.seed.wrapping_add(number), left.div_f64(slowness))? else {
+            let Some(plan) =
+                self.fitting(&looks, self.seed.wrapping_add(number), left.div_f64(slowness))?
+            else {
                 // What is looked at again takes the most, and says the least.
                 let first = looks.iter().all(|(_, step)| step.times == 1);
-                looks.iter().filter(|(_, step)| first || step.times > 1).for_each(|l| open[l.0] = Some(Stopped::Time));
+                looks
+                    .iter()
+                    .filter(|(_, step)| first || step.times > 1)
+                    .for_each(|l| open[l.0] = Some(Stopped::Time));
                 continue;
             };
             plan.fits_memory()?;
@@ -304,10 +360,13 @@ impl Search {
                 started_utc: find.started_utc.clone(),
                 starts: Starts::default(),
             };
-            let mut watch = Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
+            let mut watch =
+                Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
             let report = record::measure(&plan, conditions, loads, stop, &mut watch, None);
             watch.progress.finish();
-            slowness = slowness.max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3)).min(4.0);
+            slowness = slowness
+                .max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3))
+                .min(4.0);
             tally.add_report(&report);
             for warning in report.warnings {
                 if find.warnings.iter().all(|known| known.code != warning.code) {
@@ -321,7 +380,8 @@ impl Search {
         for (ticker, stopped) in find.tickers.iter_mut().zip(open) {
             let found = find::bracket(&ticker.looks);
             (ticker.broken_ns, ticker.kept_ns) = (found.broken_ns, found.kept_ns);
-            (ticker.broken_above_ns, ticker.stopped) = (found.broken_above_ns, stopped.unwrap_or(Stopped::Found));
+            (ticker.broken_above_ns, ticker.stopped) =
+                (found.broken_above_ns, stopped.unwrap_or(Stopped::Found));
         }
         find.fitness = Fitness::of(&tally, find.host.cpus_online);
         find.partial = stop.load(Ordering::Relaxed);
@@ -330,7 +390,12 @@ impl Search {
     }
 
     /// Adds a look; why there are no more of this ticker, if so.
-    fn add(&self, ticker: &mut Ticker, subject: &report::Subject, interrupted: bool) -> Option<Stopped> {
+    fn add(
+        &self,
+        ticker: &mut Ticker,
+        subject: &report::Subject,
+        interrupted: bool,
+    ) -> Option<Stopped> {
         match &subject.status {
             Status::Failed { reason } => {
                 ticker.failure = Some(reason.clone());
@@ -340,7 +405,12 @@ impl Search {
             Status::Partial => Some(if interrupted { Stopped::Interrupted } else { Stopped::Time }),
             Status::Measured => match RoundTicks::all_of(subject) {
                 Ok(rounds) => {
-                    ticker.looks.push(Look::of(subject.period_ns, &rounds, &self.goals, self.look_confidence));
+                    ticker.looks.push(Look::of(
+                        subject.period_ns,
+                        &rounds,
+                        &self.goals,
+                        self.look_confidence,
+                    ));
                     None
                 }
                 Err(why) => {
@@ -377,10 +447,13 @@ fn agreed(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
                 goal.name
             ));
         }
-        let implied = |other: &&Goal| other.quantile() > goal.quantile() && other.limit <= goal.limit;
+        let implied =
+            |other: &&Goal| other.quantile() > goal.quantile() && other.limit <= goal.limit;
         if let Some(other) = goals.iter().filter(|_| goal.quantile().is_some()).find(implied) {
             let (weak, strong) = (text::goal(goal), text::goal(other));
-            return Err(usage!("where {strong} holds, so does {weak}: leave one of them out, or correct it"));
+            return Err(usage!(
+                "where {strong} holds, so does {weak}: leave one of them out, or correct it"
+            ));
         }
     }
     Ok(goals.to_vec())

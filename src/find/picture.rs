@@ -8,8 +8,8 @@ use plotters::prelude::*;
 
 use crate::find::text::names;
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line, logarithmic, mark, marks,
-    time_label, with_legend, within,
+    Area, Drawn, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line,
+    logarithmic, mark, marks, time_label, with_legend, within,
 };
 use crate::picture::palette::{Sign, Signs};
 
@@ -37,19 +37,27 @@ pub fn picture(find: &Find) -> Option<Picture> {
             let title = "Lateness and cost over the period";
             head.draw_text(title, &(FONT, TITLE_PX).into_text_style(&head), (12, 8))?;
             let machine = find.host.cpu_model.as_deref().unwrap_or(&find.host.os);
-            let note = format!("Dashed: the goals. Bars: the interval of each look. {}, {machine}", find.started_utc);
+            let note = format!(
+                "Dashed: the goals. Bars: the interval of each look. {}, {machine}",
+                find.started_utc
+            );
             head.draw_text(&note, &(FONT, LABEL_PX - 2).into_text_style(&head), (12, 36))?;
             let names = names(find);
             let signs = Signs::of(find.tickers.iter().enumerate().map(|(i, t)| {
-                let twins = find.tickers[..i].iter().filter(|other| other.subject == t.subject).count();
+                let twins =
+                    find.tickers[..i].iter().filter(|other| other.subject == t.subject).count();
                 (t.subject.as_str(), twins)
             }));
             let sign = |i: usize| {
-                let twins = find.tickers[..i].iter().filter(|t| t.subject == find.tickers[i].subject).count();
+                let twins = find.tickers[..i]
+                    .iter()
+                    .filter(|t| t.subject == find.tickers[i].subject)
+                    .count();
                 signs.sign(&find.tickers[i].subject, twins)
             };
             let signs: Vec<Sign> = (0..find.tickers.len()).map(sign).collect();
-            let entries: Vec<(Sign, &str)> = signs.iter().copied().zip(names.iter().map(String::as_str)).collect();
+            let entries: Vec<(Sign, &str)> =
+                signs.iter().copied().zip(names.iter().map(String::as_str)).collect();
             let body = with_legend(&body, &entries, |legend, sign, (x, y)| {
                 legend.draw(&line(sign, vec![(x, y), (x + 24, y)]))?;
                 legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
@@ -78,7 +86,12 @@ fn lateness(find: &Find) -> Chart {
 fn cpu(find: &Find) -> Chart {
     let limit = find.goals.iter().find(|goal| goal.name == "cpu").and_then(|goal| goal.limit);
     let label = |percent: &f64| format!("{percent} %");
-    Chart { of: "CPU, of one core".to_owned(), label, limit, value: Box::new(|look| Some((look.cpu_percent?, None))) }
+    Chart {
+        of: "CPU, of one core".to_owned(),
+        label,
+        limit,
+        value: Box::new(|look| Some((look.cpu_percent?, None))),
+    }
 }
 
 fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> Drawn {
@@ -88,7 +101,8 @@ fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> Drawn {
         .filter_map(|look| (what.value)(look))
         .flat_map(|(value, ci)| [value].into_iter().chain(ci.into_iter().flatten()));
     let y = around(values.chain(what.limit).map(drawn));
-    let x = around(looks().map(|look| look.period_ns as f64).chain(find.range_ns.map(|ns| ns as f64)));
+    let x =
+        around(looks().map(|look| look.period_ns as f64).chain(find.range_ns.map(|ns| ns as f64)));
     let mut chart = chart(area).build_cartesian_2d(
         x.clone().log_scale().with_key_points(marks(&x)),
         y.clone().log_scale().with_key_points(marks(&y)),
@@ -109,9 +123,15 @@ fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> Drawn {
     }
     for (ticker, sign) in find.tickers.iter().zip(signs) {
         // Of a period that was looked at again, the last look: it has the most ticks.
-        let points: BTreeMap<u64, (f64, Option<[f64; 2]>)> =
-            ticker.looks.iter().filter_map(|look| (what.value)(look).map(|value| (look.period_ns, value))).collect();
-        area.draw(&line(*sign, points.iter().map(|(period, value)| pixel(*period as f64, value.0)).collect()))?;
+        let points: BTreeMap<u64, (f64, Option<[f64; 2]>)> = ticker
+            .looks
+            .iter()
+            .filter_map(|look| (what.value)(look).map(|value| (look.period_ns, value)))
+            .collect();
+        area.draw(&line(
+            *sign,
+            points.iter().map(|(period, value)| pixel(*period as f64, value.0)).collect(),
+        ))?;
         for (period, (value, interval)) in points {
             let period = logarithmic(i64::try_from(period).unwrap_or(i64::MAX));
             if let Some([low, high]) = interval {

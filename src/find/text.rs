@@ -26,17 +26,22 @@ pub fn markdown(find: &Find) -> String {
 }
 
 fn title(find: &Find) -> String {
-    let percent = cost(find.confidence * 100.0).trim_end_matches('0').trim_end_matches('.').to_owned();
+    let percent =
+        cost(find.confidence * 100.0).trim_end_matches('0').trim_end_matches('.').to_owned();
     let beside = find.load.as_ref().map_or(String::new(), |load| format!(" beside {}", load.load));
     match promised_at(find) {
         Some(period) => {
-            format!("The best goals that hold at {period}{beside}, all of a line with {percent} % confidence")
+            format!(
+                "The best goals that hold at {period}{beside}, all of a line with {percent} % confidence"
+            )
         }
         None => {
             let goals: Vec<String> = find.goals.iter().map(goal).collect();
             let [from, to] = find.range_ns.map(short);
             let goals = goals.join(" and ");
-            format!("The shortest period with {goals}{beside}, {from} to {to}, each with {percent} % confidence")
+            format!(
+                "The shortest period with {goals}{beside}, {from} to {to}, each with {percent} % confidence"
+            )
         }
     }
 }
@@ -48,7 +53,10 @@ fn promised_at(find: &Find) -> Option<String> {
 
 /// A goal as on the command line.
 pub fn goal(goal: &Goal) -> String {
-    goal.limit.map_or_else(|| goal.name.clone(), |limit| format!("{} <= {}", goal.name, limited(goal, limit)))
+    goal.limit.map_or_else(
+        || goal.name.clone(),
+        |limit| format!("{} <= {}", goal.name, limited(goal, limit)),
+    )
 }
 
 /// A value in the unit of its goal.
@@ -66,13 +74,20 @@ fn share(percent: f64) -> String {
 
 /// A period as people write it: `35.6us` for what is not a whole number of them.
 fn short(ns: u64) -> String {
-    if ns.is_multiple_of(1_000) { units::short(Duration::from_nanos(ns)) } else { format!("{}us", ns as f64 / 1e3) }
+    if ns.is_multiple_of(1_000) {
+        units::short(Duration::from_nanos(ns))
+    } else {
+        format!("{}us", ns as f64 / 1e3)
+    }
 }
 
 /// How tickers are called: with their runtime where they differ in it.
 pub fn names(find: &Find) -> Vec<String> {
-    let all: std::collections::BTreeSet<_> = find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
-    let on = |t: &Ticker| t.runtime.as_ref().filter(|_| all.len() > 1).map_or(String::new(), |r| format!("/{r}"));
+    let all: std::collections::BTreeSet<_> =
+        find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
+    let on = |t: &Ticker| {
+        t.runtime.as_ref().filter(|_| all.len() > 1).map_or(String::new(), |r| format!("/{r}"))
+    };
     find.tickers.iter().map(|ticker| format!("{}{}", ticker.subject, on(ticker))).collect()
 }
 
@@ -92,13 +107,18 @@ fn rows(find: &Find) -> Vec<Vec<String>> {
         if promised {
             let look = ticker.looks.first();
             cells.extend(
-                find.goals.iter().enumerate().map(|(i, goal)| dash(look.and_then(|l| promise(goal, &l.checks[i])))),
+                find.goals
+                    .iter()
+                    .enumerate()
+                    .map(|(i, goal)| dash(look.and_then(|l| promise(goal, &l.checks[i])))),
             );
             cells.push(dash(look.map(|l| l.ticks.to_string())));
         } else {
             let look = kept(ticker);
             cells.extend([dash(ticker.kept_ns.map(short)), dash(ticker.broken_ns.map(short))]);
-            let value = |(i, goal): (usize, &Goal)| dash(look.and_then(|l| Some(limited(goal, l.checks[i].value?))));
+            let value = |(i, goal): (usize, &Goal)| {
+                dash(look.and_then(|l| Some(limited(goal, l.checks[i].value?))))
+            };
             cells.extend(find.goals.iter().enumerate().map(value));
             cells.push(ticker.looks.len().to_string());
         }
@@ -117,7 +137,10 @@ fn promise(goal: &Goal, check: &Check) -> Option<String> {
 }
 
 fn kept(ticker: &Ticker) -> Option<&Look> {
-    ticker.looks.iter().find(|look| Some(look.period_ns) == ticker.kept_ns && look.finding == Some(Finding::Kept))
+    ticker
+        .looks
+        .iter()
+        .find(|look| Some(look.period_ns) == ticker.kept_ns && look.finding == Some(Finding::Kept))
 }
 
 fn notes(find: &Find) -> Vec<String> {
@@ -147,12 +170,19 @@ fn notes(find: &Find) -> Vec<String> {
 
 /// What the looks at one ticker say together.
 fn sentence(find: &Find, ticker: &Ticker) -> String {
-    let at = |finding| ticker.looks.iter().filter(move |l| l.finding == Some(finding)).map(|l| l.period_ns);
+    let at = |finding| {
+        ticker.looks.iter().filter(move |l| l.finding == Some(finding)).map(|l| l.period_ns)
+    };
     let tried = ticker.looks.iter().map(|l| l.period_ns);
-    let range = tried.clone().min().zip(tried.max()).map(|both| format!("{} to {}", short(both.0), short(both.1)));
+    let range = tried
+        .clone()
+        .min()
+        .zip(tried.max())
+        .map(|both| format!("{} to {}", short(both.0), short(both.1)));
     let Some(range) = range else { return "no look was complete.".to_owned() };
     let open = |below: Option<u64>| -> String {
-        let unclear = |ns: &u64| below.is_none_or(|below| *ns < below) && Some(*ns) > ticker.broken_ns;
+        let unclear =
+            |ns: &u64| below.is_none_or(|below| *ns < below) && Some(*ns) > ticker.broken_ns;
         let mut open: Vec<u64> = at(Finding::Open).filter(unclear).collect();
         open.sort_unstable();
         open.dedup();
@@ -191,21 +221,31 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
             open(None)
         ),
         (None, Some(kept)) if kept == find.range_ns[0] => {
-            format!("holds at every period tried, {range}; a shorter --from may find where it ends.{again}")
+            format!(
+                "holds at every period tried, {range}; a shorter --from may find where it ends.{again}"
+            )
         }
         (None, Some(kept)) => format!("holds at {}{}.{again}", short(kept), open(Some(kept))),
-        (None, None) => format!("undecided at every period tried, {range}: too noisy, or too few ticks for the goals."),
+        (None, None) => format!(
+            "undecided at every period tried, {range}: too noisy, or too few ticks for the goals."
+        ),
     }
 }
 
 /// Which goals were broken at a period, and by what.
 fn why_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
-    let broken = |look: &&Look| look.period_ns == period_ns && look.finding == Some(Finding::Broken);
+    let broken =
+        |look: &&Look| look.period_ns == period_ns && look.finding == Some(Finding::Broken);
     let Some(look) = ticker.looks.iter().find(broken) else { return String::new() };
-    let broken = find.goals.iter().zip(&look.checks).filter(|(_, check)| check.finding == Some(Finding::Broken));
+    let broken = find
+        .goals
+        .iter()
+        .zip(&look.checks)
+        .filter(|(_, check)| check.finding == Some(Finding::Broken));
     let all: Vec<String> = broken
         .map(|(goal, check)| {
-            let value = check.value.map_or(String::new(), |value| format!(" ({})", limited(goal, value)));
+            let value =
+                check.value.map_or(String::new(), |value| format!(" ({})", limited(goal, value)));
             let limit = goal.limit.map_or(String::new(), |limit| limited(goal, limit));
             format!("{} exceeds {limit}{value}", goal.name)
         })

@@ -9,9 +9,13 @@ use crate::render::formats::{Format, Made};
 pub fn check(format: Format, made: &Made) {
     match (format, made) {
         (Format::Bins, Made::Bins(intervals)) => bins(intervals),
-        (Format::Svg, Made::Pictures(pictures)) => pictures.iter().for_each(|picture| xml(&picture.svg)),
+        (Format::Svg, Made::Pictures(pictures)) => {
+            pictures.iter().for_each(|picture| xml(&picture.svg))
+        }
         (_, Made::Text(text)) => match format {
-            Format::Json | Format::Sarif | Format::Bmf | Format::Gab | Format::CyclictestJson => drop(json(text)),
+            Format::Json | Format::Sarif | Format::Bmf | Format::Gab | Format::CyclictestJson => {
+                drop(json(text))
+            }
             Format::Jsonl => text.lines().for_each(|line| drop(json(line))),
             Format::Junit => xml(text),
             Format::Csv => drop(csv(text)),
@@ -78,7 +82,10 @@ pub fn csv(text: &str) -> Vec<Vec<String>> {
         }
     }
     assert!(!in_quotes && field.is_empty() && record.is_empty(), "the last record does not end");
-    assert!(records.iter().all(|record| record.len() == records[0].len()), "records of several lengths");
+    assert!(
+        records.iter().all(|record| record.len() == records[0].len()),
+        "records of several lengths"
+    );
     records
 }
 
@@ -121,7 +128,10 @@ pub fn hgrm(text: &str) -> u64 {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |i: usize| words.get(i).and_then(|w| w.parse::<f64>().ok()).expect("a number");
         let count = words.get(2).and_then(|w| w.parse::<u64>().ok()).expect("a count");
-        assert!(number(0) >= last_value && number(1) >= last_share && count >= total, "it falls: {line}");
+        assert!(
+            number(0) >= last_value && number(1) >= last_share && count >= total,
+            "it falls: {line}"
+        );
         (last_value, last_share, total) = (number(0), number(1), count);
     }
     total
@@ -132,13 +142,21 @@ fn page(text: &str) {
     assert!(text.trim_end().ends_with("</html>"), "the page does not end");
     for tag in ["<script", "</script", "<style", "</style", "<html", "</html", "<body", "</body"] {
         let ours = if tag.ends_with("script") { 1..=3 } else { 0..=2 };
-        assert!(ours.contains(&text.matches(tag).count()), "{tag}: {} times", text.matches(tag).count());
+        assert!(
+            ours.contains(&text.matches(tag).count()),
+            "{tag}: {} times",
+            text.matches(tag).count()
+        );
     }
 }
 
 /// Of each subject that was measured: ticks that came, and the largest lateness.
 pub fn numbers(of: &Report) -> Vec<(u64, i64)> {
-    of.subjects.iter().filter_map(|s| s.summary.as_ref()).map(|s| (s.ticks - s.skipped, s.lateness_ns.max)).collect()
+    of.subjects
+        .iter()
+        .filter_map(|s| s.summary.as_ref())
+        .map(|s| (s.ticks - s.skipped, s.lateness_ns.max))
+        .collect()
 }
 
 /// The same numbers are read: counts exactly, the largest value as exactly as the format keeps it.
@@ -151,7 +169,8 @@ pub fn same_numbers(mut one: Vec<(u64, i64)>, read: &Report, digits: f64) {
     assert_eq!(one.len(), other.len(), "subjects are lost");
     for ((count, max), (read_count, read_max)) in one.into_iter().zip(other) {
         assert_eq!(count, read_count, "ticks are lost");
-        let close = (max.max(0) - read_max).unsigned_abs() as f64 <= max.unsigned_abs() as f64 * digits + 1.0;
+        let close = (max.max(0) - read_max).unsigned_abs() as f64
+            <= max.unsigned_abs() as f64 * digits + 1.0;
         assert!(close, "the largest was {max} and is {read_max}");
     }
 }

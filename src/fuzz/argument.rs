@@ -1,4 +1,5 @@
-//! What stands on a command line, and in the strings of a plan: durations, counts, globs, loads, limits.
+//! What stands on a command line, and in the strings of a plan: durations, counts, globs, loads,
+//! limits.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -44,7 +45,9 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
 }
 
 /// What was read is written as something that reads the same.
-fn itself<T: FromStr<Err = String> + Display + PartialEq + Debug>(line: &str) -> Result<(), String> {
+fn itself<T: FromStr<Err = String> + Display + PartialEq + Debug>(
+    line: &str,
+) -> Result<(), String> {
     let read: T = line.parse()?;
     assert_eq!(read.to_string().parse(), Ok(read), "{line:?}");
     Ok(())
@@ -56,7 +59,10 @@ fn duration(line: &str) -> Result<(), String> {
     assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
     assert_eq!(units::duration(&units::short(read)), Ok(read), "{line:?}");
     if let Ok(period) = units::period(line) {
-        assert!(period == read && (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period), "{line:?}");
+        assert!(
+            period == read && (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period),
+            "{line:?}"
+        );
     }
     Ok(())
 }

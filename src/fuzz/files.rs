@@ -102,7 +102,9 @@ pub fn baseline(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
 pub fn bench(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let text = text(bytes)?;
     let make = |text: &str, format| stages.of("format", || benches::render(text, format, true));
-    let Made::Text(json) = benches::render(&text, Format::Json, false)? else { unreachable!("JSON is text") };
+    let Made::Text(json) = benches::render(&text, Format::Json, false)? else {
+        unreachable!("JSON is text")
+    };
     match benches::render(&json, Format::Json, false) {
         Ok(Made::Text(again)) => assert!(again == json, "it is another file when it is read again"),
         _ => panic!("what we write we refuse"),

@@ -19,7 +19,8 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let period_ns = 1_u64 << (10 + head[0] % 30);
     let rules = Rules { floor_ns: f64::from(head[1]) * 10.0, ..Rules::new(period_ns) };
     let last = head[2].is_multiple_of(2);
-    let pairs: Vec<Pair> = rest.chunks_exact(BYTES_PER_PAIR).take(MOST_PAIRS).map(|of| pair(of, head[3])).collect();
+    let pairs: Vec<Pair> =
+        rest.chunks_exact(BYTES_PER_PAIR).take(MOST_PAIRS).map(|of| pair(of, head[3])).collect();
     let judged = stages.of("look", || look(&pairs, &rules, last));
     sane(&judged);
     equal_sides(&pairs, &rules, last);
@@ -28,7 +29,8 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     Ok(())
 }
 
-/// Values from 16 bits, coarser the larger `step` is: as of a clock with steps, whose rounds have ties.
+/// Values from 16 bits, coarser the larger `step` is: as of a clock with steps, whose rounds have
+/// ties.
 fn pair(of: &[u8], step: u8) -> Pair {
     let value = |i: usize| {
         let raw = u16::from_le_bytes([of[i], of[i + 1]]);
@@ -39,7 +41,10 @@ fn pair(of: &[u8], step: u8) -> Pair {
         let own = (all * (1.0 - f64::from(lift % 4) / 4.0)).max(1.0);
         Late { ln: all.ln(), ln_own: own.ln() }
     };
-    let side = |i: usize| RoundValue { median: late(value(i), of[i] >> 6), tail: late(value(i + 2), of[i + 2] >> 6) };
+    let side = |i: usize| RoundValue {
+        median: late(value(i), of[i] >> 6),
+        tail: late(value(i + 2), of[i + 2] >> 6),
+    };
     Pair { a: side(0), b: side(4) }
 }
 
@@ -50,7 +55,10 @@ fn sane(look: &Look) {
         if let Some(shift) = judged.shift {
             assert!(shift.lower <= shift.estimate && shift.estimate <= shift.upper, "{judged:?}");
         }
-        assert!(judged.shift.is_some() || judged.reason == Some(Reason::TooFewRounds), "{judged:?}");
+        assert!(
+            judged.shift.is_some() || judged.reason == Some(Reason::TooFewRounds),
+            "{judged:?}"
+        );
     }
     assert_eq!(look.outcome, Outcome::of_all([look.median.outcome, look.tail.outcome]));
 }
@@ -83,8 +91,8 @@ fn mirrored(one: f64, other: f64) -> bool {
     one == -other || (one + other).abs() < ROUNDING
 }
 
-/// In which order the pairs ran does not matter; only where the sums of two pairs are the same, and one of them is in the
-/// quieter half, it is the one that ran first.
+/// In which order the pairs ran does not matter; only where the sums of two pairs are the same, and
+/// one of them is in the quieter half, it is the one that ran first.
 fn other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     let mut shuffled = pairs.to_vec();
     SplitMix64::new(pairs.len() as u64).shuffle(&mut shuffled);
@@ -100,23 +108,32 @@ fn other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     }
 }
 
-/// How many of so many gates between equal sides end as regressed, from gates whose shape the seed draws.
+/// How many of so many gates between equal sides end as regressed, from gates whose shape the seed
+/// draws.
 #[cfg(test)]
 pub fn alarms(gates: u64, seed: u64) -> u64 {
     let alarm = |gate: &u64| {
         let mut random = SplitMix64::new(seed ^ gate.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // How far rounds, and pairs, are apart; how coarse the clock; how often a round is disturbed.
+        // How far rounds, and pairs, are apart; how coarse the clock; how often a round is
+        // disturbed.
         let (noise, drift) = (0.02 + random.unit(), random.unit());
         let (step, disturbed) = (random.unit() * 5e3, random.unit() * 0.3);
-        let rules = Rules { tolerance_median: 1e-6, tolerance_tail: 1e-6, floor_ns: 0.0, ..Rules::new(500_000) };
+        let rules = Rules {
+            tolerance_median: 1e-6,
+            tolerance_tail: 1e-6,
+            floor_ns: 0.0,
+            ..Rules::new(500_000)
+        };
         let mut pairs = Vec::new();
         rules.looks.iter().enumerate().any(|(i, &n)| {
             while pairs.len() < n {
                 let level = 14e3 * (drift * (random.unit() - 0.5)).exp();
                 let mut side = || {
                     let mut late = |base: f64| {
-                        let stall = if random.unit() < disturbed { 9.0 * random.unit() } else { 0.0 };
-                        let ns = base * level * (noise * (random.unit() - 0.5)).exp() * (1.0 + stall);
+                        let stall =
+                            if random.unit() < disturbed { 9.0 * random.unit() } else { 0.0 };
+                        let ns =
+                            base * level * (noise * (random.unit() - 0.5)).exp() * (1.0 + stall);
                         let ln = (ns / step.max(1.0)).ceil().ln() + step.max(1.0).ln();
                         Late { ln, ln_own: ln }
                     };

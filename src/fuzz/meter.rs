@@ -36,8 +36,11 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     }
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {
-        let table = stages.of("table", || frame::table(&loops, Window::ALL[0], Sort::P99, columns, lines));
-        let screen = stages.of("screen", || frame::screen(&loops, Window::ALL[2], Sort::P99, &[], [columns, lines]));
+        let table =
+            stages.of("table", || frame::table(&loops, Window::ALL[0], Sort::P99, columns, lines));
+        let screen = stages.of("screen", || {
+            frame::screen(&loops, Window::ALL[2], Sort::P99, &[], [columns, lines])
+        });
         assert!(screen.len() <= lines.max(3) && !table.iter().any(|line| line.contains('\n')));
         again::check(Format::Table, &Made::Text(table.join("\n")));
     }

@@ -1,8 +1,9 @@
-//! What is done with hostile bytes, a function a reader: read, shown in every format, and what was written read again by
-//! something else.
+//! What is done with hostile bytes, a function a reader: read, shown in every format, and what was
+//! written read again by something else.
 //!
-//! It stands inside of the program because most readers do, and a binary has no library that others could link. Tests run
-//! the functions on a stable toolchain; `fuzz/` compiles these same sources as a library for `cargo fuzz`.
+//! It stands inside of the program because most readers do, and a binary has no library that others
+//! could link. Tests run the functions on a stable toolchain; `fuzz/` compiles these same sources
+//! as a library for `cargo fuzz`.
 
 mod again;
 mod argument;

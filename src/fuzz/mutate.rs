@@ -88,8 +88,20 @@ const TEXTS: [&str; 34] = [
 ];
 
 /// Words of binary files.
-const WORDS: [u64; 12] =
-    [0, 1, 2, 7, 8, 64, 0x7fff_ffff, 0xffff_ffff, 0x1_0000_0000, i64::MAX as u64, u64::MAX - 1, u64::MAX];
+const WORDS: [u64; 12] = [
+    0,
+    1,
+    2,
+    7,
+    8,
+    64,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0x1_0000_0000,
+    i64::MAX as u64,
+    u64::MAX - 1,
+    u64::MAX,
+];
 
 /// One or more changes to an input; `other` is where parts are taken from.
 pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
@@ -122,7 +134,9 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
             let (to, from) = (span(bytes.len(), random), span(other.len(), random));
             bytes.splice(to, other[from].iter().copied());
         }
-        6 | 7 => replace(bytes, random, is_number, |random, _| NUMBERS[random.index(NUMBERS.len())].into()),
+        6 | 7 => replace(bytes, random, is_number, |random, _| {
+            NUMBERS[random.index(NUMBERS.len())].into()
+        }),
         8 => replace(bytes, random, is_number, near),
         9 => insert(bytes, TEXTS[random.index(TEXTS.len())].as_bytes(), random),
         10 => lines(bytes, random),
@@ -158,7 +172,11 @@ fn is_number(byte: u8) -> bool {
 }
 
 /// The run of such bytes around a random place, or behind it.
-fn token(bytes: &[u8], random: &mut SplitMix64, is: fn(u8) -> bool) -> Option<std::ops::Range<usize>> {
+fn token(
+    bytes: &[u8],
+    random: &mut SplitMix64,
+    is: fn(u8) -> bool,
+) -> Option<std::ops::Range<usize>> {
     let from = random.index(bytes.len() + 1);
     let hit = from + bytes[from..].iter().position(|&b| is(b))?;
     let start = bytes[..hit].iter().rposition(|&b| !is(b)).map_or(0, |i| i + 1);
@@ -256,7 +274,9 @@ fn brackets(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
 /// The text of one string in the place of another, changed or as it is.
 fn strings(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
     let is = |byte: u8| byte != b'"';
-    let (Some(to), Some(from)) = (token(bytes, random, is), token(bytes, random, is)) else { return };
+    let (Some(to), Some(from)) = (token(bytes, random, is), token(bytes, random, is)) else {
+        return;
+    };
     let mut new = bytes[from].to_vec();
     if random.coin() {
         new = TEXTS[random.index(TEXTS.len())].into();
@@ -273,7 +293,11 @@ fn word(bytes: &mut [u8], random: &mut SplitMix64) {
         return;
     }
     let i = random.index(bytes.len() - width + 1) / 4 * 4;
-    let of = if big { value.to_be_bytes()[8 - width..].to_vec() } else { value.to_le_bytes()[..width].to_vec() };
+    let of = if big {
+        value.to_be_bytes()[8 - width..].to_vec()
+    } else {
+        value.to_le_bytes()[..width].to_vec()
+    };
     if let Some(place) = bytes.get_mut(i..i + width) {
         place.copy_from_slice(&of);
     }

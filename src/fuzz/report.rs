@@ -32,7 +32,12 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         bins: BinsArgs::default(),
     };
     for (format, _) in FORMATS {
-        formatted(&report, format, &RunOptions { histogram: format == Format::Table, ..options.clone() }, stages);
+        formatted(
+            &report,
+            format,
+            &RunOptions { histogram: format == Format::Table, ..options.clone() },
+            stages,
+        );
     }
     formatted(&report, Format::Csv, &RunOptions { samples: true, ..options }, stages);
     Ok(())
@@ -53,7 +58,9 @@ fn formatted(report: &Report, format: Format, options: &RunOptions, stages: &Sta
     let Ok(made) = stages.of("format", || make("a run", &FORMATS, format, &runs)) else { return };
     again::check(format, &made);
     let Made::Text(text) = made else { return };
-    let read = |text: &str| interop::parse(text).unwrap_or_else(|e| panic!("our {format:?} we refuse: {e}"));
+    let read = |text: &str| {
+        interop::parse(text).unwrap_or_else(|e| panic!("our {format:?} we refuse: {e}"))
+    };
     let measured = report.subjects.iter().filter(|s| s.summary.is_some());
     match format {
         Format::CyclictestJson if measured.clone().next().is_some() => {
@@ -61,7 +68,11 @@ fn formatted(report: &Report, format: Format, options: &RunOptions, stages: &Sta
         }
         Format::Hlog if text.lines().any(|line| !line.starts_with(['#', '"'])) => drop(read(&text)),
         Format::Csv if !options.samples => {
-            assert_eq!(again::csv(&text).len() - 1, measured.count(), "a line for each subject that was measured");
+            assert_eq!(
+                again::csv(&text).len() - 1,
+                measured.count(),
+                "a line for each subject that was measured"
+            );
         }
         Format::Hgrm => {
             let stored = measured.clone().find_map(|s| s.histogram.as_ref()).map_or(0, |h| h.count);
@@ -93,14 +104,17 @@ fn logged(report: &Report, log: &str) {
     }
 }
 
-/// Several: the report joined with another run of its plan, and its subjects compared with each other.
+/// Several: the report joined with another run of its plan, and its subjects compared with each
+/// other.
 pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     const MOST: usize = 4;
     let report = stages.of("read", || interop::parse(&text(bytes)?))?;
     let mut other = report.clone();
     other.started_utc = "2001-01-01T00:00:00Z".to_owned();
     other.plan.seed = !other.plan.seed;
-    for late in other.subjects.iter_mut().flat_map(|s| &mut s.rounds).flat_map(|r| &mut r.lateness_ns) {
+    for late in
+        other.subjects.iter_mut().flat_map(|s| &mut s.rounds).flat_map(|r| &mut r.lateness_ns)
+    {
         *late = late.saturating_add(1);
     }
     let both = [report, other];
@@ -110,10 +124,16 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     }
     let subjects = &both[0].subjects;
     for (i, b) in subjects.iter().take(MOST).enumerate() {
-        for (report, a) in
-            subjects[..i].iter().map(|a| (&both[0], a)).chain(both[1].subjects.get(i).map(|a| (&both[1], a)))
+        for (report, a) in subjects[..i]
+            .iter()
+            .map(|a| (&both[0], a))
+            .chain(both[1].subjects.get(i).map(|a| (&both[1], a)))
         {
-            compared(Chosen { report, subject: a }, Chosen { report: &both[0], subject: b }, stages);
+            compared(
+                Chosen { report, subject: a },
+                Chosen { report: &both[0], subject: b },
+                stages,
+            );
         }
     }
     Ok(())

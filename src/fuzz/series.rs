@@ -12,7 +12,8 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         let mut file = Vec::new();
         let mut out = Writer::new(&mut file, ticks.period_ns).expect("memory");
         for (k, &ns) in ticks.lateness_ns.iter().enumerate() {
-            let [at, waited] = [&ticks.wake_ns, &ticks.waited_ns].map(|column| column.as_ref().map(|column| column[k]));
+            let [at, waited] = [&ticks.wake_ns, &ticks.waited_ns]
+                .map(|column| column.as_ref().map(|column| column[k]));
             match (at, waited) {
                 (Some(at), Some(waited)) => out.push_with(ns, at, waited),
                 (Some(at), None) => out.push_at(ns, at),
@@ -36,9 +37,15 @@ fn check(metric: &Metric) {
     let mut out = Writer::without_ticks(&mut file).expect("memory");
     let lower = metric.better == Better::Lower;
     out.declare(&metric.name, &metric.unit, metric.better).expect("a metric that was declared");
-    quantiles.into_iter().flatten().for_each(|value| out.value(&metric.name, value).expect("memory"));
+    quantiles
+        .into_iter()
+        .flatten()
+        .for_each(|value| out.value(&metric.name, value).expect("memory"));
     out.finish().expect("memory");
     let [again] = &metrics(&file[..]).expect("metrics of ours")[..] else { panic!("one metric") };
-    assert_eq!((&again.name, &again.unit, again.better == Better::Lower), (&metric.name, &metric.unit, lower));
+    assert_eq!(
+        (&again.name, &again.unit, again.better == Better::Lower),
+        (&metric.name, &metric.unit, lower)
+    );
     assert_eq!(again.samples.quantile(1.0), quantiles[4]);
 }

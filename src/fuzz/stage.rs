@@ -1,5 +1,5 @@
-//! What a target does in the program's stead, a step at a time: what it costs is held against the limits. What the target
-//! does to check the result is not counted.
+//! What a target does in the program's stead, a step at a time: what it costs is held against the
+//! limits. What the target does to check the result is not counted.
 
 use std::cell::Cell;
 
@@ -18,7 +18,9 @@ impl Stages {
         let mut done = None;
         let before = instrument::machine::os::thread_cpu_ns();
         let memory = allocation_counter::measure(|| done = Some(work()));
-        let spent = instrument::machine::os::thread_cpu_ns().zip(before).map_or(0, |(after, before)| after - before);
+        let spent = instrument::machine::os::thread_cpu_ns()
+            .zip(before)
+            .map_or(0, |(after, before)| after - before);
         self.peak_bytes.set(self.peak_bytes.get().max(memory.bytes_max));
         self.slowest.set(self.slowest.get().max((spent, what)));
         done.expect("it has run")

@@ -1,8 +1,9 @@
 //! The targets over their corpora and over mutations of them.
 //!
-//! `OSJITTER_FUZZ_RUNS` and `OSJITTER_FUZZ_SECONDS` bound what is run of each target beside the corpus, whichever comes
-//! first; `OSJITTER_FUZZ_SEED` is where the mutations begin, and `OSJITTER_FUZZ_STATS` a file that gets a line of JSON for
-//! each target. Whatever fails is kept in `fuzz/finds`.
+//! `OSJITTER_FUZZ_RUNS` and `OSJITTER_FUZZ_SECONDS` bound what is run of each target beside the
+//! corpus, whichever comes first; `OSJITTER_FUZZ_SEED` is where the mutations begin, and
+//! `OSJITTER_FUZZ_STATS` a file that gets a line of JSON for each target. Whatever fails is kept in
+//! `fuzz/finds`.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -49,10 +50,13 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 }
 
 fn number<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
-    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text:?}")))
+    std::env::var(name)
+        .ok()
+        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text:?}")))
 }
 
-/// What one input did, as far as that is worth looking at again: how a refusal begins, or how much was made of it.
+/// What one input did, as far as that is worth looking at again: how a refusal begins, or how much
+/// was made of it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Accepted { input: Option<u32>, memory: Option<u32> },
@@ -90,7 +94,10 @@ fn hook() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let message = info.payload_as_str().unwrap_or_default();
-            PANIC.set(format!("{message} ({})", info.location().map_or(String::new(), ToString::to_string)));
+            PANIC.set(format!(
+                "{message} ({})",
+                info.location().map_or(String::new(), ToString::to_string)
+            ));
             before(info);
         }));
     });
@@ -107,14 +114,19 @@ struct Totals {
 /// One input. What must not be is the error.
 fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Class, String> {
     let stages = Stages::default();
-    let result = catch_unwind(AssertUnwindSafe(|| body(bytes, &stages))).map_err(|_| PANIC.take())?;
+    let result =
+        catch_unwind(AssertUnwindSafe(|| body(bytes, &stages))).map_err(|_| PANIC.take())?;
     totals.executions += 1;
     totals.accepted += u64::from(result.is_ok());
     let (peak, (spent, step)) = (stages.peak_bytes.get(), stages.slowest.get());
     totals.peak = totals.peak.max((peak, bytes.len()));
     totals.slowest = totals.slowest.max((spent, step, bytes.len()));
     if u128::from(spent) > LONGEST.as_nanos() {
-        return Err(format!("{step} takes {:?} for {} bytes", Duration::from_nanos(spent), bytes.len()));
+        return Err(format!(
+            "{step} takes {:?} for {} bytes",
+            Duration::from_nanos(spent),
+            bytes.len()
+        ));
     }
     if peak > BYTES_PER_BYTE * bytes.len() as u64 + MOST_BYTES {
         return Err(format!("it takes {peak} bytes of memory for {}", bytes.len()));
@@ -150,7 +162,8 @@ fn fuzzed(target: &str) {
     hook();
     let (_, body) = *TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let seed = number("OSJITTER_FUZZ_SEED", SEED);
-    let (runs, seconds) = (number("OSJITTER_FUZZ_RUNS", RUNS), number("OSJITTER_FUZZ_SECONDS", SECONDS));
+    let (runs, seconds) =
+        (number("OSJITTER_FUZZ_RUNS", RUNS), number("OSJITTER_FUZZ_SECONDS", SECONDS));
     let begun = std::time::Instant::now();
     let mut kept = corpus(target);
     let mut refused: Vec<Vec<u8>> = Vec::new();
@@ -171,14 +184,16 @@ fn fuzzed(target: &str) {
         let pools = [&kept, if refused.is_empty() { &kept } else { &refused }];
         let [input, other] = [(); 2].map(|()| {
             let pool = pools[usize::from(random.index(4) == 0)];
-            // Short ones mostly: there are more of them in the time, and a change hits more often what matters.
+            // Short ones mostly: there are more of them in the time, and a change hits more often
+            // what matters.
             let drawn = (0..1 << random.index(4)).map(|_| &pool[random.index(pool.len())]);
             drawn.min_by_key(|bytes| bytes.len()).expect("at least one is drawn")
         });
         let bytes = mutated(input, other, &mut random);
         match execute(body, &bytes, &mut totals) {
             Ok(class) => {
-                let pool = if matches!(class, Class::Accepted { .. }) { &mut kept } else { &mut refused };
+                let pool =
+                    if matches!(class, Class::Accepted { .. }) { &mut kept } else { &mut refused };
                 if pool.len() < MOST_KEPT && classes.insert(class) {
                     pool.push(bytes);
                 }
@@ -228,7 +243,8 @@ tests! {
     jitterdebugger meter oslat plan report rtla runs series trace verdict
 }
 
-/// Alpha is 0.5 %: of gates whose sides are drawn from one distribution, no more end as regressed than chance explains.
+/// Alpha is 0.5 %: of gates whose sides are drawn from one distribution, no more end as regressed
+/// than chance explains.
 #[test]
 fn equal_sides_raise_alarms_in_no_more_gates_than_alpha() {
     let gates = number("OSJITTER_FUZZ_GATES", 40);

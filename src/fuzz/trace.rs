@@ -15,7 +15,9 @@ use crate::trace::waits::Waits;
 const FIRST_ID: usize = 100;
 
 fn layout((place, (_, fields)): (usize, (&str, &[&str]))) -> Layout {
-    let described = |(i, name): (usize, &&str)| format!("field:u64 {name}; offset:{}; size:8; signed:0;\n", 8 + 8 * i);
+    let described = |(i, name): (usize, &&str)| {
+        format!("field:u64 {name}; offset:{}; size:8; signed:0;\n", 8 + 8 * i)
+    };
     let fields_of: String = fields.iter().enumerate().map(described).collect();
     Layout::read(&format!("ID: {}\n{fields_of}", FIRST_ID + place), fields).expect("a description")
 }
@@ -35,7 +37,11 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         return Err(usage!("no timer woke a thread"));
     }
     for wait in &waits.waits {
-        assert_eq!(wait.parts.total_ns(), u64::try_from(wait.lateness_ns()).unwrap_or(0), "{wait:?}");
+        assert_eq!(
+            wait.parts.total_ns(),
+            u64::try_from(wait.lateness_ns()).unwrap_or(0),
+            "{wait:?}"
+        );
     }
     let (groups, _) = groups(&waits.waits);
     for group in &groups {

@@ -1,4 +1,5 @@
-//! `osjitter gate baseline add`: a session joins a file only if it says enough and is no worse than what is there.
+//! `osjitter gate baseline add`: a session joins a file only if it says enough and is no worse than
+//! what is there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let found = read(file)?;
     let kept = found.clone().filter(|_| !args.replace);
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
-    let session = SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| (file, b)), pairs)?;
+    let session =
+        SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| (file, b)), pairs)?;
     let environment = EnvironmentKey::of(&host::capture());
     if let Some(kept) = &kept {
         let differences = kept.environment.differences(&environment);
@@ -43,7 +45,10 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    terminal::note(quiet, &format!("a session of {}: {:.0}s", session.test.names[1], session.seconds()));
+    terminal::note(
+        quiet,
+        &format!("a session of {}: {:.0}s", session.test.names[1], session.seconds()),
+    );
 
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (pairs, reason) = session.measure(&stop, quiet);
@@ -56,8 +61,8 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     }
     let measured = session.session(&pairs, started_utc);
     // From here to the end no other of us adds to the file: it is judged by what it joins.
-    let _alone =
-        os::lock(directory).map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))?;
+    let _alone = os::lock(directory)
+        .map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))?;
     let joined = joined(file, found.as_ref(), args.replace, &session, &environment)?;
     let judged = judged(&measured, joined.as_ref(), &session);
     let told = table(&judged, terminal::columns());
@@ -65,8 +70,12 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         Outcome::Pass | Outcome::Improved => {
             let stored = store(file, joined, measured, &session, environment);
             if let Ok((sessions, gone)) = stored {
-                let dropped = if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
-                terminal::note(quiet, &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"));
+                let dropped =
+                    if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
+                terminal::note(
+                    quiet,
+                    &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"),
+                );
             }
             stored.map(|_| ExitStatus::Done)
         }
@@ -100,7 +109,8 @@ fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec
     metrics
 }
 
-/// What the file holds now, which may be more than when the session began; none where the session starts it anew.
+/// What the file holds now, which may be more than when the session began; none where the session
+/// starts it anew.
 fn joined(
     file: &Path,
     found: Option<&Baseline>,
@@ -113,11 +123,17 @@ fn joined(
         (None, Some(_)) => "went away",
         (Some(_), None) if replace => "appeared",
         (Some(now), Some(found)) if replace && now != found => "was changed",
-        (Some(now), _) if !replace && (now.scenario != plan.design || now.environment != *environment) => "was changed",
+        (Some(now), _)
+            if !replace && (now.scenario != plan.design || now.environment != *environment) =>
+        {
+            "was changed"
+        }
         _ => return Ok(now.filter(|_| !replace)),
     };
     let name = file.display();
-    Err(Error::measure(format!("{name} {what} while the session was measured; nothing was written: add it again")))
+    Err(Error::measure(format!(
+        "{name} {what} while the session was measured; nothing was written: add it again"
+    )))
 }
 
 /// Adds the session to those it joins: how many there are now, and how many had to go.
@@ -129,7 +145,8 @@ fn store(
     environment: EnvironmentKey,
 ) -> exit::Result<(usize, usize)> {
     let (schema, scenario) = (SCHEMA.to_owned(), plan.design.clone());
-    let mut baseline = joined.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
+    let mut baseline =
+        joined.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
     let gone = baseline.push(session).len();
     files::deliver(baseline.to_json(), Some(file))?;
     Ok((baseline.sessions.len(), gone))

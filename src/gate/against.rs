@@ -1,4 +1,5 @@
-//! The question of stored sessions: is a new one, beside its control, later than those of a file? It never changes them.
+//! The question of stored sessions: is a new one, beside its control, later than those of a file?
+//! It never changes them.
 
 use std::path::PathBuf;
 
@@ -33,7 +34,9 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let Some(file) = &args.baseline else { return Ok(None) };
     let name = file.display();
     let stored = read(file)?;
-    let stored = stored.ok_or_else(|| usage!("there is no {name}; `osjitter gate baseline add {name}` makes it"))?;
+    let stored = stored.ok_or_else(|| {
+        usage!("there is no {name}; `osjitter gate baseline add {name}` makes it")
+    })?;
     let subject = args.subject.as_deref().map(one_subject).transpose();
     let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
@@ -63,8 +66,13 @@ impl Question for Against {
 
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         if !self.forced.is_empty() {
-            let message = format!("The baseline was recorded on another machine: {}.", listed(&self.forced));
-            gate.warn("environment-differs", &message, "Its interval may be tight around the wrong number.");
+            let message =
+                format!("The baseline was recorded on another machine: {}.", listed(&self.forced));
+            gate.warn(
+                "environment-differs",
+                &message,
+                "Its interval may be tight around the wrong number.",
+            );
         }
         let (pairs, reason) = match gate.over() {
             Some(why) => (Pairs::default(), Some(why)),
@@ -77,7 +85,12 @@ impl Question for Against {
             Some(_) => Vec::new(),
             None => {
                 let new = self.session.session(&pairs, gate.verdict.started_utc.clone());
-                against::judge(&new, &self.stored.sessions, &self.session.design, &self.session.test.rules)
+                against::judge(
+                    &new,
+                    &self.stored.sessions,
+                    &self.session.design,
+                    &self.session.test.rules,
+                )
             }
         };
         gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
@@ -103,7 +116,8 @@ impl Against {
             Some(_) => Outcome::Inconclusive,
             None => Outcome::of_all(metrics.iter().map(|m| m.verdict)),
         };
-        let open = metrics.iter().find_map(|m| m.reason).filter(|_| outcome == Outcome::Inconclusive);
+        let open =
+            metrics.iter().find_map(|m| m.reason).filter(|_| outcome == Outcome::Inconclusive);
         AgainstBaseline {
             file: self.file.display().to_string(),
             subject: test.names[1].clone(),
@@ -147,15 +161,28 @@ fn section(of: &AgainstBaseline) -> Section {
     Section {
         title: [
             format!("{subject} over its control {control}, against {stored} of {file}"),
-            format!("{} over its control {}, against {stored} of {}", code(subject), code(control), code(file)),
+            format!(
+                "{} over its control {}, against {stored} of {}",
+                code(subject),
+                code(control),
+                code(file)
+            ),
         ],
         of: ("Percentile", str::to_owned),
         headings: HEADINGS.to_vec(),
         rows: of.metrics.iter().map(|metric| row(metric, subject)).collect(),
-        measured: format!("{pairs} pairs of rounds {}, {:.1}s", Mode::Interleaved, of.duration_ns as f64 / 1e9),
+        measured: format!(
+            "{pairs} pairs of rounds {}, {:.1}s",
+            Mode::Interleaved,
+            of.duration_ns as f64 / 1e9
+        ),
         notes: Vec::new(),
         sides: of.sides.clone(),
-        lifts: of.metrics.iter().filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?))).collect(),
+        lifts: of
+            .metrics
+            .iter()
+            .filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?)))
+            .collect(),
         advice: (of.reason == Some(Reason::TooNoisy)).then_some(advice),
     }
 }

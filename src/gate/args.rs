@@ -71,7 +71,8 @@ pub struct GateArgs {
     /// Subject to judge; one for each --a
     #[arg(long, value_name = "SUBJECT", value_parser = one_subject, requires = "a", help_heading = "Two sides")]
     pub b: Vec<&'static Entry>,
-    /// Run both subjects at once on one CPU, half a period apart: decides sooner, for differences only
+    /// Run both subjects at once on one CPU, half a period apart: decides sooner, for differences
+    /// only
     #[arg(long, requires = "a", help_heading = "Two sides")]
     pub duet: bool,
     /// Program to compare against, with its arguments
@@ -88,7 +89,8 @@ pub struct GateArgs {
     pub candidate_name: Option<String>,
     #[command(flatten)]
     pub runs: WholeRunArgs,
-    /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with --baseline or --duet]
+    /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with
+    /// --baseline or --duet]
     #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
     pub max_pairs: Option<u64>,
     /// Stop after this long; looks that would come later are not taken
@@ -97,7 +99,8 @@ pub struct GateArgs {
     /// Time limit of one round of a command [default: ten times its length, and 10s]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
-    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%, cpu_ns_per_tick=9us; repeatable
+    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
+    /// cpu_ns_per_tick=9us; repeatable
     #[arg(long, value_name = "PATH=VALUE", value_parser = limit, help_heading = "Limits")]
     pub max: Vec<Limit>,
     /// Check the limits against this report instead of measuring
@@ -115,8 +118,8 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
-    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50 or of each --metric, or p99=30%;
-    /// repeatable
+    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50 or of each
+    /// --metric, or p99=30%; repeatable
     #[arg(long, value_name = "PERCENT", value_parser = seen, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub see: Vec<Tolerance>,
     /// File of osjitter calibrate: warns of a tolerance below the noise level of this machine
@@ -138,8 +141,8 @@ pub struct GateArgs {
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
-    /// Judge whole runs of a command by this instead of lateness: wall, cpu, instructions, max-rss, or what it writes,
-    /// such as throughput or latency:p99; repeatable
+    /// Judge whole runs of a command by this instead of lateness: wall, cpu, instructions, max-rss,
+    /// or what it writes, such as throughput or latency:p99; repeatable
     #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<Wanted>,
     /// Command to run before each run, outside of its time
@@ -148,7 +151,8 @@ pub struct WholeRunArgs {
     /// Runs of each side before the first pair; they are dropped
     #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
     pub warmup_runs: u64,
-    /// Refuse to judge wall, cpu or instructions of shorter runs: starting a process would be much of them
+    /// Refuse to judge wall, cpu or instructions of shorter runs: starting a process would be much
+    /// of them
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
     pub min_run_time: Duration,
 }
@@ -161,7 +165,8 @@ pub struct JudgedArgs {
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,
-    /// Tolerated rise, for example p50=20% and p99=50% [default: these; of --metric, 5%, and 20% of a tail percentile]
+    /// Tolerated rise, for example p50=20% and p99=50% [default: these; of --metric, 5%, and 20% of
+    /// a tail percentile]
     #[arg(long, value_name = "NAME=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
     /// A rise by less than this is always tolerated
@@ -257,7 +262,8 @@ pub struct Tolerance {
 /// Reads `p50=20%`.
 pub fn tolerance(text: &str) -> Result<Tolerance, String> {
     let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
-    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
     Ok(Tolerance { name: name.to_owned(), rise: rise(value).ok_or_else(bad)? })
 }
 
@@ -287,8 +293,9 @@ pub struct Limit {
 
 /// Reads `p99=200us`.
 pub fn limit(text: &str) -> Result<Limit, String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
     let name = name.trim();
     let path = SummaryPath::find(name).map_err(|error| match error {
         PathError::OfTheLength => format!("{name} is how long a run was, not how good; it has no limit"),
@@ -309,10 +316,18 @@ const ALIKE: f64 = 0.8;
 /// Up to three paths that look like it, as far as a path is long, the most alike first.
 fn nearest(name: &str) -> Vec<String> {
     let name: &str = &name.chars().take(64).collect::<String>();
-    let short = |full: &str| full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned);
-    let alike = |full: &str| strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
-    let all = SummaryPath::all().iter().map(ToString::to_string).map(|full| (alike(&full), full)).collect::<Vec<_>>();
-    let mut near: Vec<(f64, String)> = all.into_iter().filter(|(alike, _)| *alike >= ALIKE).collect();
+    let short = |full: &str| {
+        full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned)
+    };
+    let alike =
+        |full: &str| strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
+    let all = SummaryPath::all()
+        .iter()
+        .map(ToString::to_string)
+        .map(|full| (alike(&full), full))
+        .collect::<Vec<_>>();
+    let mut near: Vec<(f64, String)> =
+        all.into_iter().filter(|(alike, _)| *alike >= ALIKE).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     near.into_iter().take(3).map(|(_, full)| full).collect()
 }
@@ -320,20 +335,27 @@ fn nearest(name: &str) -> Vec<String> {
 /// Reads a value with the unit its quantity has.
 fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
     let number = |number: Option<&str>, what: &str, example: &str| -> Result<f64, String> {
-        let number = number.ok_or_else(|| format!("{text:?} has no unit; it is {what}, for example {example}"))?;
+        let number = number
+            .ok_or_else(|| format!("{text:?} has no unit; it is {what}, for example {example}"))?;
         let read = number.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-        read.ok_or_else(|| format!("{number:?} is not a number of at least 0; write for example {example}"))
+        read.ok_or_else(|| {
+            format!("{number:?} is not a number of at least 0; write for example {example}")
+        })
     };
     match quantity {
         Quantity::Time => Ok(units::duration(text)?.as_nanos() as f64),
-        Quantity::PartOfTicks => match number(text.strip_suffix('%'), "a part of the ticks", "0.1%")? {
-            percent if percent <= 100.0 => Ok(percent),
-            percent => Err(format!("{percent}% is more than all ticks")),
-        },
+        Quantity::PartOfTicks => {
+            match number(text.strip_suffix('%'), "a part of the ticks", "0.1%")? {
+                percent if percent <= 100.0 => Ok(percent),
+                percent => Err(format!("{percent}% is more than all ticks")),
+            }
+        }
         Quantity::Rate => match text.strip_suffix("ppm") {
             Some(ppm) => Ok(number(Some(ppm), "a rate", "0.1ppm")? * 1e3),
             None => number(text.strip_suffix("ppb"), "a rate", "100ppb"),
         },
-        Quantity::PerTick => number(text.strip_suffix("/tick"), "a number for each tick", "1.5/tick"),
+        Quantity::PerTick => {
+            number(text.strip_suffix("/tick"), "a number for each tick", "1.5/tick")
+        }
     }
 }

@@ -28,9 +28,13 @@ pub fn read<T: File>(file: &Path) -> exit::Result<T> {
     let of = |schema: &str| schema != T::SCHEMA && text.contains(&format!("\"{schema}\""));
     let read = T::from_json(&text).map_err(|error| match error {
         _ if of(runs::SCHEMA) => {
-            usage!("it covers whole runs, but this gate judges lateness: calibrate without --metric")
+            usage!(
+                "it covers whole runs, but this gate judges lateness: calibrate without --metric"
+            )
         }
-        _ if of(SCHEMA) => usage!("it covers lateness, but this gate judges by --metric: calibrate with that"),
+        _ if of(SCHEMA) => {
+            usage!("it covers lateness, but this gate judges by --metric: calibrate with that")
+        }
         error => usage!("{error}"),
     });
     read.map_err(|e| e.context(format_args!("the calibration {}", file.display())))
@@ -41,11 +45,14 @@ pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> V
     let here = EnvironmentKey::of(host);
     let mut warnings: Vec<Warning> = Vec::new();
     for test in tests {
-        let differences = calibration.differences(&here, test.design.period_ns, test.design.round_ticks);
+        let differences =
+            calibration.differences(&here, test.design.period_ns, test.design.round_ticks);
         let found = if test.mode == Mode::Duet {
             vec![not_used("it was measured with the sides in turn, not both at once")]
         } else if !differences.is_empty() {
-            vec![not_used(&differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+            vec![not_used(
+                &differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            )]
         } else if calibration.metrics.is_empty() {
             vec![not_used("it was interrupted before it knew anything")]
         } else {
@@ -71,7 +78,9 @@ pub fn run_warnings(
 ) -> Vec<Warning> {
     let differences = calibration.differences(&EnvironmentKey::of(host));
     if !differences.is_empty() {
-        return vec![not_used(&differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))];
+        return vec![not_used(
+            &differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        )];
     }
     let share = share(Rules::new(1).alpha, numbers.len(), looks.len());
     let last = looks.last().map_or(0, |&n| n as u64);
@@ -86,9 +95,13 @@ pub fn run_warnings(
 }
 
 /// What was calibrated of a number.
-fn calibrated<'a>(calibration: &'a RunCalibration, number: &Number) -> Option<&'a CalibratedRunMetric> {
+fn calibrated<'a>(
+    calibration: &'a RunCalibration,
+    number: &Number,
+) -> Option<&'a CalibratedRunMetric> {
     let metric = calibration.metric(&number.name)?;
-    (metric.unit == number.unit && metric.higher_is_better == number.higher_is_better).then_some(metric)
+    (metric.unit == number.unit && metric.higher_is_better == number.higher_is_better)
+        .then_some(metric)
 }
 
 /// Pairs to be planned, so that a gate sees a change.
@@ -103,15 +116,16 @@ struct Planning<'a> {
 
 impl Planning<'_> {
     fn in_time(&self) -> u64 {
-        self.most_time.map_or(u64::MAX, |time| (time.as_secs_f64() / self.pair_time.as_secs_f64()) as u64)
+        self.most_time
+            .map_or(u64::MAX, |time| (time.as_secs_f64() / self.pair_time.as_secs_f64()) as u64)
     }
 
     fn most(&self) -> u64 {
         self.in_time().min(MOST_PAIRS)
     }
 
-    /// The pairs that see `what`, by what a gate with given looks needs; refused where they cannot be had, with what the most
-    /// pairs see, or that none do.
+    /// The pairs that see `what`, by what a gate with given looks needs; refused where they cannot
+    /// be had, with what the most pairs see, or that none do.
     fn pairs(
         &self,
         what: &str,
@@ -148,11 +162,13 @@ fn holds(differences: &[Difference]) -> exit::Result<()> {
         return Ok(());
     }
     let listed = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Err(usage!("--see: the calibration does not hold for this gate: {listed}; nothing was measured"))
+    Err(usage!(
+        "--see: the calibration does not hold for this gate: {listed}; nothing was measured"
+    ))
 }
 
-/// The pairs that see all of these changes in a test, whose looks up to so many pairs `looks` plans; refused where they
-/// cannot be had. The rules tolerate no more than these changes.
+/// The pairs that see all of these changes in a test, whose looks up to so many pairs `looks`
+/// plans; refused where they cannot be had. The rules tolerate no more than these changes.
 pub fn pairs_to_see(
     calibration: &Calibration,
     test: &PairTest,
@@ -162,17 +178,22 @@ pub fn pairs_to_see(
 ) -> exit::Result<u64> {
     let (key, design) = (EnvironmentKey::of(&host::capture()), &test.design);
     holds(&calibration.differences(&key, design.period_ns, design.round_ticks))?;
-    let planning = Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
+    let planning =
+        Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
     let mut pairs = LEAST_PAIRS as u64;
     for Tolerance { name: percentile, rise } in changes {
         let what = format!("a change of {} at {percentile}", asked(*rise));
         let metric = calibration.metrics.iter().find(|m| m.name == *percentile);
-        let metric =
-            metric.ok_or_else(|| usage!("--see: the calibration has no {percentile}; nothing was measured"))?;
+        let metric = metric.ok_or_else(|| {
+            usage!("--see: the calibration has no {percentile}; nothing was measured")
+        })?;
         let tolerated = test.rules.tolerance(*rise, metric.median_ns as f64).exp_m1();
         if tolerated > rise * (1.0 + 1e-9) {
-            let (is, floor) = (time((metric.median_ns as f64 * rise) as i64), time(test.rules.floor_ns as i64));
-            return Err(usage!("--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"));
+            let (is, floor) =
+                (time((metric.median_ns as f64 * rise) as i64), time(test.rules.floor_ns as i64));
+            return Err(usage!(
+                "--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"
+            ));
         }
         let rules = |looks| Rules { looks, ..test.rules.clone() };
         let needed = |looks| calibration.pairs_to_see(percentile, 1.0 + rise, &rules(looks));
@@ -183,8 +204,8 @@ pub fn pairs_to_see(
     Ok(pairs)
 }
 
-/// The pairs of whole runs that see all of these changes, each of which takes so long; refused where they cannot be had. The
-/// rules tolerate no more than these changes.
+/// The pairs of whole runs that see all of these changes, each of which takes so long; refused
+/// where they cannot be had. The rules tolerate no more than these changes.
 pub fn runs_to_see(
     calibration: &RunCalibration,
     (numbers, rules): (&[Number], &[MetricRule]),
@@ -195,21 +216,31 @@ pub fn runs_to_see(
     holds(&calibration.differences(&EnvironmentKey::of(&host::capture())))?;
     let planning = Planning { pair_time, pair_of: "runs", most_time, looks: &looks };
     let mut pairs = LEAST_PAIRS as u64;
-    for (number, rule) in numbers.iter().zip(rules).filter(|(n, _)| changes.iter().any(|c| is_for(c, &n.name))) {
+    for (number, rule) in
+        numbers.iter().zip(rules).filter(|(n, _)| changes.iter().any(|c| is_for(c, &n.name)))
+    {
         let (name, rise) = (&number.name, rule.tolerance);
         let what = format!("a change of {} of {name}", asked(rise));
-        let metric = calibrated(calibration, number)
-            .ok_or_else(|| usage!("--see: the calibration has no {name} in {}; nothing was judged", number.unit))?;
-        if rule.tolerated(metric.median) > (MetricRule { floor: 0.0, ..*rule }).tolerated(metric.median) * (1.0 + 1e-9)
+        let metric = calibrated(calibration, number).ok_or_else(|| {
+            usage!("--see: the calibration has no {name} in {}; nothing was judged", number.unit)
+        })?;
+        if rule.tolerated(metric.median)
+            > (MetricRule { floor: 0.0, ..*rule }).tolerated(metric.median) * (1.0 + 1e-9)
         {
             let (is, floor) = (time((metric.median * rise) as i64), time(rule.floor as i64));
-            return Err(usage!("--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"));
+            return Err(usage!(
+                "--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"
+            ));
         }
         let share = |looks: Vec<usize>| share(Rules::new(1).alpha, numbers.len(), looks.len());
         let needed = |looks| calibration.pairs_to_see(metric, rise, share(looks));
         let seen = |most, looks| calibration.seen_at(metric, most, share(looks)).map(percent);
-        pairs =
-            pairs.max(planning.pairs(&what, needed, seen, "the calibration reached no look; calibrate for longer")?);
+        pairs = pairs.max(planning.pairs(
+            &what,
+            needed,
+            seen,
+            "the calibration reached no look; calibrate for longer",
+        )?);
     }
     Ok(pairs)
 }
@@ -231,6 +262,8 @@ fn too_tight(below: &ToleranceBelowNoise, subject: &str) -> Warning {
             "{name} is tolerated to change by {tolerated}, and {pairs} pairs show {smallest} here (calibrated with {subject}): \
              the gate will often be undecided."
         ),
-        hint: format!("Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."),
+        hint: format!(
+            "Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."
+        ),
     }
 }

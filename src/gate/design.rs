@@ -1,4 +1,5 @@
-//! What is settled before pairs are measured: their two sides, the rules, the looks, how long they take.
+//! What is settled before pairs are measured: their two sides, the rules, the looks, how long they
+//! take.
 
 use std::time::Duration;
 
@@ -52,14 +53,26 @@ impl PairTest {
     }
 
     /// Two programs in turn, in rounds as long as those of a subject.
-    pub fn of_programs(programs: [Program; 2], like: &Scenario, rounds: &RoundArgs, rules: Rules) -> Self {
+    pub fn of_programs(
+        programs: [Program; 2],
+        like: &Scenario,
+        rounds: &RoundArgs,
+        rules: Rules,
+    ) -> Self {
         let names = programs.each_ref().map(|program| program.text().to_owned());
         Self::new(names, Sides::Programs(programs), design(like, rounds, rounds.cpu), rules)
     }
 
     fn new(names: [String; 2], sides: Sides, design: GateDesign, rules: Rules) -> Self {
-        let mut test =
-            Self { sides, names, mode: Mode::Interleaved, rules, design, pairs: 0, max_round_time: Duration::ZERO };
+        let mut test = Self {
+            sides,
+            names,
+            mode: Mode::Interleaved,
+            rules,
+            design,
+            pairs: 0,
+            max_round_time: Duration::ZERO,
+        };
         test.max_round_time = child::limit(test.pair_time() / 2);
         let looks = test.rules.looks.clone();
         test.with_looks(looks)
@@ -83,7 +96,8 @@ impl PairTest {
     /// How long one round of each side takes.
     pub fn pair_time(&self) -> Duration {
         let ticks = self.design.round_ticks + self.design.warmup_ticks;
-        let ticking = Duration::from_nanos(self.design.period_ns) * u32::try_from(ticks).unwrap_or(u32::MAX);
+        let ticking =
+            Duration::from_nanos(self.design.period_ns) * u32::try_from(ticks).unwrap_or(u32::MAX);
         match self.mode {
             Mode::Interleaved => (ticking + SET_UP) * 2,
             Mode::Duet => ticking + DUET_SET_UP,
@@ -153,7 +167,12 @@ pub fn rules(judged: &JudgedArgs, like: &Scenario) -> exit::Result<Rules> {
         match tolerance.name.as_str() {
             "p50" => rules.tolerance_median = tolerance.rise,
             name if name == tail => rules.tolerance_tail = tolerance.rise,
-            name => return Err(usage!("rounds of {} ticks are judged by {tail}, not by {name}", like.round_ticks)),
+            name => {
+                return Err(usage!(
+                    "rounds of {} ticks are judged by {tail}, not by {name}",
+                    like.round_ticks
+                ));
+            }
         }
     }
     Ok(rules)

@@ -8,7 +8,9 @@ use crate::render::formats::{Format, Made, Offer};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Worded>; 5] = [
-    (Format::Table, |(verdict, sections)| Ok(Made::Text(text::table(verdict, sections, terminal::columns())))),
+    (Format::Table, |(verdict, sections)| {
+        Ok(Made::Text(text::table(verdict, sections, terminal::columns())))
+    }),
     (Format::Json, |(verdict, _)| Ok(Made::Text(verdict.to_json()))),
     (Format::Markdown, |(verdict, sections)| Ok(Made::Text(text::markdown(verdict, sections)))),
     (Format::Junit, |(verdict, sections)| Ok(Made::Text(text::junit(verdict, sections)))),

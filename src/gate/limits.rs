@@ -1,4 +1,5 @@
-//! The question of limits on numbers of one run: of a report that is there, or of a subject that is measured for it.
+//! The question of limits on numbers of one run: of a report that is there, or of a subject that is
+//! measured for it.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +55,11 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
 fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read(file)?;
-    let is = |s: &Subject| args.subject.as_deref().is_none_or(|wanted| wanted == s.id || wanted == s.name);
-    let found: Vec<usize> = (0..report.subjects.len()).filter(|&i| is(&report.subjects[i])).collect();
+    let is = |s: &Subject| {
+        args.subject.as_deref().is_none_or(|wanted| wanted == s.id || wanted == s.name)
+    };
+    let found: Vec<usize> =
+        (0..report.subjects.len()).filter(|&i| is(&report.subjects[i])).collect();
     let [one] = found[..] else {
         let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
         return Err(usage!("{name}: choose with --subject one of {}", ids.join(", ")));
@@ -66,7 +70,9 @@ fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
 fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
     let rounds = &args.judged.rounds;
     let Some(subject) = args.subject.as_deref() else {
-        return Err(Error::usage("a limit needs something to hold it against; give --subject or --report"));
+        return Err(Error::usage(
+            "a limit needs something to hold it against; give --subject or --report",
+        ));
     };
     let subject = one_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
     let [period] = periods(&args.judged)[..] else {
@@ -101,7 +107,11 @@ impl Question for Limits {
                     gate.verdict.host = report.host.clone();
                 }
                 if report.partial {
-                    gate.warn("partial-report", "The report comes from a run that was interrupted.", "Run it again.");
+                    gate.warn(
+                        "partial-report",
+                        "The report comes from a run that was interrupted.",
+                        "Run it again.",
+                    );
                 }
                 gate.met(report.fitness.clone());
                 self.hold(&report.subjects[*which], gate);
@@ -127,13 +137,16 @@ impl Limits {
     /// What the ticks cannot support is known before anything is measured.
     fn are_supported(&self) -> exit::Result<()> {
         match &self.subject {
-            LimitedSubject::Planned(plan) => {
-                self.limits.iter().try_for_each(|limit| is_supported(&limit.path, &plan.scenarios[0]))
-            }
+            LimitedSubject::Planned(plan) => self
+                .limits
+                .iter()
+                .try_for_each(|limit| is_supported(&limit.path, &plan.scenarios[0])),
             LimitedSubject::Reported(report, _, which) => {
                 let subject = &report.subjects[*which];
-                let rounds = RoundTicks::all_of(subject).map_err(|e| Error::usage(e.to_string()))?;
-                let missing = self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
+                let rounds =
+                    RoundTicks::all_of(subject).map_err(|e| Error::usage(e.to_string()))?;
+                let missing =
+                    self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
                 missing.map_or(Ok(()), |limit| {
                     Err(usage!(
                         "the report has no {} of {}: it has too few ticks to support it, or the platform did not \
@@ -149,10 +162,13 @@ impl Limits {
     /// Holds the limits against a subject.
     fn hold(&self, subject: &Subject, gate: &mut Gate) {
         let rounds = match (&subject.status, &self.subject) {
-            (Status::Failed { reason }, _) => Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id)))),
+            (Status::Failed { reason }, _) => {
+                Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id))))
+            }
             // An interrupted measurement is none; of a report that was, what is there is judged.
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
-            _ => RoundTicks::all_of(subject).map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
+            _ => RoundTicks::all_of(subject)
+                .map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
         };
         if let Err((_, failure)) = &rounds {
             gate.cut_short(failure.clone());
@@ -162,13 +178,21 @@ impl Limits {
     }
 
     /// Every limit, held against rounds, or why there are none.
-    fn checks(&self, subject: &str, period_ns: u64, rounds: Result<&[RoundTicks], Reason>) -> Vec<LimitCheck> {
+    fn checks(
+        &self,
+        subject: &str,
+        period_ns: u64,
+        rounds: Result<&[RoundTicks], Reason>,
+    ) -> Vec<LimitCheck> {
         let report = match &self.subject {
             LimitedSubject::Reported(_, file, _) => Some(file.display().to_string()),
             LimitedSubject::Planned(_) => None,
         };
-        let check =
-            |limit| LimitCheck { period_ns: Some(period_ns), report: report.clone(), ..check(limit, subject, rounds) };
+        let check = |limit| LimitCheck {
+            period_ns: Some(period_ns),
+            report: report.clone(),
+            ..check(limit, subject, rounds)
+        };
         self.limits.iter().map(check).collect()
     }
 }
@@ -176,8 +200,9 @@ impl Limits {
 /// A limit, held against rounds, or why there are none.
 fn check(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) -> LimitCheck {
     let measured = rounds.map(|rounds| limit.path.measure(rounds));
-    let (verdict, reason) =
-        measured.as_ref().map_or_else(|why| (Outcome::Inconclusive, Some(*why)), |m| m.judge(limit.most));
+    let (verdict, reason) = measured
+        .as_ref()
+        .map_or_else(|why| (Outcome::Inconclusive, Some(*why)), |m| m.judge(limit.most));
     let measured = measured.ok();
     LimitCheck {
         subject: subject.to_owned(),
@@ -203,9 +228,9 @@ fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
     }
     match path.least_ticks(scenario.round_ticks) {
         Some(least) if least <= ticks => Ok(()),
-        Some(least) => {
-            Err(usage!("{ticks} ticks are too few for {path}; give --ticks {least} or more; nothing was measured"))
-        }
+        Some(least) => Err(usage!(
+            "{ticks} ticks are too few for {path}; give --ticks {least} or more; nothing was measured"
+        )),
         None => Err(usage!(
             "rounds of {} ticks are too short for {path}; give longer ones with --round-ticks; nothing was measured",
             scenario.round_ticks
@@ -216,9 +241,15 @@ fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
 /// Measures the plan of one scenario into a report.
 fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
-    let conditions = Conditions { host, changes: record::changes(plan)?, started_utc, starts: Starts::default() };
+    let conditions = Conditions {
+        host,
+        changes: record::changes(plan)?,
+        started_utc,
+        starts: Starts::default(),
+    };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
-    let report = record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress, None);
+    let report =
+        record::measure(plan, conditions, &mut Loads::default(), &gate.stop, &mut progress, None);
     progress.0.finish();
     Ok(report)
 }
@@ -258,7 +289,8 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
             cells: vec![limit, value, interval],
         }
     };
-    let title = |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
+    let title =
+        |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
     vec![Section {
         title: [title(&first.subject), title(&code(&first.subject))],
         of: ("Limited", code),
@@ -274,11 +306,17 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
 
 /// What would decide the limits that are left open.
 fn advice(limits: &[LimitCheck]) -> Option<String> {
-    let longest = limits.iter().filter(|l| l.ticks_to_decide.is_some()).max_by_key(|l| l.ticks_to_decide)?;
+    let longest =
+        limits.iter().filter(|l| l.ticks_to_decide.is_some()).max_by_key(|l| l.ticks_to_decide)?;
     let ticks = longest.ticks_to_decide?;
-    let takes = longest.period_ns.map(|period| format!(" ({:.0}s)", (period as f64 * ticks as f64 / 1e9).ceil()));
-    let about =
-        format!("about {}{} would probably decide the limits", counted(ticks, "tick"), takes.unwrap_or_default());
+    let takes = longest
+        .period_ns
+        .map(|period| format!(" ({:.0}s)", (period as f64 * ticks as f64 / 1e9).ceil()));
+    let about = format!(
+        "about {}{} would probably decide the limits",
+        counted(ticks, "tick"),
+        takes.unwrap_or_default()
+    );
     Some(match &longest.report {
         Some(_) => format!("a report of {about}"),
         None => format!("{about}: --ticks {ticks}"),

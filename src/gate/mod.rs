@@ -1,8 +1,8 @@
 //! `osjitter gate`: has jitter become worse?
 //!
-//! Each question has a file, which plans, measures, judges and words it: two sides ([`sides`]), whole runs of two programs
-//! ([`runs`]), one against what is stored
-//! of it ([`mod@against`]), limits on one of them ([`limits`]). Another one is another file, a line in [`QUESTIONS`], and
+//! Each question has a file, which plans, measures, judges and words it: two sides ([`sides`]),
+//! whole runs of two programs ([`runs`]), one against what is stored of it ([`mod@against`]),
+//! limits on one of them ([`limits`]). Another one is another file, a line in [`QUESTIONS`], and
 //! its key in the verdict.
 
 mod add;
@@ -38,7 +38,8 @@ use question::{Gate, Question};
 use text::{Section, Worded};
 
 /// Plans a question where the arguments ask it, and words its answer.
-type Kind = (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdict) -> Vec<Section>);
+type Kind =
+    (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdict) -> Vec<Section>);
 
 /// All that a gate can be asked, in the order in which it is measured and told.
 const QUESTIONS: [Kind; 4] = [
@@ -64,7 +65,8 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     questions.iter().try_for_each(|question| question.prepare(&stop))?;
     let quiet = args.judged.rounds.quiet;
     let mut gate = Gate::open(args.out.as_deref(), stop, quiet)?;
-    let announced: Vec<String> = questions.iter().flat_map(|question| question.announce()).collect();
+    let announced: Vec<String> =
+        questions.iter().flat_map(|question| question.announce()).collect();
     if !announced.is_empty() {
         terminal::note(quiet, &format!("gate: {}", announced.join("; ")));
     }
@@ -99,7 +101,9 @@ fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<Ex
     Ok(match verdict.verdict {
         _ if verdict.partial => ExitStatus::NotMeasured,
         Outcome::Regressed | Outcome::LimitBroken => ExitStatus::Regressed,
-        Outcome::Inconclusive if args.on_inconclusive == OnInconclusive::Fail => ExitStatus::Inconclusive,
+        Outcome::Inconclusive if args.on_inconclusive == OnInconclusive::Fail => {
+            ExitStatus::Inconclusive
+        }
         Outcome::Inconclusive | Outcome::Pass | Outcome::Improved => ExitStatus::Done,
     })
 }

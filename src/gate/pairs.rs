@@ -26,7 +26,8 @@ use jitterstat::summary;
 use crate::gate::design::{PairTest, Sides};
 use crate::terminal::Progress;
 
-/// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the machine's doing.
+/// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the
+/// machine's doing.
 const MOST_WITHOUT_TICK: u64 = 5;
 
 #[derive(Default)]
@@ -38,7 +39,8 @@ pub struct Pairs {
     /// Lateness of every tick of each side, where it was to be kept.
     pub lateness_ns: [Vec<i64>; 2],
     pub elapsed: Duration,
-    /// Pairs left out because a machine stalled for a whole round, so that a side that skips delivered no tick.
+    /// Pairs left out because a machine stalled for a whole round, so that a side that skips
+    /// delivered no tick.
     pub without_tick: u64,
     /// What the machine did meanwhile.
     pub tally: Tally,
@@ -62,9 +64,12 @@ impl Pairs {
             let stolen = self.steal_ns(side).filter(|_| !self.records.is_empty());
             Side {
                 side: name.to_owned(),
-                same_stall_share: same_stall_share(self.records.iter().map(|(rounds, _)| &rounds[side])),
+                same_stall_share: same_stall_share(
+                    self.records.iter().map(|(rounds, _)| &rounds[side]),
+                ),
                 lateness_ns: summary::distribution(&[self.lateness_ns[side].as_slice()]),
-                steal_share: stolen.map(|ns| ns as f64 / (round_ns * self.records.len() as f64 * cpus)),
+                steal_share: stolen
+                    .map(|ns| ns as f64 / (round_ns * self.records.len() as f64 * cpus)),
             }
         };
         ["a", "b"].into_iter().enumerate().map(side).collect()
@@ -77,7 +82,8 @@ impl Pairs {
 
 /// Share of the ticks of the rounds that belonged to a stall already counted.
 pub fn same_stall_share<'a>(rounds: impl Iterator<Item = &'a RoundRecord>) -> f64 {
-    let (same, all) = rounds.fold((0, 0), |(same, all), r| (same + r.same_stall, all + r.same_stall + r.kept));
+    let (same, all) =
+        rounds.fold((0, 0), |(same, all), r| (same + r.same_stall, all + r.same_stall + r.kept));
     same as f64 / all.max(1) as f64
 }
 
@@ -107,10 +113,19 @@ impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
         };
         match (&test.sides, test.mode) {
             (Sides::Programs(programs), _) => collector.run_programs(programs, stop),
-            (Sides::Subjects(both), Mode::Duet) => duet::run(both, u64::MAX, test.design.seed, stop, &mut collector),
+            (Sides::Subjects(both), Mode::Duet) => {
+                duet::run(both, u64::MAX, test.design.seed, stop, &mut collector)
+            }
             (Sides::Subjects(both), Mode::Interleaved) => {
-                let tuning = tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() };
-                let plan = Plan { seed: test.design.seed, samples: false, tuning, scenarios: both.to_vec(), why: None };
+                let tuning =
+                    tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() };
+                let plan = Plan {
+                    seed: test.design.seed,
+                    samples: false,
+                    tuning,
+                    scenarios: both.to_vec(),
+                    why: None,
+                };
                 order::run(&plan, &mut Loads::default(), stop, &mut collector, |_, _| ());
             }
         }
@@ -125,7 +140,8 @@ struct PairCollector<'a, F> {
     resolution_ns: i64,
     keep_ticks: bool,
     enough: F,
-    /// The round of a side whose partner is still to come, with its place in the order; without a record if no tick came.
+    /// The round of a side whose partner is still to come, with its place in the order; without a
+    /// record if no tick came.
     open: [Option<(u64, Option<RoundRecord>)>; 2],
     over: bool,
     pairs: Pairs,
@@ -133,7 +149,13 @@ struct PairCollector<'a, F> {
 
 impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     /// Takes the round of a side (0 is A) as pairs of tick and lateness.
-    fn add(&mut self, side: usize, slot: u64, ticks: impl IntoIterator<Item = (u64, i64)>, cost: &Cost) {
+    fn add(
+        &mut self,
+        side: usize,
+        slot: u64,
+        ticks: impl IntoIterator<Item = (u64, i64)>,
+        cost: &Cost,
+    ) {
         let all = &mut self.pairs.lateness_ns[side];
         let ticks = ticks.into_iter().inspect(|(_, lateness)| {
             if self.keep_ticks {
@@ -150,12 +172,15 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         });
         self.open[side] = Some((slot, used));
         if let [Some(_), Some(_)] = self.open {
-            let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else { return };
+            let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else {
+                return;
+            };
             let empty = usize::from(a.is_some());
             let (Some(a), Some(b)) = (a, b) else {
                 // Whichever side it was: leaving the pair out favours neither.
                 self.pairs.without_tick += 1;
-                if self.pairs.without_tick > MOST_WITHOUT_TICK + self.pairs.values.len() as u64 / 10 {
+                if self.pairs.without_tick > MOST_WITHOUT_TICK + self.pairs.values.len() as u64 / 10
+                {
                     self.fail(empty, "round after round delivered no tick");
                 }
                 return;
@@ -179,7 +204,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let mut random = SplitMix64::new(test.design.seed);
         let period = Duration::from_nanos(test.design.period_ns);
         let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
-        let asked = Asked { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
+        let asked =
+            Asked { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {
@@ -187,8 +213,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                 let before = os::steal_ns();
                 match written::ticks(&programs[side], asked, stop) {
                     Ok(Written { series: Reader { lateness_ns, .. }, .. }) => {
-                        let steal_ns = os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
-                        self.add(side, slot, (0..).zip(lateness_ns), &Cost { steal_ns, ..Cost::default() });
+                        let steal_ns =
+                            os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
+                        self.add(
+                            side,
+                            slot,
+                            (0..).zip(lateness_ns),
+                            &Cost { steal_ns, ..Cost::default() },
+                        );
                     }
                     Err(NotMeasured::Interrupted) => return,
                     // It names the program itself.
@@ -220,7 +252,12 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
                 let samples = &round.instances[0].samples;
                 if scenario.subject.ours().is_none_or(|entry| entry.place != Place::Script) {
                     let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
-                    self.pairs.tally.add(&scenario.subject.name(), scenario.period_ns(), &costs, &samples.lateness_ns);
+                    self.pairs.tally.add(
+                        &scenario.subject.name(),
+                        scenario.period_ns(),
+                        &costs,
+                        &samples.lateness_ns,
+                    );
                 }
                 self.add(side, round.slot, samples.pairs(), &round.cost);
             }

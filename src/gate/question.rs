@@ -39,7 +39,11 @@ pub struct Gate {
 
 impl Gate {
     /// One whose files go to a directory that is proved writable.
-    pub fn open(out: Option<&std::path::Path>, stop: Arc<AtomicBool>, quiet: bool) -> exit::Result<Self> {
+    pub fn open(
+        out: Option<&std::path::Path>,
+        stop: Arc<AtomicBool>,
+        quiet: bool,
+    ) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let out = Directory::open(out, &started_utc)?;
         let verdict = Verdict {
@@ -79,7 +83,8 @@ impl Gate {
     }
 
     pub fn warn(&mut self, code: &str, message: &str, hint: &str) {
-        let warning = Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
+        let warning =
+            Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
         self.verdict.warnings.push(warning);
     }
 
@@ -107,12 +112,16 @@ impl Gate {
             outcome = Outcome::Inconclusive;
         }
         if outcome == Outcome::Inconclusive {
-            let why_partial = self.verdict.partial.then(|| self.over().unwrap_or(Reason::Interrupted));
-            let open = answers.iter().find_map(|(o, reason)| reason.filter(|_| *o == Outcome::Inconclusive));
+            let why_partial =
+                self.verdict.partial.then(|| self.over().unwrap_or(Reason::Interrupted));
+            let open = answers
+                .iter()
+                .find_map(|(o, reason)| reason.filter(|_| *o == Outcome::Inconclusive));
             self.verdict.reason = why_partial.or(open);
         }
         self.verdict.verdict = outcome;
-        self.verdict.duration_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.verdict.duration_ns =
+            u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         (self.verdict, self.out)
     }
 }

@@ -47,10 +47,15 @@ impl<'a> From<&'a RunMetric> for Judged<'a> {
 impl Judged<'_> {
     /// What is found of it: its change, the interval of that, and what is tolerated.
     fn cells(&self) -> [String; 3] {
-        [or_none(self.ratio, change), or_none(self.interval, |both| between(both, change)), tolerated(self.tolerated)]
+        [
+            or_none(self.ratio, change),
+            or_none(self.interval, |both| between(both, change)),
+            tolerated(self.tolerated),
+        ]
     }
 
-    /// Its row: what the sides took, and what is found of it. Class and case are its name as a test.
+    /// Its row: what the sides took, and what is found of it. Class and case are its name as a
+    /// test.
     pub fn row(&self, class: &str, case: &str, mut cells: Vec<String>) -> Row {
         cells.extend(self.cells());
         Row {
@@ -70,10 +75,14 @@ impl Judged<'_> {
         let both = self.lift.map_or(1.0, |lift| lift.both);
         match (self.verdict, self.reason) {
             // From half of the tolerance on, where the interval reaches it.
-            (Outcome::Regressed | Outcome::LimitBroken, _) if self.ratio.is_some_and(|r| r < self.tolerated) => {
+            (Outcome::Regressed | Outcome::LimitBroken, _)
+                if self.ratio.is_some_and(|r| r < self.tolerated) =>
+            {
                 format!("{found} reaches {tolerated}")
             }
-            (Outcome::Regressed | Outcome::LimitBroken, _) => format!("{found} exceeds {tolerated}"),
+            (Outcome::Regressed | Outcome::LimitBroken, _) => {
+                format!("{found} exceeds {tolerated}")
+            }
             (Outcome::Pass, _) => format!("{found} is within {tolerated}"),
             (Outcome::Improved, _) => format!("{found} is an improvement"),
             (_, Some(Reason::StallDominated)) => self.stalled(&tolerated),
@@ -100,18 +109,21 @@ impl Judged<'_> {
             }
             Some(lift) => {
                 let by = percent(lift.late_anyway - 1.0);
-                format!("stalls raise {name} of a side that is late without them, too, by {by}, {may}")
+                format!(
+                    "stalls raise {name} of a side that is late without them, too, by {by}, {may}"
+                )
             }
             None => format!("{name}: {}", why(Reason::StallDominated)),
         }
     }
 }
 
-/// What would decide two sides that are left open, or that nothing here would; `None` where they are decided, or were cut
-/// short.
+/// What would decide two sides that are left open, or that nothing here would; `None` where they
+/// are decided, or were cut short.
 pub fn advice(of: &PairVerdict) -> Option<String> {
     let PairVerdict { a, pairs, .. } = of;
-    let open: Vec<&Metric> = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive).collect();
+    let open: Vec<&Metric> =
+        of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive).collect();
     let because = |reason| open.iter().filter(move |m| m.reason == Some(reason));
     let subjects = of.plan.cpu.is_some() && a.contains('@');
     let duet = if of.mode == Mode::Interleaved && subjects { ", or try --duet" } else { "" };
@@ -125,12 +137,16 @@ pub fn advice(of: &PairVerdict) -> Option<String> {
         ));
     }
     let undecided = || because(Reason::TooNoisy).chain(because(Reason::TooFewRounds));
-    let all: Option<Vec<u64>> = undecided().map(|m| m.pairs_to_decide.filter(|&n| n <= MOST_PAIRS)).collect();
+    let all: Option<Vec<u64>> =
+        undecided().map(|m| m.pairs_to_decide.filter(|&n| n <= MOST_PAIRS)).collect();
     match (undecided().next(), all.and_then(|all| all.into_iter().max())) {
         (None, _) => None,
         (_, Some(n)) => {
             let takes = of.duration_ns as f64 / 1e9 / *pairs as f64 * n as f64;
-            Some(format!("about {n} pairs of rounds ({}) would probably decide it: --max-pairs {n}{duet}", long(takes)))
+            Some(format!(
+                "about {n} pairs of rounds ({}) would probably decide it: --max-pairs {n}{duet}",
+                long(takes)
+            ))
         }
         (Some(noisy), None) => Some(format!(
             "more pairs would not decide it here: a quieter machine would, or a wider --tolerance {}=…%{duet}",
@@ -145,10 +161,17 @@ pub fn notes(of: &PairVerdict) -> Vec<String> {
     const APART: f64 = 0.01;
     let note = |m: &Metric| {
         let (name, ratio) = (&m.name, m.b_ns as f64 / m.a_ns.max(1) as f64);
-        let half = (m.pairs < of.pairs)
-            .then(|| format!("{name} is judged by the quieter half of the pairs, {} of {}.", m.pairs, of.pairs));
+        let half = (m.pairs < of.pairs).then(|| {
+            format!(
+                "{name} is judged by the quieter half of the pairs, {} of {}.",
+                m.pairs, of.pairs
+            )
+        });
         let apart = m.ratio.filter(|in_pairs| (in_pairs - ratio).abs() > APART).map(|_| {
-            format!("The change of {name} is the typical one within a pair; its medians differ by {}.", change(ratio))
+            format!(
+                "The change of {name} is the typical one within a pair; its medians differ by {}.",
+                change(ratio)
+            )
         });
         half.into_iter().chain(apart)
     };

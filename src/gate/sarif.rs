@@ -1,5 +1,5 @@
-//! A verdict as SARIF 2.1.0, for code scanning: what regressed, what broke a limit, and what stayed open. What passed is no
-//! finding.
+//! A verdict as SARIF 2.1.0, for code scanning: what regressed, what broke a limit, and what stayed
+//! open. What passed is no finding.
 
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::Verdict;
@@ -32,7 +32,8 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
     let results: Vec<Value> = sections.iter().flat_map(|s| &s.rows).filter_map(finding).collect();
     let mut invocation = json!({ "executionSuccessful": verdict.failure.is_none() });
     if let Some(failure) = &verdict.failure {
-        invocation["toolExecutionNotifications"] = json!([{ "level": "error", "message": { "text": failure } }]);
+        invocation["toolExecutionNotifications"] =
+            json!([{ "level": "error", "message": { "text": failure } }]);
     }
     let document = json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -62,7 +63,8 @@ fn finding(row: &Row) -> Option<Value> {
         "kind": if outcome == Outcome::Inconclusive { "open" } else { "fail" },
         "level": level,
         "message": { "text": format!("{}: {}", name, row.detail) },
-        // It was measured, not read in a source: the place that code scanning asks for is the verdict.
+        // It was measured, not read in a source: the place that code scanning asks for is the
+        // verdict.
         "locations": [{
             "physicalLocation": { "artifactLocation": { "uri": "verdict.json" }, "region": { "startLine": 1 } },
             "logicalLocations": [{ "fullyQualifiedName": name }],

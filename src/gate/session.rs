@@ -1,4 +1,5 @@
-//! What a baseline and a new session share: the file, and a session of the subject beside its control.
+//! What a baseline and a new session share: the file, and a session of the subject beside its
+//! control.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub fn listed(differences: &[Difference]) -> String {
 }
 
 impl SessionPlan {
-    /// What the arguments ask for, and where they are silent, what the file holds; refused where the two differ.
+    /// What the arguments ask for, and where they are silent, what the file holds; refused where
+    /// the two differ.
     pub fn of(
         judged: &JudgedArgs,
         subject: Option<&'static Entry>,
@@ -64,7 +66,8 @@ impl SessionPlan {
         let [period] = periods(&judged)[..] else {
             return Err(Error::usage("a baseline holds one period; give --period once"));
         };
-        let subject = subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
+        let subject =
+            subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
         let tested = scenario(&judged.rounds, subject, period, ENDLESS)?;
         let mut control = scenario(&judged.rounds, control_of(subject), period, ENDLESS)?;
         control.id = format!("control:{}", control.id);
@@ -85,7 +88,10 @@ impl SessionPlan {
                     design.subject
                 ));
             }
-            return Err(usage!("{} holds something else: {differences}; nothing was measured", file.display()));
+            return Err(usage!(
+                "{} holds something else: {differences}; nothing was measured",
+                file.display()
+            ));
         }
         Ok(Self { design, test })
     }

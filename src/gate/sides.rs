@@ -27,7 +27,8 @@ use crate::gate::text::{Section, code, counted};
 pub const DEFAULT_PAIRS: [u64; 2] = [400, 200];
 /// A side that keeps the CPU busy for more of the period than this is in the way of the other.
 const MOST_BUSY: f64 = 0.2;
-/// From this share of all CPUs on, two sides at once share so many stalls that their difference drowns.
+/// From this share of all CPUs on, two sides at once share so many stalls that their difference
+/// drowns.
 const MUCH_STEAL: f64 = 0.1;
 
 /// Every test that the arguments ask for; they share alpha and the time.
@@ -39,13 +40,18 @@ struct PairTests {
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let mut judged = args.judged.clone();
     // A change without a name is one of the median.
-    let of_median =
-        |t: &Tolerance| if t.name.is_empty() { Tolerance { name: "p50".to_owned(), ..*t } } else { t.clone() };
+    let of_median = |t: &Tolerance| {
+        if t.name.is_empty() { Tolerance { name: "p50".to_owned(), ..*t } } else { t.clone() }
+    };
     let see: Vec<Tolerance> = args.see.iter().map(of_median).collect();
     judged.tolerance.extend(see.iter().cloned());
     judged.rounds.seed.get_or_insert_with(draw_seed);
     if args.a.len() != args.b.len() {
-        return Err(usage!("{} times --a and {} times --b; give as many of each", args.a.len(), args.b.len()));
+        return Err(usage!(
+            "{} times --a and {} times --b; give as many of each",
+            args.a.len(),
+            args.b.len()
+        ));
     }
     let mut tests = Vec::new();
     for period in periods(&judged) {
@@ -56,7 +62,9 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
             tests.push(PairTest::of_subjects([a, b], &judged.rounds, rules));
         }
     }
-    if let (Some(a), Some(b), true) = (&args.baseline_cmd, &args.candidate_cmd, args.runs.metric.is_empty()) {
+    if let (Some(a), Some(b), true) =
+        (&args.baseline_cmd, &args.candidate_cmd, args.runs.metric.is_empty())
+    {
         let like = like_a_program(&judged.rounds, one_period(&judged)?)?;
         let rules = rules(&judged, &like)?;
         let mut test = PairTest::of_programs([a.clone(), b.clone()], &like, &judged.rounds, rules);
@@ -66,7 +74,9 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     }
     let whole_runs = !args.runs.metric.is_empty();
     if tests.is_empty() && !args.see.is_empty() && !whole_runs {
-        return Err(Error::usage("--see plans the pairs of two sides; give --a and --b, or two commands"));
+        return Err(Error::usage(
+            "--see plans the pairs of two sides; give --a and --b, or two commands",
+        ));
     }
     if !tests.is_empty() && whole_runs && args.calibration.is_some() {
         return Err(Error::usage(
@@ -74,15 +84,18 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         ));
     }
     let several = tests.len();
-    let calibration = args.calibration.as_deref().filter(|_| !whole_runs).map(calibration::read).transpose()?;
-    let most_time = args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
+    let calibration =
+        args.calibration.as_deref().filter(|_| !whole_runs).map(calibration::read).transpose()?;
+    let most_time =
+        args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
     let share = |mut test: PairTest| {
         test.mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
         test.rules = test.rules.one_of(several);
         let looks = |pairs: u64| looks(test.mode, pairs, test.pair_time(), most_time, SHORTER);
         let looks = match &calibration {
             Some(calibration) if !see.is_empty() => {
-                let untimed = |pairs| self::looks(test.mode, pairs, test.pair_time(), None, SHORTER);
+                let untimed =
+                    |pairs| self::looks(test.mode, pairs, test.pair_time(), None, SHORTER);
                 looks(calibration::pairs_to_see(calibration, &test, &see, most_time, untimed)?)?
             }
             _ => looks(args.max_pairs.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]))?,
@@ -119,7 +132,8 @@ pub fn like_a_program(rounds: &RoundArgs, period: Duration) -> exit::Result<Scen
 /// What makes a pair of rounds shorter.
 const SHORTER: &str = "choose shorter rounds with --round-ticks";
 
-/// 50, 100, 200 and so on up to `most_pairs`, as far as the time allows; `shorter` is the advice where it allows none.
+/// 50, 100, 200 and so on up to `most_pairs`, as far as the time allows; `shorter` is the advice
+/// where it allows none.
 pub fn looks(
     mode: Mode,
     most_pairs: u64,
@@ -132,8 +146,9 @@ pub fn looks(
         Mode::Duet => DUET_LOOKS[0],
     };
     let most_pairs = usize::try_from(most_pairs).unwrap_or(usize::MAX);
-    let mut looks: Vec<usize> =
-        std::iter::successors(Some(first), |n| Some(n * 2)).take_while(|&n| n < most_pairs).collect();
+    let mut looks: Vec<usize> = std::iter::successors(Some(first), |n| Some(n * 2))
+        .take_while(|&n| n < most_pairs)
+        .collect();
     looks.push(most_pairs);
     if let Some(time) = most_time {
         let takes = |n: usize| pair_time.as_secs_f64() * n as f64;
@@ -151,9 +166,12 @@ pub fn looks(
 
 impl Question for PairTests {
     fn announce(&self) -> Vec<String> {
-        let all = |pairs: fn(&PairTest) -> u64| self.tests.iter().map(|t| t.seconds(pairs(t))).sum::<f64>();
+        let all = |pairs: fn(&PairTest) -> u64| {
+            self.tests.iter().map(|t| t.seconds(pairs(t))).sum::<f64>()
+        };
         let (first, last) = (all(|t| t.design.looks[0]), all(|t| t.pairs));
-        let mut said = vec![format!("{} to the first look, at most {} to the last", long(first), long(last))];
+        let mut said =
+            vec![format!("{} to the first look, at most {} to the last", long(first), long(last))];
         said.extend(self.tests.iter().filter_map(PairTest::short_rounds));
         said
     }
@@ -165,7 +183,10 @@ impl Question for PairTests {
             }
         }
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
-        self.tests.iter().filter(|t| t.mode == Mode::Duet).try_for_each(|test| can_run_at_once(test, stop))
+        self.tests
+            .iter()
+            .filter(|t| t.mode == Mode::Duet)
+            .try_for_each(|test| can_run_at_once(test, stop))
     }
 
     fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
@@ -183,11 +204,14 @@ impl Question for PairTests {
     }
 }
 
-/// Whether two subjects can run at once without being in each other's way; measures each alone, for a moment.
+/// Whether two subjects can run at once without being in each other's way; measures each alone, for
+/// a moment.
 fn can_run_at_once(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> {
     let Sides::Subjects(scenarios) = &test.sides else { return Ok(()) };
     if test.design.cpu.is_none() {
-        return Err(Error::usage("--duet needs both sides on one CPU, and this platform binds a thread to none"));
+        return Err(Error::usage(
+            "--duet needs both sides on one CPU, and this platform binds a thread to none",
+        ));
     }
     for scenario in scenarios.iter() {
         let id = &scenario.id;
@@ -222,7 +246,8 @@ fn judge(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
         decisive = Some(look).filter(|look| last || look.outcome != Outcome::Inconclusive);
         decisive.is_some()
     };
-    let pairs = Collecting { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, enough }.run(test);
+    let pairs =
+        Collecting { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, enough }.run(test);
     if pairs.not_started && pairs.values.is_empty() {
         return Err(Error::usage(pairs.failure.unwrap_or_default()));
     }
@@ -233,27 +258,54 @@ fn judge(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
     let stolen = verdict.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
     if verdict.mode == Mode::Duet && stolen > MUCH_STEAL {
-        let message = format!("The hypervisor took {:.0} % of the CPUs while both sides ran at once.", stolen * 100.0);
-        gate.warn("duet-under-steal", &message, "Run them in turn, without --duet: that decides more surely here.");
+        let message = format!(
+            "The hypervisor took {:.0} % of the CPUs while both sides ran at once.",
+            stolen * 100.0
+        );
+        gate.warn(
+            "duet-under-steal",
+            &message,
+            "Run them in turn, without --duet: that decides more surely here.",
+        );
     }
     if pairs.without_tick > 0 {
-        let message = format!("{} of rounds left out: a side delivered no tick.", counted(pairs.without_tick, "pair"));
-        gate.warn("no-tick", &message, "The machine stalled for a whole round: use a quieter one, or longer rounds.");
+        let message = format!(
+            "{} of rounds left out: a side delivered no tick.",
+            counted(pairs.without_tick, "pair")
+        );
+        gate.warn(
+            "no-tick",
+            &message,
+            "The machine stalled for a whole round: use a quieter one, or longer rounds.",
+        );
     }
     gate.verdict.comparisons.push(verdict);
     Ok(())
 }
 
 /// Without a look that decides there is no verdict, only what the pairs look like.
-fn pair_verdict(test: &PairTest, pairs: &Pairs, looks_taken: u64, decisive: Option<Look>, cpus: f64) -> PairVerdict {
-    let so_far = || (!pairs.values.is_empty()).then(|| look::look(&pairs.values, &test.rules, false));
-    let mut metrics = decisive.or_else(so_far).map_or_else(Vec::new, |look| verdict::metrics(&look, test.tail()));
+fn pair_verdict(
+    test: &PairTest,
+    pairs: &Pairs,
+    looks_taken: u64,
+    decisive: Option<Look>,
+    cpus: f64,
+) -> PairVerdict {
+    let so_far =
+        || (!pairs.values.is_empty()).then(|| look::look(&pairs.values, &test.rules, false));
+    let mut metrics =
+        decisive.or_else(so_far).map_or_else(Vec::new, |look| verdict::metrics(&look, test.tail()));
     let reason = match decisive {
-        Some(look) if look.outcome == Outcome::Inconclusive => look.median.reason.or(look.tail.reason),
+        Some(look) if look.outcome == Outcome::Inconclusive => {
+            look.median.reason.or(look.tail.reason)
+        }
         Some(_) => None,
         None => {
-            let why = if pairs.failure.is_some() { Reason::NotMeasured } else { Reason::Interrupted };
-            metrics.iter_mut().for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(why)));
+            let why =
+                if pairs.failure.is_some() { Reason::NotMeasured } else { Reason::Interrupted };
+            metrics
+                .iter_mut()
+                .for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(why)));
             Some(why)
         }
     };
@@ -287,10 +339,18 @@ fn section(of: &PairVerdict) -> Section {
         of: ("Percentile", str::to_owned),
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: of.metrics.iter().map(row).collect(),
-        measured: format!("{pairs} pairs of rounds {}, {}, {seconds:.1}s", of.mode, counted(of.looks_taken, "look")),
+        measured: format!(
+            "{pairs} pairs of rounds {}, {}, {seconds:.1}s",
+            of.mode,
+            counted(of.looks_taken, "look")
+        ),
         notes: reading::notes(of),
         sides: of.sides.clone(),
-        lifts: of.metrics.iter().filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?))).collect(),
+        lifts: of
+            .metrics
+            .iter()
+            .filter_map(|m| Some((m.name.clone(), m.lift.as_ref().map(|l| [l.a, l.b])?)))
+            .collect(),
         advice: reading::advice(of),
     }
 }
@@ -302,7 +362,9 @@ mod tests {
     #[test]
     fn looks_double_up_to_the_last_and_the_time_cuts_them() {
         let pair = Duration::from_secs(1);
-        let of = |mode, most, time: Option<u64>| looks(mode, most, pair, time.map(Duration::from_secs), SHORTER);
+        let of = |mode, most, time: Option<u64>| {
+            looks(mode, most, pair, time.map(Duration::from_secs), SHORTER)
+        };
         assert_eq!(of(Mode::Interleaved, 400, None).unwrap(), [50, 100, 200, 400]);
         assert_eq!(of(Mode::Interleaved, 24, None).unwrap(), [24]);
         assert_eq!(of(Mode::Interleaved, 150, None).unwrap(), [50, 100, 150]);

@@ -59,7 +59,9 @@ fn word(outcome: Outcome) -> &'static str {
 pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::TooNoisy => "the rounds differ too much among themselves",
-        Reason::StallDominated => "stalls of the machine make so much of it that they could hide a change",
+        Reason::StallDominated => {
+            "stalls of the machine make so much of it that they could hide a change"
+        }
         Reason::TooFewRounds => "there are too few rounds for any interval",
         Reason::TooFewTicks => "there are too few ticks for that percentile",
         Reason::Interrupted => "it was interrupted",
@@ -130,8 +132,11 @@ pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
         }
     }
     for section in sections {
-        let of =
-            section.rows.first().filter(|_| sections.len() > 1).map_or(String::new(), |row| format!("{}: ", row.class));
+        let of = section
+            .rows
+            .first()
+            .filter(|_| sections.len() > 1)
+            .map_or(String::new(), |row| format!("{}: ", row.class));
         section.advice.iter().for_each(|advice| text += &format!("; {of}{advice}"));
     }
     text
@@ -160,7 +165,9 @@ pub fn table(verdict: &Verdict, sections: &[Section], columns: usize) -> String 
 
 /// Judged numbers, aligned.
 pub fn rows(headings: &[&str], rows: &[Row], columns: usize) -> String {
-    let row = |name: &str, cells: Vec<String>, verdict: &str| [vec![name.into()], cells, vec![verdict.into()]].concat();
+    let row = |name: &str, cells: Vec<String>, verdict: &str| {
+        [vec![name.into()], cells, vec![verdict.into()]].concat()
+    };
     let heading = row("", headings.iter().map(|&h| h.to_owned()).collect(), "verdict");
     let judged = rows.iter().map(|r| row(&r.name, r.cells.clone(), word(r.verdict)));
     fit(&std::iter::once(heading).chain(judged).collect::<Vec<_>>(), columns)
@@ -173,14 +180,20 @@ impl Section {
             let mut text = format!("{}: ", side.side.to_uppercase());
             if let Some(all) = &side.lateness_ns {
                 text.push_str("all ticks");
-                for (name, ns) in [("p50", all.p50), ("p99", all.p99), ("p99.9", all.p99_9), ("max", Some(all.max))] {
+                for (name, ns) in [
+                    ("p50", all.p50),
+                    ("p99", all.p99),
+                    ("p99.9", all.p99_9),
+                    ("max", Some(all.max)),
+                ] {
                     if let Some(ns) = ns {
                         let _ = write!(text, " {name} {},", time(ns));
                     }
                 }
                 text.push(' ');
             }
-            let _ = write!(text, "{} inside a stall already counted", percent(side.same_stall_share));
+            let _ =
+                write!(text, "{} inside a stall already counted", percent(side.same_stall_share));
             for (k, (name, lift)) in self.lifts.iter().enumerate() {
                 let raise = if k == 0 { "; stalls raise" } else { " and" };
                 let _ = write!(text, "{raise} {name} by {}", percent(lift[i.min(1)] - 1.0));
@@ -209,8 +222,13 @@ pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
             text.push_str(&line(&name(&row.name), &row.cells, word(row.verdict)));
         }
         text.push('\n');
-        let said: String =
-            section.notes.iter().cloned().chain(section.met()).map(|line| format!("- {line}\n")).collect();
+        let said: String = section
+            .notes
+            .iter()
+            .cloned()
+            .chain(section.met())
+            .map(|line| format!("- {line}\n"))
+            .collect();
         if !said.is_empty() {
             let _ = writeln!(text, "{said}");
         }
@@ -256,7 +274,9 @@ pub fn junit(verdict: &Verdict, sections: &[Section]) -> String {
             Outcome::Regressed | Outcome::LimitBroken => {
                 writeln!(text, "{open}><failure message=\"{detail}\"/></testcase>")
             }
-            Outcome::Inconclusive => writeln!(text, "{open}><skipped message=\"{detail}\"/></testcase>"),
+            Outcome::Inconclusive => {
+                writeln!(text, "{open}><skipped message=\"{detail}\"/></testcase>")
+            }
         };
     }
     if let Some(failure) = &verdict.failure {

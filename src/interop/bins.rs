@@ -1,4 +1,5 @@
-//! Bins of a foreign histogram, with what lies above the last one, as a summary and a stored histogram.
+//! Bins of a foreign histogram, with what lies above the last one, as a summary and a stored
+//! histogram.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +7,9 @@ use std::fmt;
 use instrument::exit::{Result, usage};
 use instrument::text::time::time;
 use jitterstat::histogram;
-use jitterstat::report::{Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning};
+use jitterstat::report::{
+    Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning,
+};
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -32,7 +35,9 @@ impl RawBins {
                 return Err(wrong(format!("bin {bin} comes twice")));
             }
             if bins.len() > MOST_BINS || total > MOST_COUNT {
-                return Err(wrong(format!("more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram")));
+                return Err(wrong(format!(
+                    "more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram"
+                )));
             }
         }
         Ok(Self(bins))
@@ -49,7 +54,10 @@ impl<'de> Deserialize<'de> for RawBins {
                 f.write_str("bins and their counts")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<RawBins, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<RawBins, A::Error> {
                 RawBins::gathered(|| map.next_entry(), A::Error::custom)
             }
         }
@@ -77,14 +85,18 @@ pub(super) struct Stated {
 }
 
 impl Binned {
-    /// Takes bins in a unit of so many nanoseconds; what the count has more than the bins lies above them.
+    /// Takes bins in a unit of so many nanoseconds; what the count has more than the bins lies
+    /// above them.
     pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
         if in_bins > stated.count || stated.count > MOST_COUNT {
             return Err(usage!("the bins hold {in_bins} values, and {} is stated", stated.count));
         }
         let ns = |value: u64| {
-            let ns = value.checked_mul(unit_ns).filter(|&ns| ns <= LONGEST_NS).and_then(|ns| i64::try_from(ns).ok());
+            let ns = value
+                .checked_mul(unit_ns)
+                .filter(|&ns| ns <= LONGEST_NS)
+                .and_then(|ns| i64::try_from(ns).ok());
             ns.ok_or_else(|| usage!("{value} is no time that a tick can be late"))
         };
         let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
@@ -114,7 +126,8 @@ impl Binned {
         self.bins.iter().map(|(_, n)| n).sum::<u64>() + self.above
     }
 
-    /// Counts and percentiles. A percentile that falls above the last bin is not known, and left out.
+    /// Counts and percentiles. A percentile that falls above the last bin is not known, and left
+    /// out.
     fn summary(&self, period_ns: u64) -> Summary {
         let n = self.count();
         let at = |q: f64| {
@@ -147,7 +160,8 @@ impl Binned {
     fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
         let (above, count, largest) = (self.above, self.count(), time(self.max_ns));
         let Some((last, _)) = self.bins.last() else {
-            let message = format!("{id}: there are no bins, only least, mean and largest of {count} values.");
+            let message =
+                format!("{id}: there are no bins, only least, mean and largest of {count} values.");
             return Some(warning("import-no-histogram", message, hint));
         };
         let last = time(*last);
@@ -159,15 +173,19 @@ impl Binned {
     }
 }
 
-/// Adds a thread or CPU with what it measured, if anything; the hint is for whoever has too few bins.
+/// Adds a thread or CPU with what it measured, if anything; the hint is for whoever has too few
+/// bins.
 ///
-/// What lies above the last bin counts at the largest value in the histogram, the only one that is known.
+/// What lies above the last bin counts at the largest value in the histogram, the only one that is
+/// known.
 pub(super) fn add(to: &mut Imported, mut subject: Subject, values: Option<Binned>, hint: &str) {
     if let Some(values) = values {
         let above = (values.max_ns, values.above);
         let overflow = (values.above > 0).then_some(Overflow { count: values.above });
-        subject.histogram = (!values.bins.is_empty())
-            .then(|| Histogram { overflow, ..histogram::pack_counts(values.bins.iter().copied().chain([above])) });
+        subject.histogram = (!values.bins.is_empty()).then(|| Histogram {
+            overflow,
+            ..histogram::pack_counts(values.bins.iter().copied().chain([above]))
+        });
         subject.summary = Some(values.summary(subject.period_ns));
         subject.status = Status::Measured;
         to.warnings.extend(values.warning(&subject.id, hint));

@@ -1,5 +1,5 @@
-//! `cyclictest --json` of rt-tests. One thread a subject; bins of whole microseconds, or of nanoseconds with `-N` and in the
-//! files we write.
+//! `cyclictest --json` of rt-tests. One thread a subject; bins of whole microseconds, or of
+//! nanoseconds with `-N` and in the files we write.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,7 +10,9 @@ use jitterstat::report::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};
-use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rfc3339, rounded, subject, warning};
+use crate::interop::imported::{
+    clock, json, no_cost, no_rounds, not_too_many, rfc3339, rounded, subject, warning,
+};
 use crate::interop::rt_tests::{Frame, SysInfo, to_mail_date};
 use crate::render::entry::{Entry, entries};
 use crate::render::samples::Lateness;
@@ -54,19 +56,24 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     ));
     let default_us = (frame.program() == TOOL).then_some(DEFAULT_PERIOD_US);
     for (name, thread) in &file.thread {
-        let period_ns = period_ns(&frame.cmdline, default_us, thread.histogram.0.is_empty() && *name != 0);
-        let at = period_ns.map_or(String::new(), |ns| format!("@{}", units::short(Duration::from_nanos(ns))));
+        let period_ns =
+            period_ns(&frame.cmdline, default_us, thread.histogram.0.is_empty() && *name != 0);
+        let at = period_ns
+            .map_or(String::new(), |ns| format!("@{}", units::short(Duration::from_nanos(ns))));
         let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
-        let stated = Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
-        let values = (thread.cycles > 0).then(|| Binned::new(&thread.histogram, &stated, unit_ns)).transpose();
+        let stated =
+            Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
+        let values = (thread.cycles > 0)
+            .then(|| Binned::new(&thread.histogram, &stated, unit_ns))
+            .transpose();
         let values = values.map_err(|e| e.context(format!("thread.{name}")))?;
         bins::add(&mut imported, subject(id, TOOL, period_ns), values, HINT);
     }
     Ok(imported.report())
 }
 
-/// The period on the command line, or the default. Without a histogram each thread has one of its own, which is not worked
-/// out here.
+/// The period on the command line, or the default. Without a histogram each thread has one of its
+/// own, which is not worked out here.
 fn period_ns(cmdline: &str, default_us: Option<u64>, spread: bool) -> Option<u64> {
     if spread {
         return None;
@@ -109,7 +116,8 @@ struct WrittenThread {
     subject: String,
 }
 
-/// Our command line, as cyclictest would state the period: that of all subjects, where they share one.
+/// Our command line, as cyclictest would state the period: that of all subjects, where they share
+/// one.
 fn cmdline(report: &Report) -> String {
     let mut periods = entries(std::slice::from_ref(report)).map(|e| e.subject.period_ns);
     let shared = periods.next().filter(|&first| periods.all(|other| other == first));
@@ -117,8 +125,8 @@ fn cmdline(report: &Report) -> String {
     format!("osjitter run{}", us.map_or(String::new(), |us| format!(" -i {us}")))
 }
 
-/// One report in that shape, its bins exact nanoseconds. It has no sign: an early tick counts at 0, as in the stored
-/// histogram.
+/// One report in that shape, its bins exact nanoseconds. It has no sign: an early tick counts at 0,
+/// as in the stored histogram.
 pub fn write(report: &Report) -> String {
     let thread = |entry: Entry<'_>| {
         let values = Lateness::of(entry.subject);
@@ -141,9 +149,12 @@ pub fn write(report: &Report) -> String {
             subject: entry.subject.id.clone(),
         }
     };
-    let thread: BTreeMap<_, _> = entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
+    let thread: BTreeMap<_, _> =
+        entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
-    let end = start.checked_add(Duration::from_nanos(report.duration_ns)).filter(|&end| rfc3339(end).is_some());
+    let end = start
+        .checked_add(Duration::from_nanos(report.duration_ns))
+        .filter(|&end| rfc3339(end).is_some());
     let end = end.unwrap_or(start);
     let frame = Frame {
         file_version: 1,

@@ -1,4 +1,5 @@
-//! Files of bins, ours or an engine's, and directories of them: added up host by host as they come, and shown as a report.
+//! Files of bins, ours or an engine's, and directories of them: added up host by host as they come,
+//! and shown as a report.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,12 +9,15 @@ use std::time::Duration;
 use instrument::exit::{Error, Result, usage};
 use instrument::text::units;
 use jitterstat::bins::{
-    BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins, read_intervals, stamp,
+    BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
+    read_intervals, stamp,
 };
 use jitterstat::report::{MOST_COUNT, Report, Status, Subject, Warning};
 
 use crate::files;
-use crate::interop::imported::{Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning};
+use crate::interop::imported::{
+    Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning,
+};
 use crate::interop::pair::{ENDINGS, KINDS, part, place};
 
 /// Directories below a directory, at most.
@@ -42,7 +46,8 @@ pub fn is_one(path: &Path) -> bool {
 }
 
 impl Fleet {
-    /// Reads files and directories; a file that is there twice is read once, and one that is no file of bins is left out.
+    /// Reads files and directories; a file that is there twice is read once, and one that is no
+    /// file of bins is left out.
     ///
     /// # Errors
     /// There is none in a directory, one is damaged, or an interval comes twice.
@@ -53,26 +58,38 @@ impl Fleet {
             if path.is_dir() {
                 collect(path, &mut pairs, 0)?;
                 if pairs.len() == before {
-                    return Err(usage!("{}: neither report.json nor *.bins.csv is in it", path.display()));
+                    return Err(usage!(
+                        "{}: neither report.json nor *.bins.csv is in it",
+                        path.display()
+                    ));
                 }
             } else if let Some((pair, given, _)) = part(path) {
-                let of = |kind| if kind == given { Some(path.to_path_buf()) } else { beside(&pair, kind) };
+                let of = |kind| {
+                    if kind == given { Some(path.to_path_buf()) } else { beside(&pair, kind) }
+                };
                 let files = KINDS.map(of);
                 pairs.insert(pair, files);
             }
         }
         let mut sum = Sum::default();
         for [bins, beside] in pairs.values() {
-            let rows =
-                |path: &Option<PathBuf>, read: Read| path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read));
+            let rows = |path: &Option<PathBuf>, read: Read| {
+                path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
+            };
             let (bins_read, beside_read) = (rows(bins, read_bins)?, rows(beside, read_intervals)?);
-            let at = bins.as_ref().or(beside.as_ref()).map_or(String::new(), |path| path.display().to_string());
+            let at = bins
+                .as_ref()
+                .or(beside.as_ref())
+                .map_or(String::new(), |path| path.display().to_string());
             let joined = join(bins_read, beside_read).map_err(|e| usage!("{at}: {e}"))?;
             joined.iter().try_for_each(|interval| sum.add(interval)).map_err(|e| e.context(&at))?;
         }
         let one = paths.first().filter(|_| paths.len() == 1);
         sum.finished().map_err(|e| {
-            one.map_or_else(|| Error::usage(e.to_string()), |path| usage!("{}: {e}", path.as_ref().display()))
+            one.map_or_else(
+                || Error::usage(e.to_string()),
+                |path| usage!("{}: {e}", path.as_ref().display()),
+            )
         })
     }
 
@@ -81,7 +98,11 @@ impl Fleet {
     /// # Errors
     /// As [`Fleet::read`].
     pub fn parse(text: &str) -> Result<Self> {
-        let read = if kind(text) == Some(Cells::Intervals) { read_intervals(text) } else { read_bins(text) };
+        let read = if kind(text) == Some(Cells::Intervals) {
+            read_intervals(text)
+        } else {
+            read_bins(text)
+        };
         let mut sum = Sum::default();
         read.map_err(|e| usage!("{e}"))?.iter().try_for_each(|interval| sum.add(interval))?;
         sum.finished()
@@ -121,11 +142,15 @@ impl Fleet {
         if hosts.len() > MOST_RANKED {
             return Vec::new();
         }
-        hosts.into_iter().map(|(host, intervals)| (host, report(&intervals.finish(), Vec::new()))).collect()
+        hosts
+            .into_iter()
+            .map(|(host, intervals)| (host, report(&intervals.finish(), Vec::new())))
+            .collect()
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let hosts: HashSet<&str> = self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
+        let hosts: HashSet<&str> =
+            self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
         let width = self.intervals.iter().map(|i| i.binning.width_percent()).fold(0.0, f64::max);
         let of = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let (intervals, hosts) = (of(self.count, "interval"), of(hosts.len(), "host"));
@@ -141,7 +166,11 @@ impl Fleet {
             ),
             no_cost("a file of bins without cpu_ns"),
         ];
-        if self.intervals.iter().all(|i| i.facts.as_ref().is_some_and(|facts| facts.cpu_ns.is_some())) {
+        if self
+            .intervals
+            .iter()
+            .all(|i| i.facts.as_ref().is_some_and(|facts| facts.cpu_ns.is_some()))
+        {
             warnings.pop();
         }
         if self.without_facts > 0 {
@@ -162,7 +191,11 @@ impl Fleet {
                 "A recorder that is killed between its two files leaves one; or the .bins file is missing.",
             ));
         }
-        if self.intervals.iter().any(|interval| interval.rows().next().is_some_and(|([least, _], _)| least < 0)) {
+        if self
+            .intervals
+            .iter()
+            .any(|interval| interval.rows().next().is_some_and(|([least, _], _)| least < 0))
+        {
             warnings.push(warning(
                 "import-bins-early",
                 "Some ticks came before their deadline; how early is not kept, and is shown as 1 ns.",
@@ -235,7 +268,8 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, interval: &Interval) -> Result<()> {
-        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.came() > 0) {
+        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.came() > 0)
+        {
             self.cut += 1;
             return Ok(());
         }
@@ -243,7 +277,10 @@ impl Sum {
         let mut hasher = DefaultHasher::new();
         interval.key.hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
-            return Err(usage!("{} is in another file, too: give each interval once", interval.key));
+            return Err(usage!(
+                "{} is in another file, too: give each interval once",
+                interval.key
+            ));
         }
         self.count += 1;
         self.without_facts += usize::from(interval.facts.is_none());
@@ -274,7 +311,9 @@ fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
         tool: SCHEMA,
         version: String::new(),
         started_utc: start.map_or_else(|| UNKNOWN_TIME.to_owned(), stamp),
-        duration_ns: last.zip(start).map_or(0, |(last, start)| last.saturating_sub(start).saturating_mul(1_000)),
+        duration_ns: last
+            .zip(start)
+            .map_or(0, |(last, start)| last.saturating_sub(start).saturating_mul(1_000)),
         host: unknown_host(),
         clock: clock("unknown", 0),
         warnings,

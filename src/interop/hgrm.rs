@@ -1,4 +1,5 @@
-//! HdrHistogram's percentile distribution (`.hgrm`). In microseconds, as its readers expect a scaled column.
+//! HdrHistogram's percentile distribution (`.hgrm`). In microseconds, as its readers expect a
+//! scaled column.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,8 @@ const NS_PER_US: f64 = 1e3;
 const STEPS_PER_HALF: u32 = 5;
 
 pub fn write(subject: &Subject) -> Result<String> {
-    let stored = subject.histogram.as_ref().ok_or_else(|| usage!("{} has no histogram", subject.id))?;
+    let stored =
+        subject.histogram.as_ref().ok_or_else(|| usage!("{} has no histogram", subject.id))?;
     let histogram = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", subject.id))?;
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let mut total = 0_u64;

@@ -1,6 +1,8 @@
-//! HdrHistogram's interval log (`.hlog`), in nanoseconds: as jHiccup and many load generators write it, and as we do.
+//! HdrHistogram's interval log (`.hlog`), in nanoseconds: as jHiccup and many load generators write
+//! it, and as we do.
 //!
-//! A tag is a subject; a line is a round with a summary of its own. Values are kept to three digits.
+//! A tag is a subject; a line is a round with a summary of its own. Values are kept to three
+//! digits.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,7 +19,9 @@ use instrument::text::units;
 use jitterstat::histogram;
 use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
 
-use crate::interop::imported::{self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning};
+use crate::interop::imported::{
+    self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning,
+};
 use crate::render::entry::entries;
 
 const TOOL: &str = "hdr-log";
@@ -48,8 +52,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
 }
 
 fn intervals(text: &str) -> Result<Report> {
-    let ours =
-        text.lines().take_while(|l| l.starts_with('#')).any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
+    let ours = text
+        .lines()
+        .take_while(|l| l.starts_with('#'))
+        .any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
     let (mut start, mut base) = (None, None);
     let mut first = None;
     let mut end = Duration::ZERO;
@@ -71,7 +77,9 @@ fn intervals(text: &str) -> Result<Report> {
                 if !tags.contains_key(tag) && tags.len() >= MOST_TAGS {
                     return Err(at(usage!("more than {MOST_TAGS} tags")));
                 }
-                let tagged = tags.entry(tag.to_owned()).or_insert_with(|| Tagged { all: empty(), rounds: Vec::new() });
+                let tagged = tags
+                    .entry(tag.to_owned())
+                    .or_insert_with(|| Tagged { all: empty(), rounds: Vec::new() });
                 let start_ns = ns(begin.saturating_sub(origin)).map_err(at)?;
                 let period_ns = believable(named(tag, ours).1, histogram.len());
                 let summary = summary(&histogram, period_ns).map_err(at)?;
@@ -87,16 +95,25 @@ fn intervals(text: &str) -> Result<Report> {
         let (name, period_ns) = named(&tag, ours);
         let believed_ns = believable(period_ns, tagged.all.len());
         let mut subject = subject(tag.clone(), name, believed_ns);
-        let (scenario, load) = tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
+        let (scenario, load) =
+            tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
         subject.load = load.filter(|_| ours).map(str::to_owned);
-        subject.runtime = scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
+        subject.runtime =
+            scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
         subject.rounds = tagged.rounds;
         if believed_ns.is_none() {
-            subject.rounds.iter_mut().filter_map(|round| round.summary.as_mut()).for_each(|summary| summary.missed = 0);
+            subject
+                .rounds
+                .iter_mut()
+                .filter_map(|round| round.summary.as_mut())
+                .for_each(|summary| summary.missed = 0);
         }
         subject.summary = summary(&tagged.all, believed_ns).map_err(|e| e.context(&tag))?;
         if subject.summary.is_some() {
-            let values = tagged.all.iter_recorded().map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
+            let values = tagged
+                .all
+                .iter_recorded()
+                .map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
             subject.histogram = Some(histogram::pack_counts(values));
             subject.status = Status::Measured;
         }
@@ -146,7 +163,8 @@ fn warnings(ours: bool) -> Vec<Warning> {
     warnings
 }
 
-/// Name and period of a subject; a log that we wrote has both in its tag, as `os-interval@500us/current-thread`.
+/// Name and period of a subject; a log that we wrote has both in its tag, as
+/// `os-interval@500us/current-thread`.
 fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
     let has_name = |(name, _): &(&str, &str)| ours && !name.is_empty() && !name.starts_with('*');
     let Some((name, rest)) = tag.split_once('@').filter(has_name) else { return (tag, None) };
@@ -160,7 +178,9 @@ fn believable(period_ns: Option<u64>, ticks: u64) -> Option<u64> {
 }
 
 fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
-    let bytes = BASE64.decode(interval.encoded_histogram().trim()).map_err(|e| usage!("not base64: {e}"))?;
+    let bytes = BASE64
+        .decode(interval.encoded_histogram().trim())
+        .map_err(|e| usage!("not base64: {e}"))?;
     histogram::decode(&bytes).map_err(|e| Error::usage(e.to_string()))
 }
 
@@ -176,7 +196,11 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
         return Err(usage!("{n} values up to {max} cannot be times in nanoseconds"));
     }
     let late = |period: u64| {
-        histogram.iter_recorded().filter(|v| v.value_iterated_to() >= period).map(|v| v.count_at_value()).sum()
+        histogram
+            .iter_recorded()
+            .filter(|v| v.value_iterated_to() >= period)
+            .map(|v| v.count_at_value())
+            .sum()
     };
     let (min, max) = (signed(histogram.min()), signed(histogram.max()));
     let mean = (histogram.mean() as i64).clamp(min, max);
@@ -204,8 +228,9 @@ fn empty() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("3 digits are within the bounds")
 }
 
-/// The interval log of one report: a line for each round of each subject, tagged with the subject's id; a report without
-/// samples has one line a subject. Early ticks count at 0, as in the stored histogram.
+/// The interval log of one report: a line for each round of each subject, tagged with the subject's
+/// id; a report without samples has one line a subject. Early ticks count at 0, as in the stored
+/// histogram.
 pub fn write(report: &Report) -> Result<String> {
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
     let mut bytes = Vec::new();
@@ -224,12 +249,18 @@ pub fn write(report: &Report) -> Result<String> {
         for round in entry.subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
             let ticks = round.tick_of(round.lateness_ns.len() - 1).saturating_add(1);
             let length = Duration::from_nanos(ticks.saturating_mul(entry.subject.period_ns));
-            lines.push((Duration::from_nanos(round.start_ns), length, tag.clone(), of_values(&round.lateness_ns)));
+            lines.push((
+                Duration::from_nanos(round.start_ns),
+                length,
+                tag.clone(),
+                of_values(&round.lateness_ns),
+            ));
         }
         if entry.subject.rounds.iter().all(|r| r.lateness_ns.is_empty())
             && let Some(stored) = &entry.subject.histogram
         {
-            let whole = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", entry.subject.id))?;
+            let whole =
+                histogram::unpack(stored).map_err(|e| usage!("{}: {e}", entry.subject.id))?;
             lines.push((Duration::ZERO, Duration::from_nanos(report.duration_ns), tag, whole));
         }
     }
@@ -245,7 +276,9 @@ pub fn write(report: &Report) -> Result<String> {
 fn of_values(lateness_ns: &[i64]) -> Histogram<u64> {
     let mut histogram = empty();
     for &value in lateness_ns {
-        histogram.record(u64::try_from(value).unwrap_or(0)).expect("an auto-resizing histogram takes any i64");
+        histogram
+            .record(u64::try_from(value).unwrap_or(0))
+            .expect("an auto-resizing histogram takes any i64");
     }
     histogram
 }

@@ -1,5 +1,6 @@
-//! What `hwlatdetect` of rt-tests prints, from its version 2 on: gaps that the kernel's hwlat tracer found while it held a CPU
-//! with interrupts off, so that only what is below the kernel can have made them.
+//! What `hwlatdetect` of rt-tests prints, from its version 2 on: gaps that the kernel's hwlat
+//! tracer found while it held a CPU with interrupts off, so that only what is below the kernel can
+//! have made them.
 
 use instrument::exit::{Result, usage};
 use jitterstat::report::{LONGEST_NS, Report, Status};
@@ -31,16 +32,22 @@ fn stated(text: &str, label: &str) -> Option<i64> {
 fn samples(text: &str) -> Result<Vec<i64>> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with("ts:"));
     let gap = |(n, line): (usize, &str)| {
-        let part = |name: &str| line.split(", ").find_map(|part| part.trim().strip_prefix(name))?.parse::<i64>().ok();
-        let gap = part("inner:").zip(part("outer:")).map(|(inner, outer)| inner.max(outer).saturating_mul(UNIT_NS));
+        let part = |name: &str| {
+            line.split(", ").find_map(|part| part.trim().strip_prefix(name))?.parse::<i64>().ok()
+        };
+        let gap = part("inner:")
+            .zip(part("outer:"))
+            .map(|(inner, outer)| inner.max(outer).saturating_mul(UNIT_NS));
         let plausible = gap.filter(|gap| (0..=LONGEST_NS as i64).contains(gap));
-        plausible.ok_or_else(|| usage!("not a result of hwlatdetect: line {n} is no sample: {line:?}"))
+        plausible
+            .ok_or_else(|| usage!("not a result of hwlatdetect: line {n} is no sample: {line:?}"))
     };
     lines.map(gap).collect()
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let unfinished = || usage!("not a result of hwlatdetect: it was cut off before \"Samples recorded\"");
+    let unfinished =
+        || usage!("not a result of hwlatdetect: it was cut off before \"Samples recorded\"");
     let recorded = stated(text, "Samples recorded:").ok_or_else(unfinished)?;
     let threshold = stated(text, "Latency threshold:").unwrap_or(0);
     let seconds = stated(text, "hwlatdetect:  test duration").unwrap_or(0);
@@ -66,20 +73,29 @@ pub(super) fn read(text: &str) -> Result<Report> {
     ];
     if let Some(smis) = stated(text, "SMIs during run:") {
         let message = format!("{smis} system management interrupts came during the run.");
-        warnings.push(warning("import-smi", message, "The firmware makes them; its settings are the place to look."));
+        warnings.push(warning(
+            "import-smi",
+            message,
+            "The firmware makes them; its settings are the place to look.",
+        ));
     }
     let mut one = subject(TOOL.to_owned(), TOOL, None);
     one.status = Status::Failed { reason: format!("no gap above {threshold} us in {seconds} s") };
     if let (Some(&min), Some(&max)) = (gaps.first(), gaps.last()) {
-        let mean = (gaps.iter().map(|&gap| i128::from(gap)).sum::<i128>() / gaps.len() as i128) as i64;
+        let mean =
+            (gaps.iter().map(|&gap| i128::from(gap)).sum::<i128>() / gaps.len() as i128) as i64;
         one.status = Status::Measured;
-        one.summary = Some(summary(gaps.len() as u64, 0, [min, mean, max], |q| nearest_rank(&gaps, q)));
+        one.summary =
+            Some(summary(gaps.len() as u64, 0, [min, mean, max], |q| nearest_rank(&gaps, q)));
     }
     let imported = Imported {
         tool: TOOL,
         version: "(its output has none)".to_owned(),
         started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).min(LONGEST_NS),
+        duration_ns: u64::try_from(seconds)
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000)
+            .min(LONGEST_NS),
         host: unknown_host(),
         clock: clock("the kernel's trace clock, by hwlatdetect", UNIT_NS as u64),
         warnings,

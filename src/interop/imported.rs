@@ -1,11 +1,13 @@
-//! What all foreign files have in common: the report they become, and warnings about what they do not state.
+//! What all foreign files have in common: the report they become, and warnings about what they do
+//! not state.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use instrument::exit::{Result, usage};
 use jitterstat::file::read_json;
 use jitterstat::report::{
-    Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject, Summary, Tool, Warning,
+    Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
+    Summary, Tool, Warning,
 };
 use jitterstat::stats::quantile;
 use serde::Deserialize;
@@ -29,12 +31,17 @@ pub(super) const UNKNOWN_TIME: &str = "at an unknown time";
 /// A time as files have it; `None` for a year that has more than four digits.
 pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
     const LAST: Duration = Duration::from_secs(253_402_300_799);
-    (at.duration_since(UNIX_EPOCH).ok()? <= LAST).then(|| humantime::format_rfc3339_seconds(at).to_string())
+    (at.duration_since(UNIX_EPOCH).ok()? <= LAST)
+        .then(|| humantime::format_rfc3339_seconds(at).to_string())
 }
 
 /// Refuses more threads, CPUs or subjects than there can be.
 pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {
-    if n > MOST_SUBJECTS { Err(usage!("{at}: {n} of them; at most {MOST_SUBJECTS} are read")) } else { Ok(()) }
+    if n > MOST_SUBJECTS {
+        Err(usage!("{at}: {n} of them; at most {MOST_SUBJECTS} are read"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Reads JSON into a type; an error names line, column and the path of keys.
@@ -97,8 +104,14 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
-/// `n` values of which every one was delivered, their least, mean and largest, and the percentiles that are known.
-pub(super) fn summary(n: u64, missed: u64, [min, mean, max]: [i64; 3], at: impl Fn(f64) -> Option<i64>) -> Summary {
+/// `n` values of which every one was delivered, their least, mean and largest, and the percentiles
+/// that are known.
+pub(super) fn summary(
+    n: u64,
+    missed: u64,
+    [min, mean, max]: [i64; 3],
+    at: impl Fn(f64) -> Option<i64>,
+) -> Summary {
     let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
     Summary {
         ticks: n,
@@ -136,7 +149,9 @@ pub(super) fn warning(code: &str, message: impl Into<String>, hint: &str) -> War
 pub(super) fn no_rounds(tool: &str) -> Warning {
     warning(
         "import-no-rounds",
-        format!("{tool} keeps no samples and runs no rounds: there are no confidence intervals and nothing over time."),
+        format!(
+            "{tool} keeps no samples and runs no rounds: there are no confidence intervals and nothing over time."
+        ),
         "To judge a difference, run both sides several times, or use osjitter gate.",
     )
 }
@@ -152,7 +167,9 @@ pub(super) fn no_cost(tool: &str) -> Warning {
 pub(super) fn rounded(tool: &str, step: &str, direction: &str) -> Warning {
     warning(
         "import-rounded",
-        format!("{tool} counts in whole {step}, {direction}: percentiles are made from those bins."),
+        format!(
+            "{tool} counts in whole {step}, {direction}: percentiles are made from those bins."
+        ),
         "Differences below one step mean nothing; cyclictest and jitterdebugger count in ns with -N.",
     )
 }

@@ -1,4 +1,5 @@
-//! jitterdebugger's `results.json`: one thread on each CPU, a thousand bins of a microsecond, or of a nanosecond with `-N`.
+//! jitterdebugger's `results.json`: one thread on each CPU, a thousand bins of a microsecond, or of
+//! a nanosecond with `-N`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use serde::Deserialize;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning,
+    Imported, UNKNOWN_TIME, clock, json, no_cost, no_rounds, not_too_many, rounded, subject,
+    warning,
 };
 use crate::interop::rt_tests::SysInfo;
 

@@ -1,7 +1,8 @@
 //! Other tools' files, and our own, as one report model.
 //!
-//! The format is detected from the contents, not from the name. What a source does not state is left out and named in the
-//! report's warnings, whose codes begin with `import-`; nothing is made up.
+//! The format is detected from the contents, not from the name. What a source does not state is
+//! left out and named in the report's warnings, whose codes begin with `import-`; nothing is made
+//! up.
 
 mod bins;
 pub mod cyclictest;
@@ -30,17 +31,19 @@ use crate::files;
 use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
-/// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`, what `hwlatdetect`
-/// or `rtla`'s hist mode prints, an HdrHistogram interval log, or bins; of a directory, the report or all bins in it.
+/// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`,
+/// what `hwlatdetect` or `rtla`'s hist mode prints, an HdrHistogram interval log, or bins; of a
+/// directory, the report or all bins in it.
 ///
-/// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect have no rounds either: they can be shown
-/// and set side by side, but a difference between two of them cannot be judged, as one run does not show how much runs
-/// differ. A line of an interval log becomes a round with a summary. A period of 0 means that the source does not state it;
-/// counts of missed ticks are then 0, and mean nothing.
+/// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect
+/// have no rounds either: they can be shown and set side by side, but a difference between two of
+/// them cannot be judged, as one run does not show how much runs differ. A line of an interval log
+/// becomes a round with a summary. A period of 0 means that the source does not state it; counts of
+/// missed ticks are then 0, and mean nothing.
 ///
 /// # Errors
-/// The file cannot be read, is larger than memory allows, is of no known kind or of a newer version, or holds what cannot
-/// be; the reason names line and column or the path within the file.
+/// The file cannot be read, is larger than memory allows, is of no known kind or of a newer
+/// version, or holds what cannot be; the reason names line and column or the path within the file.
 pub fn read(file: &Path) -> Result<Report> {
     if fleet::is_one(file) {
         return fleet::Fleet::read(&[file])?.report();
@@ -62,8 +65,8 @@ struct Head {
 /// Where a file comes from that is no JSON for this reason.
 const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
 
-/// Detects the kind of a file from its contents, and reads it. What others wrote has to hold what a report of ours must:
-/// all that is made of a report relies on it.
+/// Detects the kind of a file from its contents, and reads it. What others wrote has to hold what a
+/// report of ours must: all that is made of a report relies on it.
 pub fn parse(text: &str) -> Result<Report> {
     let Some(report) = foreign(text)? else {
         return Report::from_json(text).map_err(|e| Error::usage(e.to_string()));
@@ -100,7 +103,9 @@ fn foreign(text: &str) -> Result<Option<Report>> {
                 // What `osjitter report --format cyclictest-json` writes has our name in it.
                 "cyclictest" | "osjitter" => cyclictest::read(text, &frame),
                 "oslat" => oslat::read(text, &frame),
-                other => Err(usage!("not a report: rt-tests' {other:?} is not known; cyclictest and oslat are")),
+                other => Err(usage!(
+                    "not a report: rt-tests' {other:?} is not known; cyclictest and oslat are"
+                )),
             }
         }
         Head { cpu: Some(_), thread: None, .. } => jitterdebugger::read(text),

@@ -1,4 +1,5 @@
-//! OpenMetrics 1.0 text: a summary of lateness, counters of ticks, gauges of cost. Base units, as the format asks.
+//! OpenMetrics 1.0 text: a summary of lateness, counters of ticks, gauges of cost. Base units, as
+//! the format asks.
 
 use std::fmt::Write as _;
 
@@ -12,9 +13,13 @@ type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);
 
 const COUNTERS: [Counter; 5] = [
     ("osjitter_ticks", "Ticks asked for.", |e| e.summary.ticks),
-    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |e| e.summary.missed),
+    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |e| {
+        e.summary.missed
+    }),
     ("osjitter_skipped_ticks", "Ticks never delivered.", |e| e.summary.skipped),
-    ("osjitter_coalesced_ticks", "Ticks sharing the wake-up of a later one.", |e| e.summary.coalesced),
+    ("osjitter_coalesced_ticks", "Ticks sharing the wake-up of a later one.", |e| {
+        e.summary.coalesced
+    }),
     ("osjitter_early_ticks", "Ticks delivered before their deadline.", |e| e.summary.early),
 ];
 
@@ -28,8 +33,11 @@ pub fn text(reports: &[Report]) -> String {
     for entry in &all {
         let labels = labels(entry);
         for (Percentile { quantile, .. }, ns) in percentile::supported(&entry.summary.lateness_ns) {
-            let _ =
-                writeln!(text, "osjitter_lateness_seconds{{{labels},quantile=\"{quantile}\"}} {}", seconds(ns as f64));
+            let _ = writeln!(
+                text,
+                "osjitter_lateness_seconds{{{labels},quantile=\"{quantile}\"}} {}",
+                seconds(ns as f64)
+            );
         }
         let count = entry.summary.ticks - entry.summary.skipped.min(entry.summary.ticks);
         let _ = writeln!(text, "osjitter_lateness_seconds_count{{{labels}}} {count}");
@@ -50,7 +58,12 @@ pub fn text(reports: &[Report]) -> String {
              # HELP osjitter_cpu_per_tick_seconds CPU time of the process for each tick.\n";
     for entry in &all {
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {
-            let _ = writeln!(text, "osjitter_cpu_per_tick_seconds{{{}}} {}", labels(entry), seconds(cpu));
+            let _ = writeln!(
+                text,
+                "osjitter_cpu_per_tick_seconds{{{}}} {}",
+                labels(entry),
+                seconds(cpu)
+            );
         }
     }
     text += "# EOF\n";
@@ -59,7 +72,8 @@ pub fn text(reports: &[Report]) -> String {
 
 fn labels(entry: &Entry<'_>) -> String {
     let subject = entry.subject;
-    let mut labels = format!("id=\"{}\",subject=\"{}\"", escaped(&entry.name()), escaped(&subject.name));
+    let mut labels =
+        format!("id=\"{}\",subject=\"{}\"", escaped(&entry.name()), escaped(&subject.name));
     let _ = write!(labels, ",period=\"{}\"", seconds(subject.period_ns as f64));
     if let Some(runtime) = &subject.runtime {
         let _ = write!(labels, ",runtime=\"{}\"", escaped(runtime));

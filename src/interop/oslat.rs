@@ -1,4 +1,5 @@
-//! `oslat --json` of rt-tests: a busy loop on each CPU, every turn of it counted by how long it took.
+//! `oslat --json` of rt-tests: a busy loop on each CPU, every turn of it counted by how long it
+//! took.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,9 @@ use jitterstat::report::Report;
 use serde::Deserialize;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};
-use crate::interop::imported::{clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning};
+use crate::interop::imported::{
+    clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning,
+};
 use crate::interop::rt_tests::Frame;
 use crate::render::quantity::GAPS;
 
@@ -54,11 +57,18 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     ];
     for (name, thread) in &file.thread {
         let twin = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
-        let id = format!("{TOOL}/cpu-{}{}", thread.cpu, if twin { format!("/thread-{name}") } else { String::new() });
+        let id = format!(
+            "{TOOL}/cpu-{}{}",
+            thread.cpu,
+            if twin { format!("/thread-{name}") } else { String::new() }
+        );
         let count = thread.histogram.0.values().sum();
         let stated = Stated { count, min: thread.min, max: thread.max, avg: thread.avg };
-        let values = (count > 0).then(|| Binned::new(&thread.histogram, &stated, UNIT_NS)).transpose();
-        let values = values.map_err(|e| e.context(format!("thread.{name}")))?.map(Binned::with_open_last_bin);
+        let values =
+            (count > 0).then(|| Binned::new(&thread.histogram, &stated, UNIT_NS)).transpose();
+        let values = values
+            .map_err(|e| e.context(format!("thread.{name}")))?
+            .map(Binned::with_open_last_bin);
         bins::add(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())

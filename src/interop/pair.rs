@@ -1,4 +1,5 @@
-//! Where bins are: two files, `NAME.bins.csv` and `NAME.intervals.csv` beside it; Parquet in a build with that feature.
+//! Where bins are: two files, `NAME.bins.csv` and `NAME.intervals.csv` beside it; Parquet in a
+//! build with that feature.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,15 @@ pub const KINDS: [&str; 2] = ["bins", "intervals"];
 /// How it is written: the endings of a file's name.
 pub const ENDINGS: [&str; 3] = ["csv", "csv.gz", "parquet"];
 
-/// One file of a pair, by its path: that of the pair without kind and ending, which kind, which ending.
+/// One file of a pair, by its path: that of the pair without kind and ending, which kind, which
+/// ending.
 pub fn part(path: &Path) -> Option<(PathBuf, &'static str, &'static str)> {
     let name = path.file_name()?.to_str()?;
-    let all = KINDS.into_iter().flat_map(|kind| ENDINGS.into_iter().map(move |ending| (kind, ending)));
+    let all =
+        KINDS.into_iter().flat_map(|kind| ENDINGS.into_iter().map(move |ending| (kind, ending)));
     let mut found = all.filter_map(|(kind, ending)| {
-        let stem = name.strip_suffix(&format!(".{kind}.{ending}")).filter(|stem| !stem.is_empty())?;
+        let stem =
+            name.strip_suffix(&format!(".{kind}.{ending}")).filter(|stem| !stem.is_empty())?;
         Some((path.with_file_name(stem), kind, ending))
     });
     found.next()
@@ -34,7 +38,8 @@ pub fn place(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
     let Some(out) = out else { return files::deliver(bins_csv(intervals), None) };
     let Some((pair, "bins", ending)) = part(out) else {
-        let hint = "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals go beside it";
+        let hint =
+            "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals go beside it";
         return Err(usage!("--out {}: bins are two files: {hint}", out.display()));
     };
     let [bins, beside] = encoded(intervals, ending)?;
@@ -47,8 +52,11 @@ fn encoded(intervals: &[Interval], ending: &str) -> Result<[Vec<u8>; 2]> {
         return parquet(intervals);
     }
     let texts = [bins_csv(intervals), intervals_csv(intervals)];
-    let gzip = |text: String| files::gzip(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")));
-    let [bins, beside] = texts.map(|text| if ending == "csv.gz" { gzip(text) } else { Ok(text.into_bytes()) });
+    let gzip = |text: String| {
+        files::gzip(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
+    };
+    let [bins, beside] =
+        texts.map(|text| if ending == "csv.gz" { gzip(text) } else { Ok(text.into_bytes()) });
     Ok([bins?, beside?])
 }
 

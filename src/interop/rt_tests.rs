@@ -85,7 +85,10 @@ impl Frame {
     pub fn imported(&self, tool: &'static str, clock: Clock) -> Imported {
         let (start, end) = (mail_date(&self.start_time), mail_date(&self.end_time));
         // A clock that was set meanwhile, from 1970 on, states no length.
-        let length = start.zip(end).and_then(|(s, e)| e.checked_sub(s)).and_then(|l| u64::try_from(l.as_nanos()).ok());
+        let length = start
+            .zip(end)
+            .and_then(|(s, e)| e.checked_sub(s))
+            .and_then(|l| u64::try_from(l.as_nanos()).ok());
         let started = start.and_then(|s| UNIX_EPOCH.checked_add(s));
         let mut host = self.sysinfo.host();
         host.versions.insert("rt-tests".to_owned(), self.version.clone());
@@ -102,17 +105,20 @@ impl Frame {
     }
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// `Sat, 21 Nov 2026 08:31:02 +0100` as time since the epoch.
 fn mail_date(text: &str) -> Option<Duration> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, day, month, year, clock, zone] = words.as_slice() else { return None };
     let month = MONTHS.iter().position(|m| m == month)? + 1;
-    let local = humantime::parse_rfc3339(&format!("{year}-{month:02}-{:0>2}T{clock}Z", day)).ok()?;
+    let local =
+        humantime::parse_rfc3339(&format!("{year}-{month:02}-{:0>2}T{clock}Z", day)).ok()?;
     let local = local.duration_since(UNIX_EPOCH).ok()?;
     let (sign, digits) = (zone.get(..1)?, zone.get(1..).filter(|d| d.len() == 4)?);
-    let (hours, minutes) = (digits.get(..2)?.parse::<u64>().ok()?, digits.get(2..)?.parse::<u64>().ok()?);
+    let (hours, minutes) =
+        (digits.get(..2)?.parse::<u64>().ok()?, digits.get(2..)?.parse::<u64>().ok()?);
     let offset = Duration::from_secs(hours * 3_600 + minutes * 60);
     match sign {
         "+" => local.checked_sub(offset),
@@ -127,7 +133,11 @@ pub(super) fn to_mail_date(time: SystemTime) -> String {
     let days = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
     let text = rfc3339(time).unwrap_or_default();
     let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
-    let month = part(5..7).parse::<usize>().ok().and_then(|m| MONTHS.get(m.wrapping_sub(1))).unwrap_or(&"Jan");
+    let month = part(5..7)
+        .parse::<usize>()
+        .ok()
+        .and_then(|m| MONTHS.get(m.wrapping_sub(1)))
+        .unwrap_or(&"Jan");
     // The epoch was a Thursday.
     let day = DAYS[(days % 7) as usize];
     format!("{day}, {} {month} {} {} +0000", part(8..10), part(0..4), part(11..19))
@@ -142,8 +152,16 @@ mod tests {
         let seconds = |text| mail_date(text).map(|d| d.as_secs());
         assert_eq!(seconds("Sat, 21 Nov 2026 08:31:02 +0000"), Some(1_795_249_862));
         assert_eq!(seconds("Sat, 21 Nov 2026 09:31:02 +0100"), Some(1_795_249_862));
-        assert_eq!(seconds("Sat, 1 Nov 2026 09:31:02 -0130"), seconds("Sun, 01 Nov 2026 11:01:02 +0000"));
-        for text in ["", "Sat, 21 Nov 2026", "Sat, 21 Foo 2026 08:31:02 +0000", "Sat, 99 Nov 2026 08:31:02 +00é"] {
+        assert_eq!(
+            seconds("Sat, 1 Nov 2026 09:31:02 -0130"),
+            seconds("Sun, 01 Nov 2026 11:01:02 +0000")
+        );
+        for text in [
+            "",
+            "Sat, 21 Nov 2026",
+            "Sat, 21 Foo 2026 08:31:02 +0000",
+            "Sat, 99 Nov 2026 08:31:02 +00é",
+        ] {
             assert_eq!(seconds(text), None, "{text}");
         }
     }
@@ -157,8 +175,12 @@ mod tests {
             (imported.started_utc, imported.duration_ns)
         };
         let unknown = (UNKNOWN_TIME.to_owned(), 0);
-        assert_eq!(from("Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:59:59 -0100"), unknown);
-        let set_meanwhile = from("Thu, 01 Jan 1970 00:00:09 +0000", "Sat, 21 Nov 2026 08:31:02 +0000");
+        assert_eq!(
+            from("Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:59:59 -0100"),
+            unknown
+        );
+        let set_meanwhile =
+            from("Thu, 01 Jan 1970 00:00:09 +0000", "Sat, 21 Nov 2026 08:31:02 +0000");
         assert_eq!(set_meanwhile, ("1970-01-01T00:00:09Z".to_owned(), 0));
     }
 

@@ -1,18 +1,21 @@
-//! What `rtla timerlat hist` and `rtla osnoise hist` print: rows of buckets, and a column for each CPU and stage.
+//! What `rtla timerlat hist` and `rtla osnoise hist` print: rows of buckets, and a column for each
+//! CPU and stage.
 
 use instrument::exit::{Error, Result, usage};
 use jitterstat::report::Report;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, not_too_many, rounded, subject, unknown_host, warning,
+    Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, not_too_many, rounded, subject,
+    unknown_host, warning,
 };
 use crate::render::quantity::GAPS;
 
 /// First words of what it prints.
 const BEGIN: &str = "# RTLA ";
 const HINT: &str = "Run rtla with a larger -E, so that every value has a bucket.";
-/// The stages of one wake-up, as columns name them: the timer's interrupt, the thread, and its return to user space.
+/// The stages of one wake-up, as columns name them: the timer's interrupt, the thread, and its
+/// return to user space.
 const STAGES: [(&str, &str); 3] = [("IRQ", "irq"), ("Thr", "thread"), ("Usr", "user")];
 
 /// Whether a text is a histogram of rtla.
@@ -46,10 +49,14 @@ impl Column {
 
     /// The figures below the buckets, and the buckets; nothing where no sample was taken.
     fn values(&self, unit_ns: u64) -> Result<Option<Binned>> {
-        let (Some(count), Some(min), Some(avg), Some(max)) = (self.count, self.min, self.avg, self.max) else {
+        let (Some(count), Some(min), Some(avg), Some(max)) =
+            (self.count, self.min, self.avg, self.max)
+        else {
             return match self.count {
                 Some(0) => Ok(None),
-                _ => Err(usage!("count, min, avg or max is not there; run rtla without --no-summary")),
+                _ => Err(usage!(
+                    "count, min, avg or max is not there; run rtla without --no-summary"
+                )),
             };
         };
         let mut buckets = self.buckets.iter().map(|&(from, n)| {
@@ -64,7 +71,8 @@ impl Column {
 pub(super) fn read(text: &str) -> Result<Report> {
     let wrong = |what: &str| usage!("not a histogram of rtla: {what}");
     let mut lines = (1..).zip(text.lines().map(str::trim)).skip_while(|(_, line)| line.is_empty());
-    let title = lines.next().and_then(|(_, line)| line.strip_prefix(BEGIN)?.strip_suffix(" histogram"));
+    let title =
+        lines.next().and_then(|(_, line)| line.strip_prefix(BEGIN)?.strip_suffix(" histogram"));
     let (program, tool) = match title {
         Some("timerlat") => ("rtla timerlat", "timerlat"),
         Some("osnoise") => ("rtla osnoise", "osnoise"),
@@ -86,8 +94,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
             "#" => seconds = duration(&words).unwrap_or(seconds),
             "Index" => {
                 not_too_many("column", values.len())?;
-                let found: Option<Vec<_>> = values.iter().map(|head| Column::of(tool, head)).collect();
-                columns = found.ok_or_else(|| wrong(&format!("line {n} names an unknown column: {line:?}")))?;
+                let found: Option<Vec<_>> =
+                    values.iter().map(|head| Column::of(tool, head)).collect();
+                columns = found
+                    .ok_or_else(|| wrong(&format!("line {n} names an unknown column: {line:?}")))?;
             }
             "over:" => {}
             "count:" | "min:" | "avg:" | "max:" if of_all() => {
@@ -104,9 +114,11 @@ pub(super) fn read(text: &str) -> Result<Report> {
             }
             _ => {
                 let Ok(bucket) = first.parse() else { break };
-                let counts: Option<Vec<u64>> = values.iter().map(|count| count.parse().ok()).collect();
-                let counts =
-                    counts.filter(|_| of_all()).ok_or_else(|| wrong(&format!("line {n} is no row: {line:?}")))?;
+                let counts: Option<Vec<u64>> =
+                    values.iter().map(|count| count.parse().ok()).collect();
+                let counts = counts
+                    .filter(|_| of_all())
+                    .ok_or_else(|| wrong(&format!("line {n} is no row: {line:?}")))?;
                 for (column, count) in columns.iter_mut().zip(counts) {
                     column.buckets.push((bucket, count));
                 }
@@ -130,8 +142,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     if tool == "osnoise" {
         let what = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
                     is no period.";
-        let hint =
-            "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
+        let hint = "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
         imported.warnings.push(warning(GAPS, what, hint));
     }
     if unit_ns > 1 {
@@ -181,10 +192,16 @@ mod tests {
         );
         assert_eq!(report.duration_ns, 12_000_000_000);
         let thread = report.subjects[1].summary.as_ref().unwrap();
-        assert_eq!((thread.ticks, thread.lateness_ns.min, thread.lateness_ns.max), (12_000, 1_000, 310_000));
+        assert_eq!(
+            (thread.ticks, thread.lateness_ns.min, thread.lateness_ns.max),
+            (12_000, 1_000, 310_000)
+        );
         assert_eq!(thread.lateness_ns.p50, Some(2_000));
         // Of the one value above the last bucket, only that it is the largest is known.
-        assert_eq!(report.subjects[1].histogram.as_ref().unwrap().overflow.as_ref().map(|o| o.count), Some(1));
+        assert_eq!(
+            report.subjects[1].histogram.as_ref().unwrap().overflow.as_ref().map(|o| o.count),
+            Some(1)
+        );
         assert!(report.warnings.iter().any(|w| w.code == "import-overflow"));
         assert!(matches!(report.subjects[5].status, Status::Failed { .. }), "it took no sample");
     }

@@ -1,4 +1,5 @@
-//! Small mutations of real files: whatever they become, it is read and drawn, or refused with a reason; never a panic.
+//! Small mutations of real files: whatever they become, it is read and drawn, or refused with a
+//! reason; never a panic.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ const FIXTURES: [&str; 6] = [
     include_str!("../../tests/fixtures/python.hlog"),
 ];
 
-/// A report as a short run leaves it: rounds with samples, skipped ticks among them, and stamps of the runtime.
+/// A report as a short run leaves it: rounds with samples, skipped ticks among them, and stamps of
+/// the runtime.
 fn small() -> Report {
     let rounds = 12;
     let grid = Grid { period_ns: 500_000, first_tick: 3, ticks: 20 };
@@ -43,11 +45,13 @@ fn small() -> Report {
     let cost = RoundCost { cpu_ns: Some(400_000), wakeups: Some(25) };
     let part = |(round, samples)| InstanceRound { round, samples, cost };
     let parts: Vec<InstanceRound<'_>> = (0..).zip(&samples).map(part).collect();
-    let mut one = subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
+    let mut one =
+        subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
     one.runtime = Some("current-thread".to_owned());
     one.status = jitterstat::report::Status::Measured;
     one.summary = summarise(&parts, true);
-    one.histogram = Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied())));
+    one.histogram =
+        Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied())));
     one.rounds = parts
         .iter()
         .map(|part| Round {
@@ -117,7 +121,9 @@ fn survives(text: &str) -> Result<Report, Error> {
 fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(_) => found.push(at.to_owned()),
-        Value::Array(all) => all.iter().enumerate().for_each(|(i, v)| numbers(v, &format!("{at}/{i}"), found)),
+        Value::Array(all) => {
+            all.iter().enumerate().for_each(|(i, v)| numbers(v, &format!("{at}/{i}"), found))
+        }
         Value::Object(all) => {
             for (key, v) in all {
                 numbers(v, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
@@ -156,7 +162,8 @@ fn real_files_are_read() {
 
 #[test]
 fn a_flaw_is_named_by_its_path_and_its_place() {
-    let error = parse("{\"schema\": \"osjitter.report/1\",\n \"tool\": 3}").unwrap_err().to_string();
+    let error =
+        parse("{\"schema\": \"osjitter.report/1\",\n \"tool\": 3}").unwrap_err().to_string();
     assert!(error.contains("tool: ") && error.contains("line 2 column"), "{error}");
 }
 
@@ -164,15 +171,27 @@ fn a_flaw_is_named_by_its_path_and_its_place() {
 fn what_a_well_formed_report_cannot_be_is_named_by_its_path() {
     let good: Value = serde_json::from_str(&small().to_json()).unwrap();
     let cases: BTreeMap<&str, (&str, Value)> = BTreeMap::from([
-        ("/subjects/0/rounds/3/lateness_ns/17", ("subjects[0].rounds[3].lateness_ns[17]", i64::MIN.into())),
+        (
+            "/subjects/0/rounds/3/lateness_ns/17",
+            ("subjects[0].rounds[3].lateness_ns[17]", i64::MIN.into()),
+        ),
         ("/subjects/0/rounds/5/tick/2", ("subjects[0].rounds[5].tick[2]", 0.into())),
-        ("/subjects/0/rounds/1/until_unpark_ns", ("subjects[0].rounds[1].until_unpark_ns", Value::Array(vec![]))),
+        (
+            "/subjects/0/rounds/1/until_unpark_ns",
+            ("subjects[0].rounds[1].until_unpark_ns", Value::Array(vec![])),
+        ),
         ("/subjects/0/summary/skipped", ("subjects[0].summary: delivered", 99.into())),
         ("/subjects/0/summary/lateness_ns/p90", ("subjects[0].summary.lateness_ns.p90", 1.into())),
         ("/subjects/0/histogram/count", ("subjects[0].histogram: histogram holds", 3.into())),
-        ("/subjects/0/histogram/data", ("subjects[0].histogram: histogram data", "HISTFA==".into())),
+        (
+            "/subjects/0/histogram/data",
+            ("subjects[0].histogram: histogram data", "HISTFA==".into()),
+        ),
         ("/subjects/0/instances", ("subjects[0].instances", 0.into())),
-        ("/subjects/0/period_ns", ("subjects[0].rounds[0], its last deadline", 500_000_000_000_000_000_u64.into())),
+        (
+            "/subjects/0/period_ns",
+            ("subjects[0].rounds[0], its last deadline", 500_000_000_000_000_000_u64.into()),
+        ),
         ("/subjects/0/rounds/0/start_ns", ("subjects[0].rounds[0].start_ns", u64::MAX.into())),
         ("/subjects/0/rounds/2/slot", ("subjects[0].rounds[2].slot", (-1).into())),
     ]);
@@ -204,16 +223,27 @@ fn foreign_numbers_that_cannot_be_are_refused() {
         (with(cyclictest, "\"min\": ", "\"min\": 300, \"was\": "), "outside of the stated minimum"),
         (with(cyclictest, "\"avg\": ", "\"avg\": -nan, \"was\": "), "invalid number"),
         (with(cyclictest, "\"avg\": ", "\"avg\": -3, \"was\": "), "the mean -3"),
-        (with(cyclictest, "\"histogram\": {", "\"histogram\": {\"70\": 1, \"70\": 2, "), "bin 70 comes twice"),
-        (with(cyclictest, "\"histogram\": {", "\"histogram\": {\"7\": 9223372036854775807, "), "in one histogram"),
+        (
+            with(cyclictest, "\"histogram\": {", "\"histogram\": {\"70\": 1, \"70\": 2, "),
+            "bin 70 comes twice",
+        ),
+        (
+            with(cyclictest, "\"histogram\": {", "\"histogram\": {\"7\": 9223372036854775807, "),
+            "in one histogram",
+        ),
         (with(cyclictest, "cyclictest -q", "stranger -q"), "\"stranger\" is not known"),
         (with(jitterdebugger, "\"version\": 3", "\"version\": 9"), "version 9"),
-        (with(jitterdebugger, "\"avg\": ", "\"avg\": -nan, \"was\": "), "for a CPU without a sample"),
+        (
+            with(jitterdebugger, "\"avg\": ", "\"avg\": -nan, \"was\": "),
+            "for a CPU without a sample",
+        ),
     ];
     for (text, says) in cases {
         match survives(&text) {
             Ok(_) => assert!(says.is_empty(), "{says}"),
-            Err(error) => assert!(!says.is_empty() && error.to_string().contains(says), "{says}: {error}"),
+            Err(error) => {
+                assert!(!says.is_empty() && error.to_string().contains(says), "{says}: {error}")
+            }
         }
     }
     let no_sample = "{\"version\": 3, \"cpu\": {\"0\": {\"histogram\": {}, \"count\": 0, \"min\": 18446744073709551615, \
@@ -227,7 +257,8 @@ proptest! {
         let mut value: Value = serde_json::from_str(&small().to_json()).unwrap();
         let mut found = Vec::new();
         numbers(&value, "", &mut found);
-        // Counts and times of a summary are few among thousands of samples: half of the draws are theirs.
+        // Counts and times of a summary are few among thousands of samples: half of the draws are
+        // theirs.
         let (samples, others): (Vec<String>, Vec<String>) =
             found.into_iter().partition(|at| at.contains("lateness_ns/") || at.contains("/tick/"));
         let pool = if evil % 2 == 0 { &others } else { &samples };

@@ -1,5 +1,5 @@
-//! What services that follow benchmarks over time read: Bencher's metric format, and the custom format of
-//! github-action-benchmark in which smaller is better.
+//! What services that follow benchmarks over time read: Bencher's metric format, and the custom
+//! format of github-action-benchmark in which smaller is better.
 
 use jitterstat::report::{Percentile, Report};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::render::entry::entries;
 use crate::render::percentile;
 
-/// `{benchmark: {measure: {value, lower_value, upper_value}}}`; the limits are the 95 % interval where there is one.
+/// `{benchmark: {measure: {value, lower_value, upper_value}}}`; the limits are the 95 % interval
+/// where there is one.
 pub fn bmf(reports: &[Report]) -> String {
     let mut all = Map::new();
     for entry in entries(reports) {
@@ -42,7 +43,8 @@ pub fn gab(reports: &[Report]) -> String {
             if let Some([low, high]) = d.ci95.get(key) {
                 one["range"] = format!("{low} .. {high}").into();
             }
-            one["extra"] = format!("{} ticks, {} missed", entry.summary.ticks, entry.summary.missed).into();
+            one["extra"] =
+                format!("{} ticks, {} missed", entry.summary.ticks, entry.summary.missed).into();
             all.push(one);
         }
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {

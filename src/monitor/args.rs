@@ -94,7 +94,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Reads `0.5%`: a share of one core.
 fn share(text: &str) -> Result<f64, String> {
-    let percent = text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+    let percent =
+        text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
     let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100_000.0);
     percent
         .map(|percent| percent / 100.0)

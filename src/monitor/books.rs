@@ -1,4 +1,5 @@
-//! What probes and meters booked: pure, from one look at them to the next. Memory is bounded by the number of loops.
+//! What probes and meters booked: pure, from one look at them to the next. Memory is bounded by the
+//! number of loops.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,8 +15,8 @@ pub const BINNING: Binning = Binning::Hdr2;
 pub const MOST_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
 const MOST_LATE: usize = 128;
-/// A loop has room for so many bins from the start, and has them touched: few meet more in a month, so that a monitor takes
-/// in its first minute what it takes for ever.
+/// A loop has room for so many bins from the start, and has them touched: few meet more in a month,
+/// so that a monitor takes in its first minute what it takes for ever.
 const ROOM_FOR_BINS: usize = 1_024;
 /// A loop that has ended is shown for so many looks: a scrape every minute sees its last ticks.
 const SHOWN_LOOKS: u64 = 30;
@@ -33,13 +34,15 @@ impl Loop {
         let period = |ns: &u64| instrument::text::units::short(Duration::from_nanos(*ns));
         match self {
             Self::Probe { subject, period_ns, .. } => format!("{subject}@{}", period(period_ns)),
-            Self::Meter { meter, period_ns, program } => format!("{meter}@{} of {program}", period(period_ns)),
+            Self::Meter { meter, period_ns, program } => {
+                format!("{meter}@{} of {program}", period(period_ns))
+            }
         }
     }
 }
 
-/// Counts by the least values of [`BINNING`], in ascending order. In one piece: a total stays for months among what comes and
-/// goes, and the nodes of a map would lie scattered between.
+/// Counts by the least values of [`BINNING`], in ascending order. In one piece: a total stays for
+/// months among what comes and goes, and the nodes of a map would lie scattered between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bins(Vec<(i64, u64)>);
 
@@ -147,7 +150,9 @@ impl<S: Ord> Books<S> {
         let looks = self.looks;
         self.sources.retain(|_, source| source.seen == looks);
         // An interval that is open keeps what it has; a total may go.
-        self.accounts.retain(|_, a| a.live || a.seen + SHOWN_LOOKS >= looks || a.open.facts != Facts::default());
+        self.accounts.retain(|_, a| {
+            a.live || a.seen + SHOWN_LOOKS >= looks || a.open.facts != Facts::default()
+        });
     }
 
     /// Books what is new in some of them.
@@ -175,11 +180,13 @@ impl<S: Ord> Books<S> {
 
     /// Ends the interval: its figures, of each loop that is there or was.
     pub fn close(&mut self) -> Vec<(Loop, Figures)> {
-        let open = self.accounts.iter_mut().filter(|(_, a)| a.live || a.open.facts != Facts::default());
+        let open =
+            self.accounts.iter_mut().filter(|(_, a)| a.live || a.open.facts != Facts::default());
         let closed = open.map(|(of, account)| {
             let figures = account.open.clone();
             account.open.clear();
-            account.total.closed_max_ns = figures.facts.max_ns.and_then(|ns| u64::try_from(ns).ok());
+            account.total.closed_max_ns =
+                figures.facts.max_ns.and_then(|ns| u64::try_from(ns).ok());
             (of.clone(), figures)
         });
         closed.collect()
@@ -203,7 +210,11 @@ impl Account {
     fn new() -> Self {
         let total = Total { bins: Bins::with_room(), ..Total::default() };
         let late = Late { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
-        let open = Figures { bins: Bins::with_room(), late: touched(late, 2 * MOST_LATE), ..Figures::default() };
+        let open = Figures {
+            bins: Bins::with_room(),
+            late: touched(late, 2 * MOST_LATE),
+            ..Figures::default()
+        };
         Self { total, open, seen: 0, live: false }
     }
 
@@ -216,7 +227,9 @@ impl Account {
             let negative = if lower == 0 { early.min(count) } else { 0 };
             early -= negative;
             let upper = upper.min(since.lateness.max().map_or(upper, ns));
-            for (value, count) in [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)] {
+            for (value, count) in
+                [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)]
+            {
                 if count > 0 {
                     let lower = BINNING.bin(value.min(LONGEST_NS as i64))[0];
                     self.open.bins.add(lower, count);
@@ -240,7 +253,8 @@ impl Account {
         ] {
             *sum += more;
         }
-        let max_ns = largest(now, since, max_before).map(|max| i64::try_from(ns(max)).unwrap_or(i64::MAX));
+        let max_ns =
+            largest(now, since, max_before).map(|max| i64::try_from(ns(max)).unwrap_or(i64::MAX));
         facts.max_ns = facts.max_ns.max(max_ns);
         let late = &mut self.open.late;
         late.extend(since.late.iter().map(|tick| Late::of(since.registered, tick)));
@@ -248,12 +262,14 @@ impl Account {
     }
 }
 
-/// The largest lateness since the last look: exact where it is the largest of all, or recorded; else the end of its bin.
+/// The largest lateness since the last look: exact where it is the largest of all, or recorded;
+/// else the end of its bin.
 fn largest(now: &Snapshot, since: &Snapshot, max_before: Option<Duration>) -> Option<Duration> {
     let within = since.lateness.max()?;
     let of_all = now.lateness.max().filter(|max| max_before.is_none_or(|before| *max > before));
     let (lower, _, _) = since.lateness.bins().last()?;
-    let recorded = since.late.iter().map(|tick| tick.lateness).max().filter(|max| ns(*max) >= lower);
+    let recorded =
+        since.late.iter().map(|tick| tick.lateness).max().filter(|max| ns(*max) >= lower);
     Some(of_all.or(recorded).unwrap_or(within))
 }
 
@@ -307,7 +323,8 @@ mod tests {
     }
 
     fn meter() -> Meter {
-        Meter::register_with("of-the-books", Duration::from_millis(1), Duration::from_micros(500)).unwrap()
+        Meter::register_with("of-the-books", Duration::from_millis(1), Duration::from_micros(500))
+            .unwrap()
     }
 
     #[allow(clippy::disallowed_methods, reason = "deadlines for ticks that nothing waits for")]
@@ -334,7 +351,10 @@ mod tests {
         let second = books.close();
         let facts = &second[0].1.facts;
         assert_eq!((facts.ticks, second[0].1.late.len()), (1, 0));
-        assert!(facts.max_ns.unwrap() < closed[0].1.facts.max_ns.unwrap(), "of this interval alone");
+        assert!(
+            facts.max_ns.unwrap() < closed[0].1.facts.max_ns.unwrap(),
+            "of this interval alone"
+        );
         let total = books.totals().next().unwrap().1;
         assert_eq!((total.ticks, total.bins.count()), (18, 18));
         // Without a tick there is a row all the same.
@@ -372,7 +392,10 @@ mod tests {
         for _ in 0..3 {
             books.take((0..MOST_LOOPS + 5).map(|n| (n, named(&n.to_string()), meter.snapshot())));
         }
-        assert_eq!((books.totals().count(), books.left_out(), books.meters()), (MOST_LOOPS, 5, MOST_LOOPS));
+        assert_eq!(
+            (books.totals().count(), books.left_out(), books.meters()),
+            (MOST_LOOPS, 5, MOST_LOOPS)
+        );
     }
 
     #[test]

@@ -58,7 +58,9 @@ mod tests {
     #[test]
     fn a_period_doubles_up_to_an_end() {
         let all: Vec<u128> =
-            std::iter::successors(Some(Duration::from_millis(300)), |p| stretched(*p)).map(|p| p.as_millis()).collect();
+            std::iter::successors(Some(Duration::from_millis(300)), |p| stretched(*p))
+                .map(|p| p.as_millis())
+                .collect();
         assert_eq!(all, [300, 600, 1_000]);
     }
 }

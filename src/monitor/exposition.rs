@@ -57,7 +57,9 @@ pub fn page(moment: &Moment<'_>, form: Form) -> Vec<u8> {
 fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
     let of_loops = |value: &dyn Fn(&'a Total) -> Option<Value<'a>>| {
         let loops = moment.loops.iter();
-        loops.filter_map(|(of, total)| Some(Sample { labels: labels(of), value: value(total)? })).collect()
+        loops
+            .filter_map(|(of, total)| Some(Sample { labels: labels(of), value: value(total)? }))
+            .collect()
     };
     let info = moment.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
     let mut all = vec![
@@ -98,14 +100,24 @@ fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
     let cpu_seconds = moment.cpu_ns.map(|ns| ns as f64 / 1e9);
     let singles = [
         ("osjitter_cpu_seconds", Kind::Counter, "CPU time of the monitor itself.", cpu_seconds),
-        ("osjitter_budget_ratio", Kind::Gauge, "CPU time that the monitor may use, of one core.", Some(moment.budget)),
+        (
+            "osjitter_budget_ratio",
+            Kind::Gauge,
+            "CPU time that the monitor may use, of one core.",
+            Some(moment.budget),
+        ),
         (
             "osjitter_probe_stretches",
             Kind::Counter,
             "Times the probes' periods were doubled to keep the budget.",
             Some(moment.stretches as f64),
         ),
-        ("osjitter_probes_ended", Kind::Counter, "Probes that ended by an error.", Some(moment.probes_ended as f64)),
+        (
+            "osjitter_probes_ended",
+            Kind::Counter,
+            "Probes that ended by an error.",
+            Some(moment.probes_ended as f64),
+        ),
         (
             "osjitter_intervals_closed",
             Kind::Counter,
@@ -118,7 +130,12 @@ fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
             "Intervals that could not be written.",
             Some(moment.intervals_lost as f64),
         ),
-        ("osjitter_meters", Kind::Gauge, "Metered loops of other programs.", Some(moment.meters as f64)),
+        (
+            "osjitter_meters",
+            Kind::Gauge,
+            "Metered loops of other programs.",
+            Some(moment.meters as f64),
+        ),
         (
             "osjitter_meters_left_out",
             Kind::Gauge,
@@ -135,11 +152,16 @@ fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
 
 fn labels(of: &Loop) -> Labels<'_> {
     let (name, of_name, period_ns, last, of_last) = match of {
-        Loop::Probe { subject, period_ns, runtime } => ("subject", subject, period_ns, "runtime", runtime),
-        Loop::Meter { meter, period_ns, program } => ("meter", meter, period_ns, "program", program),
+        Loop::Probe { subject, period_ns, runtime } => {
+            ("subject", subject, period_ns, "runtime", runtime)
+        }
+        Loop::Meter { meter, period_ns, program } => {
+            ("meter", meter, period_ns, "program", program)
+        }
     };
     let period = seconds(*period_ns as f64);
-    let mut labels = vec![(name, Cow::from(of_name)), ("period", period.into()), (last, Cow::from(of_last))];
+    let mut labels =
+        vec![(name, Cow::from(of_name)), ("period", period.into()), (last, Cow::from(of_last))];
     labels.retain(|(_, value)| !value.is_empty());
     labels
 }
@@ -156,8 +178,11 @@ mod tests {
             period_ns: 10_000_000,
             runtime: "current-thread".to_owned(),
         };
-        let meter =
-            Loop::Meter { meter: "a \"loop\"".to_owned(), period_ns: 1_000_000_000, program: "b\\c".to_owned() };
+        let meter = Loop::Meter {
+            meter: "a \"loop\"".to_owned(),
+            period_ns: 1_000_000_000,
+            program: "b\\c".to_owned(),
+        };
         let bins = [(5_000, 5), (20_000_000_000, 1)]
             .map(|(value, count)| (BINNING.bin(value)[0], count))
             .into_iter()
@@ -180,7 +205,10 @@ mod tests {
         let text = |form| String::from_utf8(page(&moment, form)).unwrap();
         insta::assert_snapshot!(text(Form::OpenMetrics));
         let older = text(Form::Text);
-        assert!(older.contains("# TYPE osjitter_ticks_total counter") && older.contains("# TYPE osjitter_info gauge"));
+        assert!(
+            older.contains("# TYPE osjitter_ticks_total counter")
+                && older.contains("# TYPE osjitter_info gauge")
+        );
         assert!(!older.contains("# EOF") && !older.contains("# UNIT"));
     }
 }

@@ -1,5 +1,5 @@
-//! As much of HTTP/1.1 as a scrape needs: GET, one answer, end. Everything is bounded: connections, their time, what they
-//! send.
+//! As much of HTTP/1.1 as a scrape needs: GET, one answer, end. Everything is bounded: connections,
+//! their time, what they send.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -26,8 +26,11 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
-    let bad =
-        |why: &str| format!("cannot listen on {text:?}: {why}; write a port or an address such as 127.0.0.1:9891");
+    let bad = |why: &str| {
+        format!(
+            "cannot listen on {text:?}: {why}; write a port or an address such as 127.0.0.1:9891"
+        )
+    };
     let found = text.to_socket_addrs().map_err(|e| bad(&e.to_string()))?.next();
     found.ok_or_else(|| bad("there is no such address"))
 }
@@ -41,7 +44,8 @@ pub struct Server {
 
 impl Server {
     pub fn bind(address: SocketAddr) -> exit::Result<Self> {
-        let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let bound =
+            TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|e| match e.kind() {
             ErrorKind::AddrInUse => {
                 usage!("cannot listen on {address}: the address is in use; give another one with --listen")
@@ -57,7 +61,10 @@ impl Server {
         let accept = move || {
             for stream in self.listener.incoming() {
                 let Ok(stream) = stream else {
-                    #[allow(clippy::disallowed_methods, reason = "nothing reports when a descriptor is free again")]
+                    #[allow(
+                        clippy::disallowed_methods,
+                        reason = "nothing reports when a descriptor is free again"
+                    )]
                     std::thread::sleep(PAUSE);
                     continue;
                 };
@@ -97,8 +104,11 @@ impl Drop for Slot {
 fn exchange(mut stream: TcpStream, page: &dyn Fn(Form) -> Vec<u8>) -> io::Result<()> {
     let began = tach::Instant::now();
     // A time of zero would be none at all.
-    let left =
-        || Some(LONGEST.saturating_sub(began.elapsed())).filter(|left| !left.is_zero()).ok_or(ErrorKind::TimedOut);
+    let left = || {
+        Some(LONGEST.saturating_sub(began.elapsed()))
+            .filter(|left| !left.is_zero())
+            .ok_or(ErrorKind::TimedOut)
+    };
     let (mut head, mut part) = (Vec::new(), [0; 1_024]);
     let answer = loop {
         stream.set_read_timeout(Some(left()?))?;
@@ -172,7 +182,9 @@ fn answered(head: &[u8], page: &dyn Fn(Form) -> Vec<u8>) -> Answer {
     match target.split('?').next() {
         Some("/metrics") => {
             let headers = lines.filter_map(|line| line.split_once(':'));
-            let accepted = headers.filter(|(name, _)| name.eq_ignore_ascii_case("accept")).map(|(_, kinds)| kinds);
+            let accepted = headers
+                .filter(|(name, _)| name.eq_ignore_ascii_case("accept"))
+                .map(|(_, kinds)| kinds);
             let form = Form::asked(&accepted.collect::<Vec<_>>().join(","));
             Answer { status: "200 OK", kind: form.content_type(), body: page(form) }
         }
@@ -199,7 +211,8 @@ mod tests {
     #[test]
     fn what_is_asked_is_answered() {
         let page = |form: Form| format!("{form:?}\n").into_bytes();
-        let status = |head: &str| answered(head.as_bytes(), &page).status.split(' ').next().unwrap();
+        let status =
+            |head: &str| answered(head.as_bytes(), &page).status.split(' ').next().unwrap();
         for (head, expected) in [
             ("GET /metrics HTTP/1.1", "200"),
             ("GET /metrics?x=1 HTTP/1.0\r\nHost: a", "200"),
@@ -215,7 +228,10 @@ mod tests {
         // Several lines of a header are one list.
         let head = b"GET /metrics HTTP/1.1\r\naccept: text/plain;q=0.1\r\nAccept: application/openmetrics-text;q=0.5";
         let asked = answered(head, &page);
-        assert_eq!((asked.kind, &asked.body[..]), (Form::OpenMetrics.content_type(), &b"OpenMetrics\n"[..]));
+        assert_eq!(
+            (asked.kind, &asked.body[..]),
+            (Form::OpenMetrics.content_type(), &b"OpenMetrics\n"[..])
+        );
     }
 
     proptest! {

@@ -16,7 +16,8 @@ pub const MOST_LIMITS: usize = 8;
 /// Value of [`Breaches::schema`].
 pub const SCHEMA: &str = "osjitter.breaches/1";
 
-/// `p99=2ms`, `max=20ms`, `missed=0.1%`; before it a subject's or meter's name and a colon, for that one alone.
+/// `p99=2ms`, `max=20ms`, `missed=0.1%`; before it a subject's or meter's name and a colon, for
+/// that one alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// As it was written.
@@ -33,30 +34,42 @@ enum What {
     Missed(f64),
 }
 
-const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (of, limit) = text.rsplit_once(':').map_or((None, text), |(of, limit)| (Some(of.to_owned()), limit));
-        let no_limit =
-            || format!("no limit {text:?}; write for example p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms");
+        let (of, limit) =
+            text.rsplit_once(':').map_or((None, text), |(of, limit)| (Some(of.to_owned()), limit));
+        let no_limit = || {
+            format!(
+                "no limit {text:?}; write for example p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms"
+            )
+        };
         let (name, value) = limit.split_once('=').ok_or_else(no_limit)?;
         let ns = || {
             let length = units::duration(value)?;
             let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-            if ns == 0 { Err(format!("{text} is broken by every tick; give more than 0")) } else { Ok(ns) }
+            if ns == 0 {
+                Err(format!("{text} is broken by every tick; give more than 0"))
+            } else {
+                Ok(ns)
+            }
         };
         let what = match QUANTILES.iter().find(|(known, _)| *known == name) {
             Some((_, q)) => What::Quantile(*q, ns()?),
             None if name == "max" => What::Max(ns()?),
             None if name == "missed" => {
-                let share = value.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
+                let share = value
+                    .trim()
+                    .strip_suffix('%')
+                    .and_then(|share| share.trim().parse::<f64>().ok());
                 let share = share.filter(|share| (0.0..100.0).contains(share));
-                What::Missed(
-                    share.ok_or_else(|| format!("{value:?} is no share below 100%; write for example missed=0.1%"))?,
-                )
+                What::Missed(share.ok_or_else(|| {
+                    format!("{value:?} is no share below 100%; write for example missed=0.1%")
+                })?)
             }
             None => {
                 let names = QUANTILES.map(|(name, _)| name).join(", ");
@@ -100,7 +113,8 @@ impl Limit {
                     What::Quantile(q, _) => figures.quantile_ns(q),
                     _ => figures.facts.max_ns,
                 };
-                let over = measured.filter(|ns| u64::try_from(*ns).is_ok_and(|ns| ns > limit_ns))?;
+                let over =
+                    measured.filter(|ns| u64::try_from(*ns).is_ok_and(|ns| ns > limit_ns))?;
                 Some((over as f64, time(over)))
             }
             What::Missed(limit) => {
@@ -186,7 +200,8 @@ model! {
         pub shown: String,
         /// Ticks of the interval.
         pub ticks: u64,
-        /// CPU time of the probe's threads in the interval; null where it is not known, as of a meter.
+        /// CPU time of the probe's threads in the interval; null where it is not known, as of a
+        /// meter.
         pub cpu_ns: Option<u64>,
         /// How long they were ready and waited for a CPU.
         pub run_queue_ns: Option<u64>,
@@ -239,12 +254,17 @@ mod tests {
     }
 
     fn breach(limit: &str, figures: &Figures) -> Option<f64> {
-        limit.parse::<Limit>().unwrap().breach(&probe(), &Key::default(), figures).map(|breach| breach.value)
+        limit
+            .parse::<Limit>()
+            .unwrap()
+            .breach(&probe(), &Key::default(), figures)
+            .map(|breach| breach.value)
     }
 
     #[test]
     fn a_limit_is_broken_only_by_more() {
-        let bins = [(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)].into_iter().collect();
+        let bins =
+            [(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)].into_iter().collect();
         let facts = Facts {
             ticks: 1_010,
             delivered: 1_000,
@@ -268,14 +288,24 @@ mod tests {
     #[test]
     fn a_breach_names_what_is_known_of_its_interval() {
         let causes = |facts: Facts| {
-            let figures = Figures { facts: Facts { ticks: 1, max_ns: Some(9), ..facts }, ..Figures::default() };
+            let figures = Figures {
+                facts: Facts { ticks: 1, max_ns: Some(9), ..facts },
+                ..Figures::default()
+            };
             let limit: Limit = "max=1ns".parse().unwrap();
             limit.breach(&probe(), &Key::default(), &figures).unwrap().causes()
         };
         assert_eq!(causes(Facts::default()), None);
-        assert_eq!(causes(Facts { run_queue_ns: Some(0), steal_ns: Some(0), ..Facts::default() }), None);
-        let facts = Facts { run_queue_ns: Some(2_500_000), steal_ns: Some(10_000_000), ..Facts::default() };
-        assert_eq!(causes(facts).unwrap(), "2.50 ms waiting for a CPU, 10.0 ms stolen by the hypervisor");
+        assert_eq!(
+            causes(Facts { run_queue_ns: Some(0), steal_ns: Some(0), ..Facts::default() }),
+            None
+        );
+        let facts =
+            Facts { run_queue_ns: Some(2_500_000), steal_ns: Some(10_000_000), ..Facts::default() };
+        assert_eq!(
+            causes(facts).unwrap(),
+            "2.50 ms waiting for a CPU, 10.0 ms stolen by the hypervisor"
+        );
     }
 
     #[test]
@@ -284,7 +314,10 @@ mod tests {
         assert_eq!(["p50=1us", "p99=1us", "p99.9=1us", "max=1us"].map(least), [10, 500, 5_000, 1]);
         for (name, q) in QUANTILES {
             let n = usize::try_from(least(&format!("{name}=1us"))).unwrap();
-            assert!(quantile::is_supported(n, q) && !quantile::is_supported(n - 1, q), "{name}: {n}");
+            assert!(
+                quantile::is_supported(n, q) && !quantile::is_supported(n - 1, q),
+                "{name}: {n}"
+            );
         }
     }
 

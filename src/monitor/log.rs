@@ -23,8 +23,15 @@ pub struct Log {
 impl Log {
     /// A directory that is proved writable.
     pub fn open(directory: &Path, host: &str, keep: Option<usize>) -> exit::Result<Self> {
-        let refused = |e| usage!("cannot write to {}: {e}; give another directory with --log", directory.display());
-        std::fs::create_dir_all(directory).and_then(|()| files::try_writing(directory)).map_err(refused)?;
+        let refused = |e| {
+            usage!(
+                "cannot write to {}: {e}; give another directory with --log",
+                directory.display()
+            )
+        };
+        std::fs::create_dir_all(directory)
+            .and_then(|()| files::try_writing(directory))
+            .map_err(refused)?;
         for day in std::fs::read_dir(directory).map_err(refused)?.flatten() {
             files::sweep(&day.path());
         }
@@ -33,9 +40,11 @@ impl Log {
         Ok(Self { directory: directory.to_owned(), host, keep })
     }
 
-    /// Writes an interval that began at `start`, RFC 3339 in UTC with microseconds; breaches where there are any.
+    /// Writes an interval that began at `start`, RFC 3339 in UTC with microseconds; breaches where
+    /// there are any.
     pub fn write(&self, start: &str, rows: &[Interval], breaches: Option<&str>) -> io::Result<()> {
-        // The directory was there at the start: one that has vanished is not made anew where a disk was mounted.
+        // The directory was there at the start: one that has vanished is not made anew where a disk
+        // was mounted.
         let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
         let of_day = self.directory.join(day);
         match std::fs::create_dir(&of_day) {
@@ -43,7 +52,8 @@ impl Log {
             _ => {}
         }
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
-        let stem = self.free(&of_day, &format!("{}.{}T{seconds}Z", self.host, day.replace('-', "")));
+        let stem =
+            self.free(&of_day, &format!("{}.{}T{seconds}Z", self.host, day.replace('-', "")));
         let [of_breaches, of_intervals, of_bins] = ENDINGS.map(|end| format!("{stem}.{end}"));
         let text = breaches.unwrap_or_default();
         // The bins of a busy host are megabytes: memory that a monitor would keep for ever.
@@ -61,12 +71,15 @@ impl Log {
 
     /// A name that no file has yet: two monitors may share a directory.
     fn free(&self, of_day: &Path, stem: &str) -> String {
-        let taken = |stem: &str| ENDINGS.iter().any(|end| of_day.join(format!("{stem}.{end}")).exists());
-        let numbered = (1_u32..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
+        let taken =
+            |stem: &str| ENDINGS.iter().any(|end| of_day.join(format!("{stem}.{end}")).exists());
+        let numbered =
+            (1_u32..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         numbered.into_iter().find(|stem| !taken(stem)).expect("the counter does not run out")
     }
 
-    /// Removes the oldest intervals of this host, until so many are left, and days that are empty then.
+    /// Removes the oldest intervals of this host, until so many are left, and days that are empty
+    /// then.
     fn sweep(&self, keep: usize) -> io::Result<()> {
         let names = |directory: &Path| -> io::Result<Vec<String>> {
             let mut names: Vec<String> = std::fs::read_dir(directory)?
@@ -76,13 +89,18 @@ impl Log {
             names.sort_unstable();
             Ok(names)
         };
-        let is_day = |name: &String| name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-');
+        let is_day = |name: &String| {
+            name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-')
+        };
         let mut stems: Vec<(PathBuf, String)> = Vec::new();
         for day in names(&self.directory)?.into_iter().filter(is_day) {
             let of_day = self.directory.join(&day);
             let host = format!("{}.{}T", self.host, day.replace('-', ""));
             let stem = |name: String| {
-                let stem = ENDINGS.iter().find_map(|end| name.strip_suffix(end)?.strip_suffix('.'))?.to_owned();
+                let stem = ENDINGS
+                    .iter()
+                    .find_map(|end| name.strip_suffix(end)?.strip_suffix('.'))?
+                    .to_owned();
                 stem.starts_with(&host).then_some(stem)
             };
             let mut of_host: Vec<String> = names(&of_day)?.into_iter().filter_map(stem).collect();
@@ -121,7 +139,12 @@ mod tests {
     fn an_interval_is_a_pair_and_nothing_is_overwritten() {
         let home = tempfile::tempdir().unwrap();
         let log = Log::open(&home.path().join("log"), "a/b", None).unwrap();
-        log.write("2026-11-22T05:55:00.250000Z", &[Interval::empty(bins::Key::default(), None)], None).unwrap();
+        log.write(
+            "2026-11-22T05:55:00.250000Z",
+            &[Interval::empty(bins::Key::default(), None)],
+            None,
+        )
+        .unwrap();
         log.write("2026-11-22T05:55:00.750000Z", &[], Some("{}")).unwrap();
         let expected = [
             "a_b.20261122T055500Z-2.bins.csv",
@@ -140,9 +163,12 @@ mod tests {
         std::fs::create_dir(home.path().join("2026-11-21")).unwrap();
         let other = home.path().join("2026-11-21/other.20261121T235500Z.bins.csv");
         std::fs::write(&other, "").unwrap();
-        for start in
-            ["2026-11-20T23:00:00.0Z", "2026-11-21T23:00:00.0Z", "2026-11-22T00:00:00.0Z", "2026-11-22T01:00:00.0Z"]
-        {
+        for start in [
+            "2026-11-20T23:00:00.0Z",
+            "2026-11-21T23:00:00.0Z",
+            "2026-11-22T00:00:00.0Z",
+            "2026-11-22T01:00:00.0Z",
+        ] {
             log.write(start, &[], None).unwrap();
         }
         let left = all(home.path());
@@ -156,8 +182,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let day = home.path().join("2026-11-21");
         std::fs::create_dir(&day).unwrap();
-        let hours = |n: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(n * 3600 + 60);
-        let names = [".osjitter-a.tmp", ".osjitter-b.tmp", ".osjitter-c", "d.tmp", "host.20261121T235500Z.bins.csv"];
+        let hours =
+            |n: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(n * 3600 + 60);
+        let names = [
+            ".osjitter-a.tmp",
+            ".osjitter-b.tmp",
+            ".osjitter-c",
+            "d.tmp",
+            "host.20261121T235500Z.bins.csv",
+        ];
         for (name, at) in names.iter().zip([hours(1), hours(0), hours(2), hours(2), hours(2)]) {
             std::fs::File::create(day.join(name)).unwrap().set_modified(at).unwrap();
         }

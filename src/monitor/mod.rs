@@ -55,7 +55,8 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         Some(opened.map_err(|e| Error::usage(format!("{e}; --no-meters leaves meters alone")))?)
     };
     let keep = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let log = args.log.as_deref().map(|directory| Log::open(directory, &setup.host, keep)).transpose()?;
+    let log =
+        args.log.as_deref().map(|directory| Log::open(directory, &setup.host, keep)).transpose()?;
     let server = args.listen.map(Server::bind).transpose()?;
     let stop = Arc::default();
     stop_on_interrupt(&stop)?;
@@ -76,7 +77,13 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         note(false, &format!("{lost} of {closed} intervals could not be written"));
         return Ok(ExitStatus::NotMeasured);
     }
-    note(args.quiet, &format!("ended after {}", counted(usize::try_from(closed).unwrap_or(usize::MAX), "interval")));
+    note(
+        args.quiet,
+        &format!(
+            "ended after {}",
+            counted(usize::try_from(closed).unwrap_or(usize::MAX), "interval")
+        ),
+    );
     Ok(ExitStatus::Done)
 }
 
@@ -97,11 +104,14 @@ fn watched(args: &MonitorArgs, session: &Mutex<Session>, log: Option<&Log>, stop
     loop {
         // No call of a probe's: how late those are is another question than how long this waits.
         std::thread::park_timeout(NOTICE.min(length.saturating_sub(opened.elapsed())));
-        let over = stop.load(Ordering::Relaxed) || args.duration.is_some_and(|length| began.elapsed() >= length);
+        let over = stop.load(Ordering::Relaxed)
+            || args.duration.is_some_and(|length| began.elapsed() >= length);
         if over || opened.elapsed() >= length {
             (opened, length) = (tach::Instant::now(), until_boundary(args.interval));
             let closed = locked(session).close();
-            let written = log.map_or(Ok(()), |log| log.write(&closed.start, &closed.rows, closed.breaches.as_deref()));
+            let written = log.map_or(Ok(()), |log| {
+                log.write(&closed.start, &closed.rows, closed.breaches.as_deref())
+            });
             if let Err(error) = written {
                 locked(session).intervals_lost += 1;
                 note(false, &format!("the interval of {} is lost: {error}", closed.start));
@@ -128,16 +138,27 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
         return Ok(Vec::new());
     }
     let subjects = match Subjects::union(args.subject.iter().cloned()) {
-        none if none.is_empty() => {
-            SUBJECTS.iter().map(|name| one_subject(name)).collect::<Result<_, _>>().map_err(Error::usage)?
-        }
+        none if none.is_empty() => SUBJECTS
+            .iter()
+            .map(|name| one_subject(name))
+            .collect::<Result<_, _>>()
+            .map_err(Error::usage)?,
         asked => asked,
     };
     let periods = if args.period.is_empty() { vec![PERIOD] } else { args.period.clone() };
-    let scenarios = ScenarioArgs { subjects, periods, runtimes: args.runtime.clone(), ..ScenarioArgs::default() };
+    let scenarios = ScenarioArgs {
+        subjects,
+        periods,
+        runtimes: args.runtime.clone(),
+        ..ScenarioArgs::default()
+    };
     let scenarios = scenarios.scenarios()?;
     if scenarios.len() > books::MOST_LOOPS / 2 {
-        return Err(usage!("{} probes; a monitor has at most {}", scenarios.len(), books::MOST_LOOPS / 2));
+        return Err(usage!(
+            "{} probes; a monitor has at most {}",
+            scenarios.len(),
+            books::MOST_LOOPS / 2
+        ));
     }
     for scenario in &scenarios {
         let name = scenario.subject.name();
@@ -146,7 +167,8 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
                 "{name} moves its grid with each miss, so that its lateness only grows over days; leave it out"
             ));
         }
-        subject::availability(&name).map_err(|reason| usage!("{name} is not available here: {reason}"))?;
+        subject::availability(&name)
+            .map_err(|reason| usage!("{name} is not available here: {reason}"))?;
     }
     let spinning = scenarios.iter().filter(|s| subject::spins(&s.subject.name())).count();
     if spinning as f64 > args.budget {
@@ -174,8 +196,13 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
     }
     for limit in &args.limit {
         let too_few = |s: &&Scenario| {
-            let of = books::Loop::Probe { subject: s.subject.name(), period_ns: 0, runtime: String::new() };
-            limit.is_of(&of) && args.interval.as_nanos() / s.period.as_nanos() < u128::from(limit.least_ticks())
+            let of = books::Loop::Probe {
+                subject: s.subject.name(),
+                period_ns: 0,
+                runtime: String::new(),
+            };
+            limit.is_of(&of)
+                && args.interval.as_nanos() / s.period.as_nanos() < u128::from(limit.least_ticks())
         };
         if let Some(scenario) = scenarios.iter().find(too_few) {
             return Err(usage!(
@@ -191,7 +218,8 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
     let name = args.host.clone().or_else(host::name).unwrap_or_default();
     let captured = host::capture();
     let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
-    let stamp = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace([':', '-'], "");
+    let stamp =
+        humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace([':', '-'], "");
     Ok(Setup {
         host: cell(&name).into_owned(),
         run_id: format!("{stamp}-{:08x}", draw_seed()),
@@ -209,11 +237,18 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
 }
 
 fn announce(args: &MonitorArgs, session: &Session, server: Option<&Server>) {
-    let loops = format!("{} and {}", counted(session.probes(), "probe"), counted(session.meters(), "meter"));
+    let loops = format!(
+        "{} and {}",
+        counted(session.probes(), "probe"),
+        counted(session.meters(), "meter")
+    );
     let budget = share((args.budget * 1e6).round() as u64, 1_000_000);
     note(
         args.quiet,
-        &format!("{loops}, intervals of {}, at most {budget} of a core", long(args.interval.as_secs_f64())),
+        &format!(
+            "{loops}, intervals of {}, at most {budget} of a core",
+            long(args.interval.as_secs_f64())
+        ),
     );
     if let Some(log) = &args.log {
         note(args.quiet, &format!("log: {}", log.display()));

@@ -1,4 +1,5 @@
-//! A monitor that runs: its probes, the meters it watches, their books, and the interval that is open.
+//! A monitor that runs: its probes, the meters it watches, their books, and the interval that is
+//! open.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -110,7 +111,12 @@ pub struct Session {
 
 impl Session {
     /// Starts the probes; the first interval is open then.
-    pub fn start(setup: Setup, scenarios: &[Scenario], watch: Option<Watch>, seed: u64) -> exit::Result<Self> {
+    pub fn start(
+        setup: Setup,
+        scenarios: &[Scenario],
+        watch: Option<Watch>,
+        seed: u64,
+    ) -> exit::Result<Self> {
         let opened = Opened::now();
         let mut session = Self {
             books: Books::new(opened.start),
@@ -130,7 +136,9 @@ impl Session {
             intervals_lost: 0,
         };
         for scenario in scenarios {
-            session.probe(scenario.clone()).map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
+            session
+                .probe(scenario.clone())
+                .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
         session.opened = Opened::now();
         session.look();
@@ -141,10 +149,21 @@ impl Session {
         let phase = order::phase(scenario.period, self.random.next_u64());
         // What a limit is about is recorded one by one.
         let of = name_of(&scenario);
-        let limits = self.setup.limits.iter().filter(|limit| limit.is_of(&of)).filter_map(Limit::late_from).min();
+        let limits = self
+            .setup
+            .limits
+            .iter()
+            .filter(|limit| limit.is_of(&of))
+            .filter_map(Limit::late_from)
+            .min();
         let running = MeteredLoop::start(&scenario, phase, limits.unwrap_or(scenario.period / 2))?;
         self.started += 1;
-        self.probes.push(Probe { number: self.started, times_ns: running.times_ns(), scenario, running });
+        self.probes.push(Probe {
+            number: self.started,
+            times_ns: running.times_ns(),
+            scenario,
+            running,
+        });
         Ok(())
     }
 
@@ -165,8 +184,9 @@ impl Session {
         self.looked = tach::Instant::now();
         let mut others = Vec::new();
         if let Some(watch) = &mut self.watch {
-            let is_ours =
-                |path: &Path| self.probes.iter().any(|probe| probe.running.file().is_some_and(|of| of == path));
+            let is_ours = |path: &Path| {
+                self.probes.iter().any(|probe| probe.running.file().is_some_and(|of| of == path))
+            };
             others = watch.look(|path| !is_ours(path));
             for fault in watch.faults().iter().filter(|fault| !self.faults.contains(fault)) {
                 note(self.setup.quiet, fault);
@@ -175,13 +195,21 @@ impl Session {
         }
         let left_out = self.left_out();
         // One after the other: where the last one of a probe lay, the next will lie.
-        let of_probe = |p: &Probe| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot());
-        let of_meter = |(path, snapshot): (PathBuf, Snapshot)| (Source::Meter(path), meter_of(&snapshot), snapshot);
+        let of_probe = |p: &Probe| {
+            (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot())
+        };
+        let of_meter = |(path, snapshot): (PathBuf, Snapshot)| {
+            (Source::Meter(path), meter_of(&snapshot), snapshot)
+        };
         self.books.take(self.probes.iter().map(of_probe).chain(others.into_iter().map(of_meter)));
         if left_out == 0 && self.left_out() > 0 {
             note(
                 false,
-                &format!("{} meters are left out: there is room for {}", self.left_out(), super::books::MOST_LOOPS),
+                &format!(
+                    "{} meters are left out: there is room for {}",
+                    self.left_out(),
+                    super::books::MOST_LOOPS
+                ),
             );
         }
         self.bury();
@@ -193,7 +221,8 @@ impl Session {
 
     /// Probes that have ended by themselves are reported, once.
     fn bury(&mut self) {
-        let (over, running) = std::mem::take(&mut self.probes).into_iter().partition(|probe| probe.running.is_over());
+        let (over, running) =
+            std::mem::take(&mut self.probes).into_iter().partition(|probe| probe.running.is_over());
         self.probes = running;
         for mut probe in over {
             self.probes_ended += 1;
@@ -212,14 +241,16 @@ impl Session {
         let throttled_ns = delta(now.throttled_ns, before.throttled_ns);
         let cpu_ns = delta(now.cpu_ns, before.cpu_ns);
         let costs = self.costs();
-        let start_us = before.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
+        let start_us =
+            before.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
         let start_us = u64::try_from(start_us).unwrap_or(u64::MAX);
         let start = stamp(start_us);
         let (mut rows, mut broken) = (Vec::new(), Vec::new());
         for (of_loop, mut figures) in self.books.close() {
             let cost = costs.get(&of_loop).copied().flatten();
             let facts = &mut figures.facts;
-            (facts.cpu_ns, facts.run_queue_ns) = (cost.map(|[cpu, _]| cpu), cost.map(|[_, waited]| waited));
+            (facts.cpu_ns, facts.run_queue_ns) =
+                (cost.map(|[cpu, _]| cpu), cost.map(|[_, waited]| waited));
             facts.steal_ns = steal_ns;
             // Of this process's control group: it says nothing about other programs.
             facts.throttled_ns = throttled_ns.filter(|_| matches!(of_loop, Loop::Probe { .. }));
@@ -254,7 +285,9 @@ impl Session {
         for probe in &mut self.probes {
             let now = probe.running.times_ns();
             let before = std::mem::replace(&mut probe.times_ns, now);
-            let used = now.zip(before).map(|(now, before)| [0, 1].map(|i| now[i].saturating_sub(before[i])));
+            let used = now
+                .zip(before)
+                .map(|(now, before)| [0, 1].map(|i| now[i].saturating_sub(before[i])));
             costs.insert(name_of(&probe.scenario), used);
         }
         costs
@@ -281,7 +314,14 @@ impl Session {
         }
     }
 
-    fn judge(&mut self, of: &Loop, key: &Key, start: &str, figures: &Figures, broken: &mut Vec<super::limits::Breach>) {
+    fn judge(
+        &mut self,
+        of: &Loop,
+        key: &Key,
+        start: &str,
+        figures: &Figures,
+        broken: &mut Vec<super::limits::Breach>,
+    ) {
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(of, key, figures) else { continue };
             let (name, ticks) = (of.name(), figures.facts.ticks);
@@ -303,21 +343,33 @@ impl Session {
     /// Doubles the periods of the probes; their last ticks are booked.
     fn stretch(&mut self, used: f64) {
         let of_core = |of: f64| share((of * 1e6).round() as u64, 1_000_000);
-        let over = format!("the monitor used {} of a core, and may use {}", of_core(used), of_core(self.setup.budget));
-        let (mut short, long): (Vec<Probe>, Vec<Probe>) =
-            std::mem::take(&mut self.probes).into_iter().partition(|probe| probe.scenario.period < LONGEST_PERIOD);
+        let over = format!(
+            "the monitor used {} of a core, and may use {}",
+            of_core(used),
+            of_core(self.setup.budget)
+        );
+        let (mut short, long): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|probe| probe.scenario.period < LONGEST_PERIOD);
         if short.is_empty() {
             self.probes = long;
-            note(false, &format!("{over}; no probe can be stretched further: give a larger --budget or fewer loops"));
+            note(
+                false,
+                &format!(
+                    "{over}; no probe can be stretched further: give a larger --budget or fewer loops"
+                ),
+            );
             return;
         }
         // One after the other would take the sum of their periods.
         short.iter().for_each(|probe| probe.running.ask_to_end());
-        let ends: Vec<Option<String>> = short.iter_mut().map(|probe| probe.running.ended()).collect();
+        let ends: Vec<Option<String>> =
+            short.iter_mut().map(|probe| probe.running.ended()).collect();
         self.probes = short;
         let last = self.probes.iter();
-        let last: Vec<_> =
-            last.map(|p| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot())).collect();
+        let last: Vec<_> = last
+            .map(|p| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot()))
+            .collect();
         self.books.add(last);
         let short = std::mem::replace(&mut self.probes, long);
         self.stretches += 1;
@@ -325,7 +377,11 @@ impl Session {
         for (probe, end) in short.into_iter().zip(ends) {
             let mut scenario = probe.scenario;
             scenario.period = stretched(scenario.period).unwrap_or(LONGEST_PERIOD);
-            now.push(format!("{} every {}", scenario.subject.name(), units::short(scenario.period)));
+            now.push(format!(
+                "{} every {}",
+                scenario.subject.name(),
+                units::short(scenario.period)
+            ));
             if let Some(reason) = end.or(self.probe(scenario).err()) {
                 self.probes_ended += 1;
                 note(false, &format!("{}: {reason}", now[now.len() - 1]));
@@ -339,7 +395,8 @@ impl Session {
         if self.looked.elapsed() >= FRESH {
             self.look();
         }
-        let breaches = self.breaches.iter().map(|((of, limit), times)| (of, limit.as_str(), *times));
+        let breaches =
+            self.breaches.iter().map(|((of, limit), times)| (of, limit.as_str(), *times));
         let moment = Moment {
             loops: self.books.totals().collect(),
             breaches: breaches.collect(),

@@ -11,7 +11,8 @@ pub const SIZE: (u32, u32) = (960, 540);
 pub const FONT: &str = "sans-serif";
 pub const TITLE_PX: u32 = 22;
 pub const LABEL_PX: u32 = 16;
-/// Column of the names, to the right of a chart with several subjects: names never cover the curves.
+/// Column of the names, to the right of a chart with several subjects: names never cover the
+/// curves.
 pub const LEGEND_WIDTH: i32 = 240;
 pub const LEGEND_LINE: i32 = 24;
 
@@ -32,7 +33,11 @@ pub fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {
 }
 
 /// A picture of another size.
-pub fn draw_sized(name: &str, size: (u32, u32), picture: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {
+pub fn draw_sized(
+    name: &str,
+    size: (u32, u32),
+    picture: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Picture {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -46,12 +51,14 @@ pub fn draw_sized(name: &str, size: (u32, u32), picture: impl FnOnce(&Area<'_>) 
 
 /// XML has no place for most control characters, not even escaped.
 fn well_formed(svg: &str) -> String {
-    let impossible = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    let impossible = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')
+    };
     svg.chars().map(|c| if impossible(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// What the painter wrote in black and white follows the reader's theme, as far as the program that shows it has one;
-/// the background is the picture's own, so that it can be read on any page.
+/// What the painter wrote in black and white follows the reader's theme, as far as the program that
+/// shows it has one; the background is the picture's own, so that it can be read on any page.
 pub const DARK: &str = "<style>@media (prefers-color-scheme: dark) {\
 [fill=\"#FFFFFF\"] {fill: #14171a} [fill=\"#000000\"] {fill: #e8e8e8} [stroke=\"#000000\"] {stroke: #e8e8e8}\
 [stroke=\"#DDDDDD\"] {stroke: #3a4046} [stroke=\"#0072B2\"] {stroke: #3a9bdc} [fill=\"#0072B2\"] {fill: #3a9bdc}}</style>";
@@ -65,7 +72,9 @@ pub fn with_dark_theme(svg: &str) -> String {
 
 /// An id with nothing in it that a file system or a shell minds.
 pub fn file_name(id: &str) -> String {
-    id.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '_' }).collect()
+    id.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '_' })
+        .collect()
 }
 
 pub fn colour(sign: Sign) -> RGBColor {
@@ -92,7 +101,8 @@ pub fn with_legend<'a>(
     key: impl Fn(&Area<'a>, Sign, (i32, i32)) -> Drawn,
 ) -> Result<Area<'a>, DrawingAreaErrorKind<std::io::Error>> {
     let (width, _) = area.dim_in_pixel();
-    let (chart, legend) = area.split_horizontally(i32::try_from(width).unwrap_or(i32::MAX) - LEGEND_WIDTH);
+    let (chart, legend) =
+        area.split_horizontally(i32::try_from(width).unwrap_or(i32::MAX) - LEGEND_WIDTH);
     let mut y = 56;
     for &(sign, name) in entries {
         key(&legend, sign, (6, y))?;
@@ -119,11 +129,16 @@ pub fn title(what: &str, shared: &str) -> String {
 }
 
 /// A line in the colour and dash of a series.
-pub fn line<'a>(sign: Sign, points: Vec<(i32, i32)>) -> DynElement<'static, SVGBackend<'a>, (i32, i32)> {
+pub fn line<'a>(
+    sign: Sign,
+    points: Vec<(i32, i32)>,
+) -> DynElement<'static, SVGBackend<'a>, (i32, i32)> {
     let style = colour(sign).stroke_width(2);
     match sign.dash {
         Dash::Solid => PathElement::new(points, style).into_dyn(),
-        Dash::Dashed { on, off } => plotters::element::DashedPathElement::new(points, on, off, style).into_dyn(),
+        Dash::Dashed { on, off } => {
+            plotters::element::DashedPathElement::new(points, on, off, style).into_dyn()
+        }
     }
 }
 
@@ -172,7 +187,8 @@ pub fn round(value: f64) -> String {
     format!("{:.1}", value).trim_end_matches(".0").to_owned()
 }
 
-/// Where a logarithmic axis has its lines: at the decades, and at 2 and 5 of each where there are few of those.
+/// Where a logarithmic axis has its lines: at the decades, and at 2 and 5 of each where there are
+/// few of those.
 pub fn marks(range: &std::ops::Range<f64>) -> Vec<f64> {
     let within: &[f64] = if range.end / range.start < 1e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let decades = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
@@ -182,7 +198,8 @@ pub fn marks(range: &std::ops::Range<f64>) -> Vec<f64> {
 
 /// Whole decades around the values, so that the axis begins and ends on a line.
 pub fn decades(values: impl Iterator<Item = i64>) -> std::ops::Range<f64> {
-    let (low, high) = values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    let (low, high) =
+        values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     // Without a value any decade will do, but one that ends.
     let low = low.min(high);
     let floor = 10_f64.powf(low.log10().floor());

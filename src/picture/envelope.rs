@@ -1,6 +1,7 @@
 //! A long series in few points, without averaging any sample of the tail away.
 
-/// What is drawn of a series: a band from the least to the most in each column, and every point above the threshold.
+/// What is drawn of a series: a band from the least to the most in each column, and every point
+/// above the threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Envelope {
     /// Middle of the column, least, most.

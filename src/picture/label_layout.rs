@@ -35,7 +35,8 @@ const STEP: i32 = 9;
 const STEPS: i32 = 14;
 
 /// Places a name beside each mark, from the top down: to the right or left of it, then further and
-/// further up or down, at the first place that covers neither a mark nor another name and lies within `bounds`.
+/// further up or down, at the first place that covers neither a mark nor another name and lies
+/// within `bounds`.
 pub fn beside(marks: &[Marker], bounds: Box) -> Vec<LabelPosition> {
     let covers = |m: &Marker| [m.at.0 - m.reach, m.at.1 - MARK, m.at.0 + m.reach, m.at.1 + MARK];
     let mut taken: Vec<Box> = marks.iter().map(covers).collect();
@@ -91,7 +92,10 @@ mod tests {
     #[test]
     fn a_lone_name_is_to_the_right_of_its_mark_where_there_is_room() {
         let mark = |x| Marker { at: (x, 100), reach: 9, name_width: 80 };
-        assert_eq!(beside(&[mark(100)], BOUNDS), [LabelPosition { x: 113, y: 100, to_the_left: false, far: false }]);
+        assert_eq!(
+            beside(&[mark(100)], BOUNDS),
+            [LabelPosition { x: 113, y: 100, to_the_left: false, far: false }]
+        );
         assert!(beside(&[mark(880)], BOUNDS)[0].to_the_left);
     }
 

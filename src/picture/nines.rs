@@ -5,8 +5,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 /// The end of the longest axis: more nines than any count of samples has.
 const MOST: f64 = 20.0;
 
-/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9. A quantile so close to 1 that
-/// a float holds no difference lies where the longest axis ends.
+/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9. A
+/// quantile so close to 1 that a float holds no difference lies where the longest axis ends.
 pub fn position(q: f64) -> f64 {
     let left = 1.0 - q;
     if left > 0.0 { (-left.log10()).clamp(0.0, MOST) } else { MOST }
@@ -36,19 +36,22 @@ pub fn label(position_of: f64) -> String {
 /// Most points of a curve: more than any picture has columns.
 const POINTS: usize = 400;
 
-/// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the last sample.
+/// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the
+/// last sample.
 pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
     let at = |rank: u64| sorted.get(usize::try_from(rank).ok()?.checked_sub(1)?).copied();
     curve_of(sorted.len() as u64, sorted.len() as u64, at)
 }
 
-/// Where the largest of `n` samples lies. It stands for the quantile 1 - 1/(2n): in the middle of its own share. Written
-/// without the subtraction from 1, in which more samples than a float has digits are lost.
+/// Where the largest of `n` samples lies. It stands for the quantile 1 - 1/(2n): in the middle of
+/// its own share. Written without the subtraction from 1, in which more samples than a float has
+/// digits are lost.
 pub fn last(n: u64) -> f64 {
     (2.0 * n as f64).log10()
 }
 
-/// The same of `n` samples that are asked for by rank, from 1; only the first so many of them are known.
+/// The same of `n` samples that are asked for by rank, from 1; only the first so many of them are
+/// known.
 pub fn curve_of(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
     let (Some(least), Some(largest)) = (at_rank(1), at_rank(known)) else { return Vec::new() };
     let end = if known < n { (n as f64 / (n - known) as f64).log10() } else { last(n) };
@@ -102,7 +105,10 @@ mod tests {
             assert!((position(q) - at).abs() < 1e-9);
         }
         assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(label), ["min", "p90", "p99", "p99.9", "p99.999"]);
-        assert_eq!(marks(2.4).into_iter().map(label).collect::<Vec<_>>(), ["min", "p50", "p75", "p90", "p99"]);
+        assert_eq!(
+            marks(2.4).into_iter().map(label).collect::<Vec<_>>(),
+            ["min", "p50", "p75", "p90", "p99"]
+        );
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Signs of series that a reader can tell apart, colour-blind or not: a colour of the Okabe-Ito set, a shape and a dash.
+//! Signs of series that a reader can tell apart, colour-blind or not: a colour of the Okabe-Ito
+//! set, a shape and a dash.
 //!
-//! A name has one sign, on every page and for ever: the known ones by this table, all others by their hash. Where two
-//! would look alike on one page, the later in the alphabet moves on.
+//! A name has one sign, on every page and for ever: the known ones by this table, all others by
+//! their hash. Where two would look alike on one page, the later in the alphabet moves on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Rgb = (u8, u8, u8);
 
-/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here with grey for yellow, which fades on white.
+/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here with grey for yellow, which
+/// fades on white.
 const COLOURS: [Rgb; 8] = [
     (0, 114, 178),
     (230, 159, 0),
@@ -48,7 +50,8 @@ pub enum Dash {
     },
 }
 
-const DASHES: [Dash; 3] = [Dash::Solid, Dash::Dashed { on: 12, off: 8 }, Dash::Dashed { on: 4, off: 6 }];
+const DASHES: [Dash; 3] =
+    [Dash::Solid, Dash::Dashed { on: 12, off: 8 }, Dash::Dashed { on: 4, off: 6 }];
 
 /// How a series looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +67,8 @@ type Slot = (usize, usize);
 /// Every shape with every dash.
 const FORMS: usize = SHAPES.len() * DASHES.len();
 
-/// Of all that is measured by default no two share a colour, and what tends to coincide differs in its dash; the variants
-/// of a subject have its colour.
+/// Of all that is measured by default no two share a colour, and what tends to coincide differs in
+/// its dash; the variants of a subject have its colour.
 const KNOWN: [(&str, Slot); 23] = [
     ("os-interval", (BLUE, 0)),
     ("os-interval-delay", (BLUE, 4)),
@@ -94,10 +97,15 @@ const KNOWN: [(&str, Slot); 23] = [
 
 /// The sign of a slot: forms 0 to 2 are solid, 3 to 5 dashed, 6 to 8 dotted.
 fn sign((colour, form): Slot) -> Sign {
-    Sign { colour: COLOURS[colour], shape: SHAPES[form % SHAPES.len()], dash: DASHES[form / SHAPES.len()] }
+    Sign {
+        colour: COLOURS[colour],
+        shape: SHAPES[form % SHAPES.len()],
+        dash: DASHES[form / SHAPES.len()],
+    }
 }
 
-/// The sign of series number `i`, where series have no names of their own; neighbours differ in everything.
+/// The sign of series number `i`, where series have no names of their own; neighbours differ in
+/// everything.
 pub fn nth(i: usize) -> Sign {
     let shape = SHAPES[(i / COLOURS.len() + i) % SHAPES.len()];
     Sign { colour: COLOURS[i % COLOURS.len()], shape, dash: DASHES[i % DASHES.len()] }
@@ -114,8 +122,10 @@ impl Signs {
     pub fn of<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
         let all: BTreeSet<(&'a str, usize)> = names.into_iter().collect();
         let mut signs = Self::default();
-        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot);
-        let (of_table, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(name, _)| known(name).is_some());
+        let known =
+            |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot);
+        let (of_table, others): (Vec<_>, Vec<_>) =
+            all.iter().copied().partition(|(name, _)| known(name).is_some());
         let plain = |(name, _): (&'a str, usize)| name;
         for name in of_table.into_iter().map(plain).collect::<BTreeSet<_>>() {
             signs.slots.extend(known(name).map(|slot| ((name.to_owned(), 0), slot)));
@@ -128,7 +138,8 @@ impl Signs {
             // Its colour, another form; in turn through both shapes and dashes.
             let (colour, form) = signs.slots[&(name.to_owned(), 0)];
             let forms = (0..FORMS).map(|n| (colour, (form + (variant + n) * 4) % FORMS));
-            let slot = forms.into_iter().find(|slot| !signs.is_taken(*slot)).unwrap_or((colour, form));
+            let slot =
+                forms.into_iter().find(|slot| !signs.is_taken(*slot)).unwrap_or((colour, form));
             signs.slots.insert((name.to_owned(), variant), slot);
         }
         signs
@@ -148,16 +159,17 @@ impl Signs {
         let colours = (0..COLOURS.len()).map(|n| (colour + n) % COLOURS.len());
         let unused = |colour: &usize| !self.slots.values().any(|(other, _)| other == colour);
         let fresh = colours.clone().find(unused).map(|colour| (colour, form));
-        let mut any = (0..FORMS).flat_map(|n| colours.clone().map(move |colour| (colour, (form + n) % FORMS)));
+        let mut any = (0..FORMS)
+            .flat_map(|n| colours.clone().map(move |colour| (colour, (form + n) % FORMS)));
         fresh.or_else(|| any.find(|slot| !self.is_taken(*slot))).unwrap_or((colour, form))
     }
 }
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
 fn hashed(name: &str) -> Slot {
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let slot = (hash % (COLOURS.len() * FORMS) as u64) as usize;
     (slot % COLOURS.len(), slot / COLOURS.len())
 }
@@ -168,7 +180,8 @@ mod tests {
 
     fn all_differ(names: &[(&str, usize)]) {
         let signs = Signs::of(names.iter().copied());
-        let all: Vec<Sign> = names.iter().map(|(name, variant)| signs.sign(name, *variant)).collect();
+        let all: Vec<Sign> =
+            names.iter().map(|(name, variant)| signs.sign(name, *variant)).collect();
         for (i, sign) in all.iter().enumerate() {
             assert!(!all[..i].contains(sign), "{:?} looks like another", names[i]);
         }
@@ -177,12 +190,18 @@ mod tests {
     #[test]
     fn a_name_has_its_sign_whatever_stands_beside_it() {
         let alone = Signs::of([("os-interval", 0)]).sign("os-interval", 0);
-        let crowd = Signs::of(KNOWN.iter().map(|(name, _)| (*name, 0)).chain([("aaa", 0), ("os-interval", 1)]));
+        let crowd = Signs::of(
+            KNOWN.iter().map(|(name, _)| (*name, 0)).chain([("aaa", 0), ("os-interval", 1)]),
+        );
         assert_eq!(crowd.sign("os-interval", 0), alone);
         assert_eq!(alone.colour, COLOURS[BLUE]);
         let stranger = |beside| Signs::of([("mine", 0), (beside, 0)]).sign("mine", 0);
         assert_eq!(stranger("os-interval"), stranger("tokio-busy"));
-        assert_ne!(stranger("spin").colour, Signs::of([("spin", 0)]).sign("spin", 0).colour, "it moves on");
+        assert_ne!(
+            stranger("spin").colour,
+            Signs::of([("spin", 0)]).sign("spin", 0).colour,
+            "it moves on"
+        );
     }
 
     #[test]
@@ -190,11 +209,19 @@ mod tests {
         all_differ(&KNOWN.map(|(name, _)| (name, 0)));
         let threads: Vec<String> = (0..40).map(|i| format!("cyclictest/thread-{i}")).collect();
         all_differ(&threads.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
-        all_differ(&[("os-interval", 0), ("os-interval", 1), ("os-interval", 2), ("os-interval-delay", 0), ("x", 0)]);
+        all_differ(&[
+            ("os-interval", 0),
+            ("os-interval", 1),
+            ("os-interval", 2),
+            ("os-interval-delay", 0),
+            ("x", 0),
+        ]);
         // As far as there are colours, none comes twice.
-        let few: Vec<(&str, usize)> = threads.iter().take(8).map(|name| (name.as_str(), 0)).collect();
+        let few: Vec<(&str, usize)> =
+            threads.iter().take(8).map(|name| (name.as_str(), 0)).collect();
         let signs = Signs::of(few.iter().copied());
-        let colours: BTreeSet<Rgb> = few.iter().map(|(name, _)| signs.sign(name, 0).colour).collect();
+        let colours: BTreeSet<Rgb> =
+            few.iter().map(|(name, _)| signs.sign(name, 0).colour).collect();
         assert_eq!(colours.len(), 8);
     }
 }

@@ -20,19 +20,22 @@ const RUN_OF_EMPTY: usize = 3;
 pub fn text(report: &Report, columns: usize) -> String {
     let gaps = quantity::is_gaps(report);
     let what = if gaps { "turns" } else { "ticks" };
-    let scales = "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
+    let scales =
+        "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
     let mut text = wrap(&format!("{} {scales}", quantity::name(report)), columns);
     let d = |s: &'_ Subject| s.summary.as_ref().map(|m| (m.lateness_ns.min, m.lateness_ns.max));
     let low = report.subjects.iter().filter_map(d).map(|(min, _)| min.max(1)).min().unwrap_or(1);
     let high = report.subjects.iter().filter_map(d).map(|(_, max)| max.max(1)).max().unwrap_or(1);
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
         let Some(summary) = &subject.summary else { continue };
-        text += &format!("\n{name}: {} {what}\n", summary.ticks - summary.skipped.min(summary.ticks));
+        text +=
+            &format!("\n{name}: {} {what}\n", summary.ticks - summary.skipped.min(summary.ticks));
         let d = &summary.lateness_ns;
         let known = percentile::supported(d).map(|(p, ns)| (p.label, ns));
         for (name, ns) in [("min", d.min)].into_iter().chain(known).chain([("max", d.max)]) {
             let head = format!("{name:>8}  {:>9}  ", time(ns));
-            // Where the least of all subjects lies there is no bar left: one cell is, so that nothing looks missing.
+            // Where the least of all subjects lies there is no bar left: one cell is, so that
+            // nothing looks missing.
             let cells = classes::of_time(ns, low, high, room(&head, columns)).max(1);
             text += &format!("{head}{}\n", CELL.repeat(cells));
         }

@@ -4,9 +4,13 @@ use crate::render::samples::Lateness;
 
 /// Most classes of a histogram that are wished for: a screen, with what stands around it.
 const WISHED_CLASSES: usize = 14;
-/// Where the classes of a decade begin, the finest first. The last is used however many classes there are.
-const STEPS: [&[i64]; 3] =
-    [&[100, 125, 160, 200, 250, 315, 400, 500, 630, 800], &[100, 150, 200, 300, 500, 700], &[100, 200, 500]];
+/// Where the classes of a decade begin, the finest first. The last is used however many classes
+/// there are.
+const STEPS: [&[i64]; 3] = [
+    &[100, 125, 160, 200, 250, 315, 400, 500, 630, 800],
+    &[100, 150, 200, 300, 500, 700],
+    &[100, 200, 500],
+];
 /// What the steps are multiples of.
 const SCALE: i64 = 100;
 
@@ -18,8 +22,8 @@ pub struct Class {
     pub count: u64,
 }
 
-/// Logarithmic classes from the least to the largest value, the empty ones between them included; in steps that people
-/// count in, as fine as a screen allows.
+/// Logarithmic classes from the least to the largest value, the empty ones between them included;
+/// in steps that people count in, as fine as a screen allows.
 pub fn classes(values: &Lateness) -> Vec<Class> {
     let positive = || values.counts().map(|(value, _)| value).filter(|&value| value > 0);
     let mut all = Vec::new();
@@ -30,7 +34,8 @@ pub fn classes(values: &Lateness) -> Vec<Class> {
     if let (Some(least), Some(largest)) = (positive().next(), positive().last()) {
         let all_edges = STEPS.map(|steps| edges(least, largest, steps));
         let [.., coarsest] = &all_edges;
-        let edges = all_edges.iter().find(|edges| edges.len() <= WISHED_CLASSES).unwrap_or(coarsest);
+        let edges =
+            all_edges.iter().find(|edges| edges.len() <= WISHED_CLASSES).unwrap_or(coarsest);
         let first = all.len();
         all.extend(edges.iter().map(|&from| Class { from, count: 0 }));
         let mut class = first;
@@ -47,17 +52,19 @@ pub fn classes(values: &Lateness) -> Vec<Class> {
 /// Where classes begin: the last edge at or below `least`, and all above it up to `largest`.
 fn edges(least: i64, largest: i64, steps: &[i64]) -> Vec<i64> {
     let decades = (0..=18).map(|power| 10_i64.pow(power));
-    let all = decades.flat_map(|decade| steps.iter().filter_map(move |step| decade.checked_mul(*step)));
+    let all =
+        decades.flat_map(|decade| steps.iter().filter_map(move |step| decade.checked_mul(*step)));
     // Below 100 ns a step of a hundredth is no whole number: the first decades are taken twice.
-    let small = [1, 10]
-        .into_iter()
-        .flat_map(|decade| steps.iter().filter(move |s| **s % (SCALE / decade) == 0).map(move |s| s * decade / SCALE));
+    let small = [1, 10].into_iter().flat_map(|decade| {
+        steps.iter().filter(move |s| **s % (SCALE / decade) == 0).map(move |s| s * decade / SCALE)
+    });
     let mut edges: Vec<i64> = small.chain(all).filter(|&edge| edge <= largest).collect();
     let first = edges.partition_point(|&edge| edge <= least).saturating_sub(1);
     edges.split_off(first)
 }
 
-/// Cells of a bar for a count, in proportion to it: at least one for a single one, `width` for the most.
+/// Cells of a bar for a count, in proportion to it: at least one for a single one, `width` for the
+/// most.
 pub fn of_count(count: u64, most: u64, width: usize) -> usize {
     if count == 0 {
         return 0;
@@ -88,7 +95,8 @@ mod tests {
         let values = Lateness::from_values(vec![-3, 0, 12_000, 14_000, 17_000, 310_000]);
         let all = classes(&values);
         assert_eq!(all[0], Class { from: i64::MIN, count: 2 });
-        let counts: Vec<(i64, u64)> = all[1..].iter().filter(|c| c.count > 0).map(|c| (c.from, c.count)).collect();
+        let counts: Vec<(i64, u64)> =
+            all[1..].iter().filter(|c| c.count > 0).map(|c| (c.from, c.count)).collect();
         assert_eq!(counts, [(10_000, 2), (15_000, 1), (300_000, 1)]);
     }
 

@@ -1,4 +1,5 @@
-//! The columns of the tables that programs read, for CSV and Parquet alike. Times are whole nanoseconds.
+//! The columns of the tables that programs read, for CSV and Parquet alike. Times are whole
+//! nanoseconds.
 
 use jitterstat::report::Round;
 
@@ -20,9 +21,18 @@ pub enum Get<R> {
 macro_rules! percentile {
     ($name:literal) => {
         [
-            (concat!($name, "_ns"), Get::Whole(|e: &Entry<'_>| percentile::named(&e.summary.lateness_ns, $name))),
-            (concat!($name, "_low_ns"), Get::Whole(|e| e.summary.lateness_ns.ci95.get($name).map(|ci| ci[0]))),
-            (concat!($name, "_high_ns"), Get::Whole(|e| e.summary.lateness_ns.ci95.get($name).map(|ci| ci[1]))),
+            (
+                concat!($name, "_ns"),
+                Get::Whole(|e: &Entry<'_>| percentile::named(&e.summary.lateness_ns, $name)),
+            ),
+            (
+                concat!($name, "_low_ns"),
+                Get::Whole(|e| e.summary.lateness_ns.ci95.get($name).map(|ci| ci[0])),
+            ),
+            (
+                concat!($name, "_high_ns"),
+                Get::Whole(|e| e.summary.lateness_ns.ci95.get($name).map(|ci| ci[1])),
+            ),
         ]
     };
 }
@@ -51,8 +61,13 @@ pub fn summary<'a>() -> Vec<Column<Entry<'a>>> {
         ("min_ns", Get::Whole(|e| Some(e.summary.lateness_ns.min))),
         ("mean_ns", Get::Whole(|e| Some(e.summary.lateness_ns.mean))),
     ];
-    let percentiles =
-        [percentile!("p50"), percentile!("p90"), percentile!("p99"), percentile!("p99_9"), percentile!("p99_99")];
+    let percentiles = [
+        percentile!("p50"),
+        percentile!("p90"),
+        percentile!("p99"),
+        percentile!("p99_9"),
+        percentile!("p99_99"),
+    ];
     columns.extend(percentiles.into_iter().flatten());
     columns.push(("max_ns", Get::Whole(|e| Some(e.summary.lateness_ns.max))));
     columns.push(("load", Get::Text(|e| e.subject.load.as_deref().unwrap_or_default())));
@@ -70,14 +85,17 @@ pub struct Tick<'a> {
 impl Tick<'_> {
     /// From the start of the run.
     fn deadline_ns(&self) -> u64 {
-        self.round.start_ns.saturating_add(self.round.tick_of(self.i).saturating_mul(self.entry.subject.period_ns))
+        self.round
+            .start_ns
+            .saturating_add(self.round.tick_of(self.i).saturating_mul(self.entry.subject.period_ns))
     }
 }
 
 /// All ticks of a subject that came.
 pub fn ticks(entry: Entry<'_>) -> impl Iterator<Item = Tick<'_>> + Clone {
     let rounds = entry.subject.rounds.iter();
-    rounds.flat_map(move |round| (0..round.lateness_ns.len()).map(move |i| Tick { entry, round, i }))
+    rounds
+        .flat_map(move |round| (0..round.lateness_ns.len()).map(move |i| Tick { entry, round, i }))
 }
 
 /// One row per tick that came.
@@ -91,6 +109,9 @@ pub fn samples<'a>() -> Vec<Column<Tick<'a>>> {
         ("tick", Get::Count(|t| Some(t.round.tick_of(t.i)))),
         ("deadline_ns", Get::Count(|t| Some(t.deadline_ns()))),
         ("lateness_ns", Get::Whole(|t| Some(t.round.lateness_ns[t.i]))),
-        ("until_unpark_ns", Get::Whole(|t| t.round.until_unpark_ns.as_ref()?.get(t.i).copied().flatten())),
+        (
+            "until_unpark_ns",
+            Get::Whole(|t| t.round.until_unpark_ns.as_ref()?.get(t.i).copied().flatten()),
+        ),
     ]
 }

@@ -9,13 +9,14 @@ pub fn core_percent(subject: &Subject) -> Option<f64> {
     Some(per_tick * subject.instances as f64 / subject.period_ns as f64 * 100.0)
 }
 
-/// 95 % confidence interval of the CPU time per tick in nanoseconds, over rounds; `None` where there are few.
+/// 95 % confidence interval of the CPU time per tick in nanoseconds, over rounds; `None` where
+/// there are few.
 pub fn per_tick_ci95(subject: &Subject) -> Option<[f64; 2]> {
     interval(subject, 0.95)
 }
 
-/// A round's cost stands once, with the first of its instances, and is already of all ticks of all of them: rounds are
-/// weighed by their ticks, so that a short last round counts for what it is.
+/// A round's cost stands once, with the first of its instances, and is already of all ticks of all
+/// of them: rounds are weighed by their ticks, so that a short last round counts for what it is.
 fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
     let summaries = subject.rounds.iter().filter_map(|r| r.summary.as_ref());
     let of_round = |s: &Summary| Some((s.cpu_ns_per_tick? * s.ticks as f64, s.ticks as f64));
@@ -32,7 +33,8 @@ mod tests {
     use super::*;
 
     fn subject() -> Subject {
-        let report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         report.subjects.into_iter().next().expect("a subject")
     }
 
@@ -48,7 +50,9 @@ mod tests {
         two.rounds = one
             .rounds
             .iter()
-            .flat_map(|r| [r.clone(), jitterstat::report::Round { instance: 1, summary: None, ..r.clone() }])
+            .flat_map(|r| {
+                [r.clone(), jitterstat::report::Round { instance: 1, summary: None, ..r.clone() }]
+            })
             .collect();
         assert_eq!(per_tick_ci95(&two), Some(interval));
         assert_eq!(core_percent(&two), core_percent(&one).map(|percent| percent * 2.0));
@@ -58,7 +62,8 @@ mod tests {
     fn a_gate_resamples_the_same_rounds_in_the_same_order() {
         let subject = subject();
         let path = limit::SummaryPath::find("cpu_ns_per_tick").expect("a number of a report");
-        let measured = path.measure(&limit::RoundTicks::all_of(&subject).expect("rounds with samples"));
+        let measured =
+            path.measure(&limit::RoundTicks::all_of(&subject).expect("rounds with samples"));
         // A limit is held against the 99 % interval.
         assert_eq!(measured.interval, interval(&subject, 0.99));
         assert!(measured.interval.is_some());

@@ -38,8 +38,8 @@ fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
     text + "\n"
 }
 
-/// A field, in quotes where it holds what would end it, and behind an apostrophe where a spreadsheet would take it for a
-/// formula.
+/// A field, in quotes where it holds what would end it, and behind an apostrophe where a
+/// spreadsheet would take it for a formula.
 fn quoted(field: &str) -> Cow<'_, str> {
     if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return format!("\"'{}\"", field.replace('"', "\"\"")).into();

@@ -1,4 +1,5 @@
-//! The measured subjects of one or several reports under one roof, each with a name that is unique among them.
+//! The measured subjects of one or several reports under one roof, each with a name that is unique
+//! among them.
 
 use jitterstat::report::{Report, Subject, Summary};
 
@@ -16,7 +17,11 @@ pub struct Entry<'a> {
 impl Entry<'_> {
     /// The subject's id; with the report's number before it where there are several reports.
     pub fn name(&self) -> String {
-        if self.several { format!("{}:{}", self.source, self.subject.id) } else { self.subject.id.clone() }
+        if self.several {
+            format!("{}:{}", self.source, self.subject.id)
+        } else {
+            self.subject.id.clone()
+        }
     }
 }
 

@@ -1,11 +1,12 @@
-//! Whether to believe a report, in a line or two: what was wrong with the machine, and which figures are its own.
+//! Whether to believe a report, in a line or two: what was wrong with the machine, and which
+//! figures are its own.
 
 use instrument::text::time::time;
 use jitterstat::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use jitterstat::report::{PERCENTILES, Report, Summary};
 
-/// The verdict in a word or two, and what follows from it; `None` for a report that was not judged, and where nothing was
-/// found without the control that would have found it.
+/// The verdict in a word or two, and what follows from it; `None` for a report that was not judged,
+/// and where nothing was found without the control that would have found it.
 pub fn line(report: &Report) -> Option<(&'static str, String)> {
     let spin = report.subjects.iter().find(|s| s.name == "spin").and_then(|s| s.summary.as_ref());
     of(report.fitness.as_ref()?, spin)
@@ -16,8 +17,12 @@ pub fn of(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static str, St
     // What is only noisy beside a reason that is worse stays in the report.
     let worst = fitness.reasons.iter().filter(|r| r.verdict == fitness.verdict);
     let mut because: Vec<String> = worst.map(|r| because(r, &fitness.facts)).collect();
-    because
-        .extend(fitness.facts.spin_core.map(|share| format!("a spinning thread got {} of its core", percent(share))));
+    because.extend(
+        fitness
+            .facts
+            .spin_core
+            .map(|share| format!("a spinning thread got {} of its core", percent(share))),
+    );
     (!because.is_empty()).then_some(())?;
     let because = format!("{}.", because.join("; "));
     let trust = trust(fitness, spin).map_or(String::new(), |trust| format!(" {trust}"));
@@ -47,8 +52,12 @@ fn because(reason: &Reason, facts: &Facts) -> String {
         Cause::Slowed => format!("its CPU ran {share} below its own fastest"),
         Cause::Stopped => format!("the process was stopped for {share} of the time"),
         Cause::Pauses => {
-            let longest = facts.spin_longest_gap_ns.map_or(String::new(), |ns| format!(", up to {} at once", time(ns)));
-            format!("it stood still for {share} of the time while nothing else ran{longest}: firmware or hypervisor")
+            let longest = facts
+                .spin_longest_gap_ns
+                .map_or(String::new(), |ns| format!(", up to {} at once", time(ns)));
+            format!(
+                "it stood still for {share} of the time while nothing else ran{longest}: firmware or hypervisor"
+            )
         }
         Cause::Uneven => format!("{share} of the rounds of nanosleep are unlike their neighbours"),
     }
@@ -57,13 +66,17 @@ fn because(reason: &Reason, facts: &Facts) -> String {
 /// Which percentiles are the machine's, and by how much.
 fn trust(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     let at = PERCENTILES.iter().position(|p| Some(p.key) == fitness.distrust_from.as_deref())?;
-    let (from, value) = spin?.lateness_ns.percentiles()[at..].iter().find_map(|(p, v)| Some((p.label, (*v)?)))?;
+    let (from, value) =
+        spin?.lateness_ns.percentiles()[at..].iter().find_map(|(p, v)| Some((p.label, (*v)?)))?;
     let good = match at {
         0 => "nothing here is the subjects' own".to_owned(),
         1 => "medians are good".to_owned(),
         _ => format!("up to {} the figures are good", PERCENTILES[at - 1].label),
     };
-    Some(format!("Distrust {from} and above: a spinning thread was itself {} late there; {good}.", time(value)))
+    Some(format!(
+        "Distrust {from} and above: a spinning thread was itself {} late there; {good}.",
+        time(value)
+    ))
 }
 
 fn percent(share: f64) -> String {
@@ -82,7 +95,8 @@ mod tests {
 
     /// The fixed report of the tests, on a machine with these facts.
     fn on(facts: Facts, distrust_from: Option<&str>) -> String {
-        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let mut report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         report.subjects[0].name = "spin".to_owned();
         report.fitness = Some(Fitness::from_facts(facts, distrust_from, Some(2)));
         let (word, why) = line(&report).expect("a judged report");
@@ -97,16 +111,25 @@ mod tests {
 
     #[test]
     fn the_reason_stands_before_what_to_distrust() {
-        let busy = Facts { spin_core: Some(0.31), waited: Some(0.681), uneven_rounds: Some(0.2), ..Facts::default() };
+        let busy = Facts {
+            spin_core: Some(0.31),
+            waited: Some(0.681),
+            uneven_rounds: Some(0.2),
+            ..Facts::default()
+        };
         let text = on(busy, Some("p90"));
         let begin = "Unfit machine: other programs held the CPU for 68.1 % of the time; a spinning thread got 31.0 % of \
                      its core. Distrust p90 and above: a spinning thread was itself ";
-        assert!(text.starts_with(begin) && text.ends_with(" late there; medians are good."), "{text}");
+        assert!(
+            text.starts_with(begin) && text.ends_with(" late there; medians are good."),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_machine_that_only_seems_quiet_is_not_called_so() {
-        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let mut report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         let waited_little = Facts { waited: Some(0.001), ..Facts::default() };
         report.fitness = Some(Fitness::from_facts(waited_little, None, Some(2)));
         assert_eq!(line(&report), None, "no control that spins was there to find anything");
@@ -114,7 +137,8 @@ mod tests {
 
     #[test]
     fn a_report_without_a_verdict_says_nothing() {
-        let report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         assert_eq!(line(&report), None);
     }
 }

@@ -41,10 +41,12 @@ pub enum Format {
     Gab,
     /// OpenMetrics text
     Openmetrics,
-    /// One row per histogram bin, which engines add up over hosts: CSV, and with --out NAME.bins.csv one row per interval
-    /// beside it; .csv.gz, and .parquet in a build with that feature
+    /// One row per histogram bin, which engines add up over hosts: CSV, and with --out
+    /// NAME.bins.csv one row per interval beside it; .csv.gz, and .parquet in a build with that
+    /// feature
     Bins,
-    /// Apache Parquet, one row per subject, or with --samples one per tick; in a build with that feature
+    /// Apache Parquet, one row per subject, or with --samples one per tick; in a build with that
+    /// feature
     Parquet,
 }
 
@@ -58,7 +60,8 @@ impl Format {
 /// Accepts these formats of an argument, and lists them in its help.
 pub fn parser(offered: impl IntoIterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
     let values = offered.into_iter().filter_map(|format| format.to_possible_value());
-    PossibleValuesParser::new(values).map(|name| Format::from_str(&name, false).expect("a name of those offered"))
+    PossibleValuesParser::new(values)
+        .map(|name| Format::from_str(&name, false).expect("a name of those offered"))
 }
 
 /// A result in some format.
@@ -79,7 +82,9 @@ impl Made {
             Self::Text(text) => text.into_bytes(),
             Self::Bytes(bytes) => bytes,
             Self::Bins(intervals) => bins_csv(&intervals).into_bytes(),
-            Self::Pictures(pictures) => pictures.into_iter().flat_map(|picture| picture.svg.into_bytes()).collect(),
+            Self::Pictures(pictures) => {
+                pictures.into_iter().flat_map(|picture| picture.svg.into_bytes()).collect()
+            }
         }
     }
 }
@@ -106,7 +111,9 @@ pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, of: &T) -> Resul
 /// What a person reads in a terminal cannot command it, whatever a file has put into it.
 pub fn for_people(format: Format, made: Made) -> Made {
     match made {
-        Made::Text(text) if matches!(format, Format::Table | Format::Markdown) => Made::Text(printable(&text)),
+        Made::Text(text) if matches!(format, Format::Table | Format::Markdown) => {
+            Made::Text(printable(&text))
+        }
         other => other,
     }
 }

@@ -48,10 +48,22 @@ pub fn labels(report: &Report) -> Labels {
         if twins(s) {
             return s.id.clone();
         }
-        let at = if period.is_none() && s.period_ns > 0 { format!("@{}", short(s.period_ns)) } else { String::new() };
-        let on = s.runtime.as_ref().filter(|_| runtime.is_none()).map_or(String::new(), |r| format!("/{r}"));
+        let at = if period.is_none() && s.period_ns > 0 {
+            format!("@{}", short(s.period_ns))
+        } else {
+            String::new()
+        };
+        let on = s
+            .runtime
+            .as_ref()
+            .filter(|_| runtime.is_none())
+            .map_or(String::new(), |r| format!("/{r}"));
         let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
-        let beside = s.load.as_ref().filter(|_| load.is_none()).map_or(String::new(), |load| format!("+{load}"));
+        let beside = s
+            .load
+            .as_ref()
+            .filter(|_| load.is_none())
+            .map_or(String::new(), |load| format!("+{load}"));
         format!("{}{many}{at}{on}{beside}", s.name)
     });
     let shared = [
@@ -59,11 +71,15 @@ pub fn labels(report: &Report) -> Labels {
         runtime.map(str::to_owned),
         load.flatten().map(|load| format!("load {load}")),
     ];
-    Labels { names: names.collect(), shared: shared.into_iter().flatten().collect::<Vec<_>>().join(", ") }
+    Labels {
+        names: names.collect(),
+        shared: shared.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    }
 }
 
-/// How the subjects of several reports look, each where it stands: a name has one sign on all of them. The same on
-/// another runtime, in another number, or beside another load, is a variant of it; at another period it looks the same.
+/// How the subjects of several reports look, each where it stands: a name has one sign on all of
+/// them. The same on another runtime, in another number, or beside another load, is a variant of
+/// it; at another period it looks the same.
 pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
     type Variant<'a> = (Option<&'a str>, u64, Option<&'a str>);
     type Look = (String, Option<String>, u64, Option<String>);
@@ -72,8 +88,10 @@ pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
         let name = if twins { &subject.id } else { &subject.name };
         (name.clone(), subject.runtime.clone(), subject.instances, subject.load.clone())
     };
-    let all: Vec<Vec<Look>> =
-        reports.iter().map(|report| report.subjects.iter().map(|subject| of(report, subject)).collect()).collect();
+    let all: Vec<Vec<Look>> = reports
+        .iter()
+        .map(|report| report.subjects.iter().map(|subject| of(report, subject)).collect())
+        .collect();
     let mut variants: BTreeMap<&str, BTreeSet<Variant<'_>>> = BTreeMap::new();
     fn variant((_, runtime, instances, load): &Look) -> Variant<'_> {
         (runtime.as_deref(), *instances, load.as_deref())
@@ -81,16 +99,26 @@ pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
     for look in all.iter().flatten() {
         variants.entry(&look.0).or_default().insert(variant(look));
     }
-    let place = |look: &Look| variants[look.0.as_str()].iter().position(|v| *v == variant(look)).unwrap_or(0);
+    let place = |look: &Look| {
+        variants[look.0.as_str()].iter().position(|v| *v == variant(look)).unwrap_or(0)
+    };
     let signs = Signs::of(all.iter().flatten().map(|subject| (subject.0.as_str(), place(subject))));
-    all.iter().map(|report| report.iter().map(|subject| signs.sign(&subject.0, place(subject))).collect()).collect()
+    all.iter()
+        .map(|report| report.iter().map(|subject| signs.sign(&subject.0, place(subject))).collect())
+        .collect()
 }
 
 /// What tells subjects apart in a name.
 type Key<'a> = (&'a str, u64, Option<&'a str>, u64, Option<&'a str>);
 
 fn key(subject: &Subject) -> Key<'_> {
-    (&subject.name, subject.period_ns, subject.runtime.as_deref(), subject.instances, subject.load.as_deref())
+    (
+        &subject.name,
+        subject.period_ns,
+        subject.runtime.as_deref(),
+        subject.instances,
+        subject.load.as_deref(),
+    )
 }
 
 fn short(period_ns: u64) -> String {

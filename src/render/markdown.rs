@@ -1,4 +1,5 @@
-//! A Markdown table for pull requests and job summaries: lateness with its intervals, cost, and a plain-English summary.
+//! A Markdown table for pull requests and job summaries: lateness with its intervals, cost, and a
+//! plain-English summary.
 
 use std::fmt::Write as _;
 
@@ -16,8 +17,10 @@ pub fn text(reports: &[Report]) -> String {
 
 fn section(report: &Report) -> String {
     let labels = labels(report);
-    let shared = if labels.shared.is_empty() { String::new() } else { format!(" ({})", labels.shared) };
-    let mut text = format!("### Lateness{}\n\n{}\n\n", cell(&shared), cell(&reading::reading(report)));
+    let shared =
+        if labels.shared.is_empty() { String::new() } else { format!(" ({})", labels.shared) };
+    let mut text =
+        format!("### Lateness{}\n\n{}\n\n", cell(&shared), cell(&reading::reading(report)));
     if let Some((word, why)) = fitness::line(report) {
         let _ = writeln!(text, "**{}**: {}\n", cell(word), cell(&why));
     }
@@ -30,28 +33,47 @@ fn section(report: &Report) -> String {
             continue;
         };
         let d = &summary.lateness_ns;
-        let values = d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
+        let values =
+            d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
         let values = values.collect::<Vec<_>>().join(" | ");
         let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| time(ns as i64));
         let max = time(d.max);
-        let missed = if subject.period_ns > 0 { share(summary.missed, summary.ticks) } else { "-".to_owned() };
+        let missed = if subject.period_ns > 0 {
+            share(summary.missed, summary.ticks)
+        } else {
+            "-".to_owned()
+        };
         let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", cell(name));
     }
     text += &why::to_markdown(report);
     let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
-    let tool = format!("{} {}, {}{observer}.", report.tool.name, report.tool.version, origin(report));
+    let tool =
+        format!("{} {}, {}{observer}.", report.tool.name, report.tool.version, origin(report));
     let _ = writeln!(text, "\n{}", cell(&tool));
-    if report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| !s.lateness_ns.ci95.is_empty()) {
+    if report
+        .subjects
+        .iter()
+        .filter_map(|s| s.summary.as_ref())
+        .any(|s| !s.lateness_ns.ci95.is_empty())
+    {
         text += "In brackets: 95 % confidence intervals over rounds.\n";
     }
-    for line in origin::commands(report).into_iter().chain(report.loads.iter().filter_map(origin::load)) {
+    for line in
+        origin::commands(report).into_iter().chain(report.loads.iter().filter_map(origin::load))
+    {
         let _ = writeln!(text, "{}.", cell(&line));
     }
     if report.partial {
         text += "\n**Interrupted: this is what was measured until then.**\n";
     }
     for warning in &report.warnings {
-        let _ = writeln!(text, "\n> **{}** {} {}", cell(&warning.code), cell(&warning.message), cell(&warning.hint));
+        let _ = writeln!(
+            text,
+            "\n> **{}** {} {}",
+            cell(&warning.code),
+            cell(&warning.message),
+            cell(&warning.hint)
+        );
     }
     text
 }

@@ -9,7 +9,11 @@ use jitterstat::report::{Load, Report, Scenario};
 /// When and where a report was made.
 pub fn origin(report: &Report) -> String {
     let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
-    format!("{}, {machine}, {}", report.started_utc, report.host.kernel.as_deref().unwrap_or(&report.host.os))
+    format!(
+        "{}, {machine}, {}",
+        report.started_utc,
+        report.host.kernel.as_deref().unwrap_or(&report.host.os)
+    )
 }
 
 /// The foot of a picture: machine and date, then what was measured and by which command.
@@ -18,16 +22,19 @@ pub fn foot(report: &Report) -> [String; 2] {
     let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
     let ticks: u64 = measured.map(|s| s.ticks).fold(0, u64::saturating_add);
     let by = command(report).unwrap_or(tool);
-    [origin(report), format!("{} ticks of {} subjects; {}", grouped(ticks), report.subjects.len(), by.trim())]
+    [
+        origin(report),
+        format!("{} ticks of {} subjects; {}", grouped(ticks), report.subjects.len(), by.trim()),
+    ]
 }
 
 /// The command that measures the same again, if one of ours made it.
 fn command(report: &Report) -> Option<String> {
     if let Some(trace) = &report.trace {
-        let what = trace
-            .command
-            .as_ref()
-            .map_or_else(|| format!("--pid {}", trace.process), |words| format!("-- {}", line(words)));
+        let what = trace.command.as_ref().map_or_else(
+            || format!("--pid {}", trace.process),
+            |words| format!("-- {}", line(words)),
+        );
         return Some(format!("osjitter trace {what}"));
     }
     let scenarios = &report.plan.scenarios;
@@ -38,13 +45,19 @@ fn command(report: &Report) -> Option<String> {
         each.map(|value| format!(" --{flag} {value}")).collect()
     };
     let periods = flags("period", &|s| Some(units::short(Duration::from_nanos(s.period_ns))));
-    let runtimes = flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
-    let loads: std::collections::BTreeSet<_> = scenarios.iter().map(|s| s.load.as_deref()).collect();
-    let quoted = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), |quoted| quoted.into_owned());
-    let load = flags("load", &|s| s.load.as_deref().or((loads.len() > 1).then_some("none")).map(quoted));
+    let runtimes =
+        flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
+    let loads: std::collections::BTreeSet<_> =
+        scenarios.iter().map(|s| s.load.as_deref()).collect();
+    let quoted = |text: &str| {
+        shlex::try_quote(text).map_or_else(|_| text.to_owned(), |quoted| quoted.into_owned())
+    };
+    let load =
+        flags("load", &|s| s.load.as_deref().or((loads.len() > 1).then_some("none")).map(quoted));
     let instances = flags("instances", &|s| (s.instances > 1).then(|| s.instances.to_string()));
     let same = scenarios.iter().all(|s| s.ticks == first.ticks);
-    let ticks = if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
+    let ticks =
+        if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
     let subjects = flags("subject", &|s| s.command.is_none().then(|| s.subject.clone()));
     let commands = flags("command", &|s| Some(quoted(&line(s.command.as_ref()?))));
     Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}{commands}"))
@@ -55,7 +68,8 @@ fn line(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Which command a subject is, where its name does not say it: by that name, or by id where the name stands for several.
+/// Which command a subject is, where its name does not say it: by that name, or by id where the
+/// name stands for several.
 pub fn commands(report: &Report) -> Vec<String> {
     let all = || report.plan.scenarios.iter().filter_map(|s| Some((s, s.command.as_ref()?)));
     let mut said = Vec::new();
@@ -74,7 +88,11 @@ pub fn commands(report: &Report) -> Vec<String> {
 pub fn load(load: &Load) -> Option<String> {
     let ns = |ns: u64| time(i64::try_from(ns).unwrap_or(i64::MAX));
     let cpu = ns(load.cpu_ns?);
-    Some(format!("load {}: {cpu} of CPU time for {} of rounds, in no subject's cost", load.load, ns(load.active_ns)))
+    Some(format!(
+        "load {}: {cpu} of CPU time for {} of rounds, in no subject's cost",
+        load.load,
+        ns(load.active_ns)
+    ))
 }
 
 /// What osjitter's own part of each tick is.
@@ -86,7 +104,8 @@ pub fn observer(report: &Report) -> Option<String> {
 /// A count with its digits in groups.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
     groups.join(",")
 }
 
@@ -97,10 +116,14 @@ mod tests {
 
     #[test]
     fn a_foot_names_machine_date_ticks_and_command() {
-        let report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         let [origin, what] = foot(&report);
         assert!(origin.starts_with(&report.started_utc), "{origin}");
-        assert!(what.contains(" ticks of ") && what.contains("osjitter run --period 1ms --ticks "), "{what}");
+        assert!(
+            what.contains(" ticks of ") && what.contains("osjitter run --period 1ms --ticks "),
+            "{what}"
+        );
         assert_eq!([7, 1_000, 12_345_678].map(grouped), ["7", "1,000", "12,345,678"]);
     }
 }

@@ -5,7 +5,8 @@ use jitterstat::report::Subject;
 
 use crate::render::samples::Lateness;
 
-/// How many lie above the last bin, where that is, and the largest; `None` where every value is known.
+/// How many lie above the last bin, where that is, and the largest; `None` where every value is
+/// known.
 pub fn says(subject: &Subject) -> Option<String> {
     let values = Lateness::of(subject);
     let above = values.count() - values.known();

@@ -73,13 +73,20 @@ fn of_text(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError>
     file.into_inner()
 }
 
-/// A file of bins or intervals, ours or an engine's, as the text that it stands for: at most so many bytes.
+/// A file of bins or intervals, ours or an engine's, as the text that it stands for: at most so
+/// many bytes.
 pub fn as_csv(path: &Path, most: u64) -> Result<String> {
     let unread = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
     let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
     let reader = SerializedFileReader::new(file).map_err(unread)?;
-    let names: Vec<String> =
-        reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
+    let names: Vec<String> = reader
+        .metadata()
+        .file_metadata()
+        .schema()
+        .get_fields()
+        .iter()
+        .map(|field| field.name().to_owned())
+        .collect();
     let mut text = names.join(",");
     for row in reader.get_row_iter(None).map_err(unread)? {
         let row = row.map_err(unread)?;
@@ -106,7 +113,8 @@ fn failed(error: ParquetError) -> Error {
 const TEXT_FIELD: &str = "REQUIRED BYTE_ARRAY {} (UTF8);";
 const WHOLE_FIELD: &str = "OPTIONAL INT64 {};";
 
-/// A file without rows, its columns by name and field; differences are stored of those that rise evenly.
+/// A file without rows, its columns by name and field; differences are stored of those that rise
+/// evenly.
 fn begun<'a>(
     name: &str,
     fields: impl Iterator<Item = (&'a str, &'static str, bool)>,
@@ -123,7 +131,11 @@ fn begun<'a>(
         }
     }
     schema.push('}');
-    SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(&schema)?), Arc::new(properties.build()))
+    SerializedFileWriter::new(
+        Vec::new(),
+        Arc::new(parse_message_type(&schema)?),
+        Arc::new(properties.build()),
+    )
 }
 
 /// The file, its rows in groups.
@@ -199,9 +211,13 @@ mod tests {
     fn every_tick_is_a_row() {
         let report = report();
         let file = reader(&samples(std::slice::from_ref(&report)).unwrap());
-        let late: Vec<i64> = file.get_row_iter(None).unwrap().map(|row| row.unwrap().get_long(7).unwrap()).collect();
-        let expected: Vec<i64> =
-            report.subjects.iter().flat_map(|s| s.rounds.iter().flat_map(|r| r.lateness_ns.clone())).collect();
+        let late: Vec<i64> =
+            file.get_row_iter(None).unwrap().map(|row| row.unwrap().get_long(7).unwrap()).collect();
+        let expected: Vec<i64> = report
+            .subjects
+            .iter()
+            .flat_map(|s| s.rounds.iter().flat_map(|r| r.lateness_ns.clone()))
+            .collect();
         assert_eq!(late, expected);
         assert_eq!(file.num_row_groups(), report.subjects.len());
     }
@@ -216,7 +232,10 @@ mod tests {
         assert_eq!(names.join(","), csv.lines().next().unwrap());
         let p50 = names.iter().position(|n| *n == "p50_ns").unwrap();
         for (row, subject) in file.get_row_iter(None).unwrap().zip(&report.subjects) {
-            assert_eq!(Some(row.unwrap().get_long(p50).unwrap()), subject.summary.as_ref().unwrap().lateness_ns.p50);
+            assert_eq!(
+                Some(row.unwrap().get_long(p50).unwrap()),
+                subject.summary.as_ref().unwrap().lateness_ns.p50
+            );
         }
     }
 
@@ -226,15 +245,19 @@ mod tests {
         let labels = Labels::parse("rack=r7;zone=a").unwrap();
         let mut all = of_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
         let home = tempfile::tempdir().unwrap();
-        let [first, second] = [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {
-            let path = home.path().join(name);
-            std::fs::write(&path, bytes).unwrap();
-            as_csv(&path, 1 << 20).unwrap()
-        });
+        let [first, second] =
+            [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {
+                let path = home.path().join(name);
+                std::fs::write(&path, bytes).unwrap();
+                as_csv(&path, 1 << 20).unwrap()
+            });
         assert_eq!(first.lines().next(), bins_csv(&all).lines().next());
         assert_eq!(second.lines().next(), intervals_csv(&all).lines().next());
         all.sort_by(|a, b| a.key.cmp(&b.key));
-        assert_eq!(join(read_bins(&first).unwrap(), read_intervals(&second).unwrap()).unwrap(), all);
+        assert_eq!(
+            join(read_bins(&first).unwrap(), read_intervals(&second).unwrap()).unwrap(),
+            all
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the values of a report are. Ours are always lateness; another tool's busy loop reports gaps.
+//! What the values of a report are. Ours are always lateness; another tool's busy loop reports
+//! gaps.
 
 use jitterstat::report::Report;
 

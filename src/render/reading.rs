@@ -20,8 +20,8 @@ struct Line<'a> {
     interval: Option<[i64; 2]>,
 }
 
-/// What the table cannot show, in at most three sentences without line breaks: who was the least late and at what price,
-/// what the machine could do in the same rounds, and what to beware of.
+/// What the table cannot show, in at most three sentences without line breaks: who was the least
+/// late and at what price, what the machine could do in the same rounds, and what to beware of.
 pub fn reading(report: &Report) -> String {
     let ranked = tradeoff::percentile(report);
     let names = labels(report).names;
@@ -32,7 +32,13 @@ pub fn reading(report: &Report) -> String {
         .filter_map(|(subject, name)| {
             let summary = subject.summary.as_ref()?;
             let late = percentile::named(&summary.lateness_ns, ranked)?;
-            Some(Line { name, subject, summary, late, interval: summary.lateness_ns.ci95.get(ranked).copied() })
+            Some(Line {
+                name,
+                subject,
+                summary,
+                late,
+                interval: summary.lateness_ns.ci95.get(ranked).copied(),
+            })
         })
         .collect();
     if is_gaps(report) {
@@ -60,14 +66,21 @@ fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
         let of = subjects.iter().filter(|l| conditions(l) == of && tradeoff::keeps_up(l.subject));
         of.copied().collect()
     };
-    let least = |of: &[&'_ Line<'_>]| of.iter().enumerate().min_by_key(|(_, l)| l.late).map(|(i, _)| i);
+    let least =
+        |of: &[&'_ Line<'_>]| of.iter().enumerate().min_by_key(|(_, l)| l.late).map(|(i, _)| i);
     if let (1, Some(one)) = (all.len(), all.first()) {
         let choice = choice(*one);
         let Some(first) = least(&choice).map(|i| choice[i]) else {
-            return Some("Every subject missed more than half of its ticks: none is ranked.".to_owned());
+            return Some(
+                "Every subject missed more than half of its ticks: none is ranked.".to_owned(),
+            );
         };
         if choice.len() == 1 {
-            let rest = if subjects.len() > 1 { " It alone missed no more than half of its ticks." } else { "" };
+            let rest = if subjects.len() > 1 {
+                " It alone missed no more than half of its ticks."
+            } else {
+                ""
+            };
             return Some(format!(
                 "{} was {} late at {at}{}.{rest}",
                 first.name,
@@ -79,8 +92,10 @@ fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
         let near = choice.iter().find(|l| l.name != first.name && equal(l));
         let near = near.map_or(String::new(), |l| format!(" (not clearly apart from {})", l.name));
         let dearest = core_percent(first.subject);
-        let cheapest =
-            choice.iter().filter_map(|l| Some((core_percent(l.subject)?, *l))).min_by(|a, b| a.0.total_cmp(&b.0));
+        let cheapest = choice
+            .iter()
+            .filter_map(|l| Some((core_percent(l.subject)?, *l)))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
         return Some(match cheapest.filter(|(_, l)| l.name != first.name).zip(dearest) {
             Some(((core, cheap), dearest)) => format!(
                 "{} was the least late at {at}{near}, for {} % of one core; {}, the cheapest at {} %, was {} as late.",
@@ -92,14 +107,24 @@ fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
             ),
             None => {
                 let cheapest = if dearest.is_some() { " and the cheapest" } else { "" };
-                format!("{} was the least late at {at}{near}{cheapest}{}.", first.name, cost(first.subject, ", for"))
+                format!(
+                    "{} was the least late at {at}{near}{cheapest}{}.",
+                    first.name,
+                    cost(first.subject, ", for")
+                )
             }
         });
     }
     let of = |of: &(u64, Option<&str>)| {
         let choice = choice(*of);
-        least(&choice)
-            .map(|i| format!("{} ({}{})", choice[i].name, time(choice[i].late), cost(choice[i].subject, " for")))
+        least(&choice).map(|i| {
+            format!(
+                "{} ({}{})",
+                choice[i].name,
+                time(choice[i].late),
+                cost(choice[i].subject, " for")
+            )
+        })
     };
     let loads: BTreeSet<Option<&str>> = all.iter().map(|(_, load)| *load).collect();
     let each = match (loads.len(), all.len()) {
@@ -120,32 +145,46 @@ fn machine(report: &Report, lines: &[Line<'_>], at: &str) -> Option<String> {
     let what = |name: &str| if name == "spin" { "a spinning thread" } else { "a sleeping thread" };
     let unloaded = lines.iter().any(|l| is_control(&l.subject.name) && l.subject.load.is_none());
     // Beside a load they say what the load does, and the table has that.
-    let shown = |l: &&Line<'_>| is_control(&l.subject.name) && (l.subject.load.is_none() || !unloaded);
+    let shown =
+        |l: &&Line<'_>| is_control(&l.subject.name) && (l.subject.load.is_none() || !unloaded);
     let controls = lines.iter().filter(shown);
-    let all: Vec<String> =
-        controls.map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, time(l.late))).collect();
-    let met = if report.subjects.iter().all(|s| s.rounds.is_empty()) { "Beside them" } else { "In the same rounds" };
+    let all: Vec<String> = controls
+        .map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, time(l.late)))
+        .collect();
+    let met = if report.subjects.iter().all(|s| s.rounds.is_empty()) {
+        "Beside them"
+    } else {
+        "In the same rounds"
+    };
     (!all.is_empty()).then(|| format!("{met}, at {at}, {}.", all.join(", and ")))
 }
 
-/// What numbers of a table hide: ticks that came early, together or never, subjects out of the ranking, stolen time.
+/// What numbers of a table hide: ticks that came early, together or never, subjects out of the
+/// ranking, stolen time.
 fn beware(report: &Report, lines: &[Line<'_>]) -> Option<String> {
     let odd = |line: &Line<'_>| -> Vec<String> {
         let (s, name) = (line.summary, &line.name);
-        let of = |n: u64, what: &str| (n > 0).then(|| format!("{name} {what} {} of its ticks", share(n, s.ticks)));
-        [of(s.early, "was early for"), of(s.coalesced, "woke once for several of"), of(s.skipped, "skipped")]
-            .into_iter()
-            .flatten()
-            .collect()
+        let of = |n: u64, what: &str| {
+            (n > 0).then(|| format!("{name} {what} {} of its ticks", share(n, s.ticks)))
+        };
+        [
+            of(s.early, "was early for"),
+            of(s.coalesced, "woke once for several of"),
+            of(s.skipped, "skipped"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     };
     let behind = |l: &&Line<'_>| !is_control(&l.subject.name) && !tradeoff::keeps_up(l.subject);
     let behind: Vec<&str> = lines.iter().filter(behind).map(|l| l.name.as_str()).collect();
     let unranked = match behind.as_slice() {
         [] => None,
         [one] => Some(format!("{one} missed most of its ticks and is not ranked")),
-        [rest @ .., last] => {
-            Some(format!("{} and {last} missed most of their ticks and are not ranked", rest.join(", ")))
-        }
+        [rest @ .., last] => Some(format!(
+            "{} and {last} missed most of their ticks and are not ranked",
+            rest.join(", ")
+        )),
     };
     let oddities = lines.iter().flat_map(odd).chain(observer(report, lines));
     let all: Vec<String> = unranked.into_iter().chain(oddities).chain(steal(report)).collect();
@@ -156,14 +195,17 @@ fn beware(report: &Report, lines: &[Line<'_>]) -> Option<String> {
 fn observer(report: &Report, lines: &[Line<'_>]) -> Option<String> {
     let ns = report.clock.observer_ns_per_tick?;
     let least = lines.iter().filter_map(|l| l.summary.lateness_ns.p50).min()?;
-    (least <= i64::try_from(ns.saturating_mul(10)).unwrap_or(i64::MAX)).then(|| origin::observer(report)).flatten()
+    (least <= i64::try_from(ns.saturating_mul(10)).unwrap_or(i64::MAX))
+        .then(|| origin::observer(report))
+        .flatten()
 }
 
-/// One sentence per subject: its place in the report, and what follows its name.
-/// The most punctual stands first, by the percentile that the report ranks by; then what misses most of its ticks, then
-/// the controls, then what could not be measured.
+/// One sentence per subject: its place in the report, and what follows its name. The most punctual
+/// stands first, by the percentile that the report ranks by; then what misses most of its ticks,
+/// then the controls, then what could not be measured.
 pub fn sentences(report: &Report) -> Vec<(usize, String)> {
-    let front: Vec<usize> = tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
+    let front: Vec<usize> =
+        tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
     let mut all: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
     let ranked = tradeoff::percentile(report);
     all.sort_by_key(|(_, s)| {
@@ -171,7 +213,9 @@ pub fn sentences(report: &Report) -> Vec<(usize, String)> {
         let late = d.map(|d| percentile::named(d, ranked).unwrap_or(d.max));
         (late.is_none(), is_control(&s.name), !tradeoff::keeps_up(s), late)
     });
-    all.into_iter().map(|(i, subject)| (i, sentence(subject, front.contains(&i), is_gaps(report)))).collect()
+    all.into_iter()
+        .map(|(i, subject)| (i, sentence(subject, front.contains(&i), is_gaps(report))))
+        .collect()
 }
 
 fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
@@ -180,11 +224,19 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
     };
     let d = &summary.lateness_ns;
     if gaps {
-        return format!("had gaps of {} at most, among {} of its loop.", time(d.max), summary.ticks);
+        return format!(
+            "had gaps of {} at most, among {} of its loop.",
+            time(d.max),
+            summary.ticks
+        );
     }
     let late = match (d.p50, d.p99) {
-        (Some(p50), Some(p99)) => format!("was {} late at the median and {} at p99", time(p50), time(p99)),
-        (Some(p50), None) => format!("was {} late at the median and at most {}", time(p50), time(d.max)),
+        (Some(p50), Some(p99)) => {
+            format!("was {} late at the median and {} at p99", time(p50), time(p99))
+        }
+        (Some(p50), None) => {
+            format!("was {} late at the median and at most {}", time(p50), time(d.max))
+        }
         _ => format!("was at most {} late", time(d.max)),
     };
     let cost = cost(subject, ", for");
@@ -198,15 +250,22 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 
-/// The warnings as sentences, one for each code: the first of its kind, and how many others there are.
+/// The warnings as sentences, one for each code: the first of its kind, and how many others there
+/// are.
 pub fn warnings(report: &Report) -> Vec<String> {
     let all = &report.warnings;
-    let first = all.iter().enumerate().filter(|(i, w)| !all[..*i].iter().any(|before| before.code == w.code));
-    let ended = |text: &str| if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") };
+    let first = all
+        .iter()
+        .enumerate()
+        .filter(|(i, w)| !all[..*i].iter().any(|before| before.code == w.code));
+    let ended = |text: &str| {
+        if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+    };
     first
         .map(|(_, w)| {
             let others = all.iter().filter(|other| other.code == w.code).count() - 1;
-            let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
+            let more =
+                if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
             format!("{}: {} {}{more}", w.code, ended(&w.message), ended(&w.hint))
         })
         .collect()
@@ -218,7 +277,8 @@ const LEAST_STEAL: f64 = 0.01;
 /// For a report without a verdict of its fitness, which says so itself.
 fn steal(report: &Report) -> Option<String> {
     report.fitness.is_none().then_some(())?;
-    let rounds = || report.subjects.iter().flat_map(|s| s.rounds.iter().map(move |r| (s.period_ns, r)));
+    let rounds =
+        || report.subjects.iter().flat_map(|s| s.rounds.iter().map(move |r| (s.period_ns, r)));
     let stolen: f64 = rounds().filter_map(|(_, r)| r.steal_ns).map(|ns| ns as f64).sum();
     let asked = |(period, r): (u64, &jitterstat::report::Round)| {
         r.summary.as_ref().map_or(0.0, |s| s.ticks as f64 * period as f64)
@@ -226,7 +286,8 @@ fn steal(report: &Report) -> Option<String> {
     let span: f64 = rounds().map(asked).sum();
     let cpus = report.host.cpus_online?;
     let share = stolen / (span * cpus as f64);
-    (share >= LEAST_STEAL).then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
+    (share >= LEAST_STEAL)
+        .then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
 }
 
 fn cost(subject: &Subject, lead: &str) -> String {
@@ -268,7 +329,9 @@ mod tests {
         assert!(report.subjects[places[0]].name != "spin", "a control is no answer");
         places.sort_unstable();
         assert!(places.iter().copied().eq(0..report.subjects.len()));
-        assert!(said.iter().all(|(_, s)| s.starts_with("was ") && s.ends_with('.') && s.matches(". ").count() == 0));
+        assert!(said.iter().all(|(_, s)| s.starts_with("was ")
+            && s.ends_with('.')
+            && s.matches(". ").count() == 0));
     }
 
     #[test]
@@ -278,16 +341,31 @@ mod tests {
         let at = tradeoff::percentile(&report).replace('_', ".");
         let first = report.subjects[sentences(&report)[0].0].name.clone();
         let text = reading(&report);
-        assert!(text.starts_with(&format!("{first} was the least late at {at}")), "{first}: {text}");
+        assert!(
+            text.starts_with(&format!("{first} was the least late at {at}")),
+            "{first}: {text}"
+        );
         assert!(text.matches(". ").count() < 3, "{text}");
         // What misses nine of ten is praised by nobody.
-        for summary in report.subjects.iter_mut().filter(|s| s.name == first).filter_map(|s| s.summary.as_mut()) {
+        for summary in report
+            .subjects
+            .iter_mut()
+            .filter(|s| s.name == first)
+            .filter_map(|s| s.summary.as_mut())
+        {
             summary.missed = summary.ticks / 10 * 9;
         }
         let text = reading(&report);
-        assert!(!text.starts_with(&first) && text.contains("missed most of") && text.contains("not ranked"), "{text}");
+        assert!(
+            !text.starts_with(&first)
+                && text.contains("missed most of")
+                && text.contains("not ranked"),
+            "{text}"
+        );
         let said = sentences(&report);
-        let of = |name: &str| said.iter().position(|(i, _)| report.subjects[*i].name == name).expect("it is there");
+        let of = |name: &str| {
+            said.iter().position(|(i, _)| report.subjects[*i].name == name).expect("it is there")
+        };
         assert!(of(&first) > 0 && !said[of(&first)].1.contains("nothing else was"), "{said:?}");
     }
 }

@@ -3,8 +3,8 @@
 use jitterstat::histogram;
 use jitterstat::report::Subject;
 
-/// All values of a subject in order, each with how often it was met: a histogram of a thousand million takes no more room
-/// than its bins.
+/// All values of a subject in order, each with how often it was met: a histogram of a thousand
+/// million takes no more room than its bins.
 #[derive(Clone, Debug, Default)]
 pub struct Lateness {
     /// A value, and how many are at or below it.
@@ -16,13 +16,16 @@ pub struct Lateness {
 impl Lateness {
     /// The samples themselves, or, in a report without samples, the values of its histogram.
     pub fn of(subject: &Subject) -> Self {
-        let all: Vec<i64> = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+        let all: Vec<i64> =
+            subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
         if all.is_empty()
             && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
         {
             let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
-            let counts = stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value()));
-            let above = subject.histogram.as_ref().and_then(|h| h.overflow.as_ref()).map_or(0, |o| o.count);
+            let counts =
+                stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value()));
+            let above =
+                subject.histogram.as_ref().and_then(|h| h.overflow.as_ref()).map_or(0, |o| o.count);
             return Self::from_counts(counts).without_last(above);
         }
         Self::from_values(all)

@@ -65,11 +65,14 @@ fn known(text: &str) -> Result<Percentile, String> {
     found.ok_or_else(|| format!("there are {}", PERCENTILES.map(|p| p.label).join(", ")))
 }
 
-/// How fit the machine was, the table, below it a summary in words and the warnings; no line is wider than `columns`, as far as words allow.
+/// How fit the machine was, the table, below it a summary in words and the warnings; no line is
+/// wider than `columns`, as far as words allow.
 pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
-    let fit = fitness::line(report).map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
-    let mut text = format!("{fit}{}\n{}", table(report, args, columns), paragraph(&reading::reading(report)));
+    let fit = fitness::line(report)
+        .map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
+    let mut text =
+        format!("{fit}{}\n{}", table(report, args, columns), paragraph(&reading::reading(report)));
     for warning in reading::warnings(report) {
         text += &format!("\n{}", paragraph(&warning));
     }
@@ -77,13 +80,22 @@ pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String
     printable(&text)
 }
 
-/// The tables of several reports, one below the other, each under its date and machine; `words` adds those.
+/// The tables of several reports, one below the other, each under its date and machine; `words`
+/// adds those.
 pub fn of_several(reports: &[Report], args: &TableArgs, columns: usize, words: bool) -> String {
-    let of =
-        |report| if words { with_reading(report, args, columns) } else { printable(&table(report, args, columns)) };
+    let of = |report| {
+        if words {
+            with_reading(report, args, columns)
+        } else {
+            printable(&table(report, args, columns))
+        }
+    };
     match reports {
         [one] => of(one),
-        several => several.iter().map(|r| format!("{}{}\n", printable(&wrap(&origin(r), columns)), of(r))).collect(),
+        several => several
+            .iter()
+            .map(|r| format!("{}{}\n", printable(&wrap(&origin(r), columns)), of(r)))
+            .collect(),
     }
 }
 
@@ -96,7 +108,8 @@ struct Shown<'a> {
     cell: Cell<'a>,
 }
 
-/// Which of the subjects a mark stands beside: for each period and load, among those there are to choose from.
+/// Which of the subjects a mark stands beside: for each period and load, among those there are to
+/// choose from.
 #[derive(Default)]
 struct Best<'a> {
     least_late: Vec<&'a str>,
@@ -110,11 +123,14 @@ impl<'a> Best<'a> {
         let mut best = Self::default();
         let conditions: BTreeSet<_> = points.iter().map(tradeoff::Point::conditions).collect();
         for conditions in conditions {
-            let group: Vec<_> = points.iter().filter(choice).filter(|p| p.conditions() == conditions).collect();
+            let group: Vec<_> =
+                points.iter().filter(choice).filter(|p| p.conditions() == conditions).collect();
             if group.len() > 1 {
                 let id = |p: &tradeoff::Point| report.subjects[p.subject].id.as_str();
                 best.least_late.extend(group.iter().min_by_key(|p| p.late_ns).map(|p| id(p)));
-                best.cheapest.extend(group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).map(|p| id(p)));
+                best.cheapest.extend(
+                    group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).map(|p| id(p)),
+                );
             }
         }
         best
@@ -125,8 +141,8 @@ fn marked(cell: String, best: &[&str], subject: &Subject) -> String {
     if best.contains(&subject.id.as_str()) { format!("*{cell}") } else { cell }
 }
 
-/// The table in the fullest layout that fits: with the interval of the percentile that ranks, without it, without p90, or
-/// p99.9 where p90 ranks.
+/// The table in the fullest layout that fits: with the interval of the percentile that ranks,
+/// without it, without p90, or p99.9 where p90 ranks.
 fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let best = Best::of(report);
     let all = &PERCENTILES[..PERCENTILES.len() - 1];
@@ -136,22 +152,35 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let layouts = if asked.is_empty() {
         [(all.to_vec(), true), (all.to_vec(), false), (few.clone(), true), (few, false)]
     } else {
-        [(asked.clone(), true), (asked.clone(), false), (asked.clone(), false), (asked.clone(), false)]
+        [
+            (asked.clone(), true),
+            (asked.clone(), false),
+            (asked.clone(), false),
+            (asked.clone(), false),
+        ]
     };
     let rows = |(percentiles, interval): &(Vec<Percentile>, bool)| {
         rows(report, args, &shown(report, args, percentiles, *interval, &best))
     };
-    let fits = |rows: &Vec<Vec<String>>| align(rows, 1).lines().all(|line| line.chars().count() <= columns);
+    let fits = |rows: &Vec<Vec<String>>| {
+        align(rows, 1).lines().all(|line| line.chars().count() <= columns)
+    };
     let fullest = layouts.iter().map(rows).find(fits).unwrap_or_else(|| rows(&layouts[3]));
     let labels = labels(report);
     let ranked = tradeoff::percentile(report).replace('_', ".");
-    let shared = if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
+    let shared =
+        if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
     let title = format!("{}, and CPU time, per tick{shared}", capital(quantity::name(report)));
     let mut notes = Vec::new();
     if fullest.iter().flatten().any(|cell| cell.starts_with('*')) {
-        let behind = |s: &Subject| s.summary.as_ref().is_some_and(|m| tradeoff::missed(m) > tradeoff::MOST_MISSED);
-        let of =
-            if report.subjects.iter().any(behind) { ", of those that missed at most half of their ticks" } else { "" };
+        let behind = |s: &Subject| {
+            s.summary.as_ref().is_some_and(|m| tradeoff::missed(m) > tradeoff::MOST_MISSED)
+        };
+        let of = if report.subjects.iter().any(behind) {
+            ", of those that missed at most half of their ticks"
+        } else {
+            ""
+        };
         notes.push(format!("* the least late at {ranked}, and the cheapest{of}"));
     }
     for subject in &report.subjects {
@@ -165,7 +194,11 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     notes.extend(origin::commands(report));
     notes.extend(report.loads.iter().filter_map(origin::load));
     if report.partial {
-        let how = if report.warnings.iter().any(|w| w.code == BREAK) { "ended at a late tick" } else { "interrupted" };
+        let how = if report.warnings.iter().any(|w| w.code == BREAK) {
+            "ended at a late tick"
+        } else {
+            "interrupted"
+        };
         notes.push(format!("{how}: this is what was measured until then"));
     }
     let notes: String = notes.iter().map(|note| wrap(note, columns)).collect();
@@ -193,17 +226,28 @@ fn shown<'a>(
         heading: heading.to_owned(),
         cell: Box::new(cell),
     };
-    let known =
-        report.subjects.iter().filter_map(|s| s.summary.as_ref()).any(|s| s.lateness_ns.ci95.contains_key(ranked));
+    let known = report
+        .subjects
+        .iter()
+        .filter_map(|s| s.summary.as_ref())
+        .any(|s| s.lateness_ns.ci95.contains_key(ranked));
     let percentile = |p: &Percentile| {
         let (key, label) = (p.key, p.label);
         let interval_too = with_interval && known && key == ranked;
         Shown {
-            heading: if interval_too { format!("{label} [95 % interval]") } else { label.to_owned() },
+            heading: if interval_too {
+                format!("{label} [95 % interval]")
+            } else {
+                label.to_owned()
+            },
             cell: Box::new(move |subject: &Subject, summary: &Summary| {
                 let d = &summary.lateness_ns;
                 let value = time(percentile::named(d, key)?);
-                let interval = d.ci95.get(key).filter(|_| interval_too).map(|ci| format!(" {}", interval(*ci)));
+                let interval = d
+                    .ci95
+                    .get(key)
+                    .filter(|_| interval_too)
+                    .map(|ci| format!(" {}", interval(*ci)));
                 let cell = value + &interval.unwrap_or_default();
                 Some(if key == ranked { marked(cell, &best.least_late, subject) } else { cell })
             }),
@@ -216,21 +260,29 @@ fn shown<'a>(
         Column::Max => vec![column("max", |_, s| Some(time(s.lateness_ns.max)))],
         // Without a period no tick can be missed.
         Column::Missed => {
-            vec![column("missed", |subject, s| (subject.period_ns > 0).then(|| share(s.missed, s.ticks)))]
+            vec![column("missed", |subject, s| {
+                (subject.period_ns > 0).then(|| share(s.missed, s.ticks))
+            })]
         }
         Column::Cpu => vec![Shown {
             heading: "CPU".to_owned(),
-            cell: Box::new(|subject, s| Some(marked(time(s.cpu_ns_per_tick?.round() as i64), &best.cheapest, subject))),
+            cell: Box::new(|subject, s| {
+                Some(marked(time(s.cpu_ns_per_tick?.round() as i64), &best.cheapest, subject))
+            }),
         }],
-        Column::Core => vec![column("of a core", |subject, _| Some(format!("{} %", cost(core_percent(subject)?))))],
+        Column::Core => vec![column("of a core", |subject, _| {
+            Some(format!("{} %", cost(core_percent(subject)?)))
+        })],
         Column::Ticks => vec![column("ticks", |_, s| Some(grouped(s.ticks)))],
     };
     columns.iter().flat_map(of).collect()
 }
 
-/// A heading, and a line for each subject; a dash where something is not known, or too few ticks support a percentile.
+/// A heading, and a line for each subject; a dash where something is not known, or too few ticks
+/// support a percentile.
 fn rows(report: &Report, args: &TableArgs, shown: &[Shown<'_>]) -> Vec<Vec<String>> {
-    let mut lines: Vec<(&Subject, String)> = report.subjects.iter().zip(labels(report).names).collect();
+    let mut lines: Vec<(&Subject, String)> =
+        report.subjects.iter().zip(labels(report).names).collect();
     let ranked = tradeoff::percentile(report);
     let of = |subject: &Subject| subject.summary.clone();
     match args.sort {
@@ -249,10 +301,14 @@ fn rows(report: &Report, args: &TableArgs, shown: &[Shown<'_>]) -> Vec<Vec<Strin
             missed(a).total_cmp(&missed(b))
         }),
     }
-    let heading = std::iter::once("subject".to_owned()).chain(shown.iter().map(|s| s.heading.clone())).collect();
+    let heading = std::iter::once("subject".to_owned())
+        .chain(shown.iter().map(|s| s.heading.clone()))
+        .collect();
     let line = |(subject, name): (&Subject, String)| {
         let summary = subject.summary.as_ref();
-        let cell = |s: &Shown<'_>| summary.and_then(|m| (s.cell)(subject, m)).unwrap_or_else(|| "-".to_owned());
+        let cell = |s: &Shown<'_>| {
+            summary.and_then(|m| (s.cell)(subject, m)).unwrap_or_else(|| "-".to_owned())
+        };
         std::iter::once(name).chain(shown.iter().map(cell)).collect()
     };
     std::iter::once(heading).chain(lines.into_iter().map(line)).collect()

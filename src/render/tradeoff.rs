@@ -22,21 +22,25 @@ pub struct Point {
     /// CPU time of the process per tick.
     pub cpu_ns: f64,
     pub cpu_ci95: Option<[f64; 2]>,
-    /// Among several to choose from, none of its period is as punctual for less, or more punctual for as much.
+    /// Among several to choose from, none of its period is as punctual for less, or more punctual
+    /// for as much.
     pub front: bool,
 }
 
 /// The percentiles that the picture can show, the one people ask for first.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
-/// Name of the percentile that a report ranks by, p99, else p90, else p50: one that all measured subjects have, and that the
-/// machine is trusted with.
+/// Name of the percentile that a report ranks by, p99, else p90, else p50: one that all measured
+/// subjects have, and that the machine is trusted with.
 pub fn percentile(report: &Report) -> &'static str {
     let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let all = |name: &str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
+    let all =
+        |name: &str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
     let place = |key: &str| report::PERCENTILES.iter().position(|p| p.key == key);
-    let distrust_from = report.fitness.as_ref().and_then(|fitness| place(fitness.distrust_from.as_deref()?));
-    let is_trusted = |name: &str| distrust_from.is_none_or(|from| place(name).is_some_and(|at| at < from));
+    let distrust_from =
+        report.fitness.as_ref().and_then(|fitness| place(fitness.distrust_from.as_deref()?));
+    let is_trusted =
+        |name: &str| distrust_from.is_none_or(|from| place(name).is_some_and(|at| at < from));
     PERCENTILES.into_iter().find(|name| all(name) && is_trusted(name)).unwrap_or(PERCENTILES[2])
 }
 
@@ -61,8 +65,10 @@ pub fn points(report: &Report) -> Vec<Point> {
             })
         })
         .collect();
-    let choice: Vec<Point> = points.iter().filter(|p| keeps_up(&report.subjects[p.subject])).cloned().collect();
-    let among = |p: &Point| choice.iter().filter(|other| other.conditions() == p.conditions()).count();
+    let choice: Vec<Point> =
+        points.iter().filter(|p| keeps_up(&report.subjects[p.subject])).cloned().collect();
+    let among =
+        |p: &Point| choice.iter().filter(|other| other.conditions() == p.conditions()).count();
     let front: Vec<bool> = points
         .iter()
         .map(|p| choice.contains(p) && among(p) > 1 && !choice.iter().any(|other| beats(other, p)))
@@ -86,7 +92,8 @@ pub fn missed(summary: &Summary) -> f64 {
     summary.missed as f64 / summary.ticks.max(1) as f64
 }
 
-/// Whether a subject is there to be chosen: no control, measured, and most of its ticks came in time.
+/// Whether a subject is there to be chosen: no control, measured, and most of its ticks came in
+/// time.
 pub fn keeps_up(subject: &Subject) -> bool {
     !is_control(&subject.name) && subject.summary.as_ref().is_some_and(|s| missed(s) <= MOST_MISSED)
 }
@@ -108,12 +115,24 @@ mod tests {
         let control = is_control(name);
         let name = name.to_owned();
         let (late_ci95, cpu_ci95) = (None, None);
-        Point { subject: 0, name, period_ns, load: None, control, late_ns, late_ci95, cpu_ns, cpu_ci95, front: false }
+        Point {
+            subject: 0,
+            name,
+            period_ns,
+            load: None,
+            control,
+            late_ns,
+            late_ci95,
+            cpu_ns,
+            cpu_ci95,
+            front: false,
+        }
     }
 
     #[test]
     fn nothing_is_praised_for_missing_its_ticks_or_for_being_alone() {
-        let mut whole = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let mut whole =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
         assert!(points(&whole).iter().any(|p| p.front), "there is a choice");
         let mut alone = whole.clone();
@@ -122,7 +141,9 @@ mod tests {
         alone.subjects.retain(|s| is_control(&s.name) || s.id == kept);
         assert!(points(&alone).iter().all(|p| !p.front));
         let mut idle = whole;
-        for summary in idle.subjects.iter_mut().filter(|s| s.id == kept).filter_map(|s| s.summary.as_mut()) {
+        for summary in
+            idle.subjects.iter_mut().filter(|s| s.id == kept).filter_map(|s| s.summary.as_mut())
+        {
             (summary.missed, summary.cpu_ns_per_tick) = (summary.ticks / 10 * 9, Some(1.0));
         }
         let idle = points(&idle);
@@ -132,9 +153,11 @@ mod tests {
 
     #[test]
     fn none_is_ranked_by_a_percentile_that_the_machine_is_not_trusted_with() {
-        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let mut report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         let had = percentile(&report);
-        for (distrusted, ranked) in [("p99_9", had), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")] {
+        for (distrusted, ranked) in [("p99_9", had), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")]
+        {
             report.fitness = Some(Fitness::from_facts(Facts::default(), Some(distrusted), Some(2)));
             assert_eq!(percentile(&report), ranked, "{distrusted}");
         }

@@ -1,4 +1,5 @@
-//! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for the page.
+//! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for
+//! the page.
 
 use instrument::text::align::align;
 use instrument::text::markdown;
@@ -82,12 +83,19 @@ impl Answer<'_> {
     pub fn heading(&self) -> String {
         let w = self.why;
         let which = match w.quantile {
-            Some(q) => format!("the latest {} %", cost((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')),
+            Some(q) => format!(
+                "the latest {} %",
+                cost((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')
+            ),
             None => format!("ticks of {} and more", time(w.threshold_ns as i64)),
         };
         let Some(tier) = w.tier else {
             let reason = w.missing.as_ref().map_or("it was not asked", |m| m.reason.as_str());
-            return format!("Why {which} were late ({}): not available here: {}.", self.name, message(reason));
+            return format!(
+                "Why {which} were late ({}): not available here: {}.",
+                self.name,
+                message(reason)
+            );
         };
         let counted = format!(
             "{} of {} ticks, {} episodes, {} of lateness",
@@ -104,11 +112,17 @@ impl Answer<'_> {
         let signed = |ns: i64| if ns < 0 { time(ns) } else { format!("+{}", time(ns)) };
         let asking = w.overhead_ns.as_ref().map_or(String::new(), |d| {
             let ci = d.ci95.map_or(String::new(), |ci| format!(" {}", interval(ci)));
-            let cpu =
-                w.overhead_cpu_ns.as_ref().map_or(String::new(), |d| format!(", {} of CPU a tick", signed(d.p50)));
+            let cpu = w
+                .overhead_cpu_ns
+                .as_ref()
+                .map_or(String::new(), |d| format!(", {} of CPU a tick", signed(d.p50)));
             format!(", asking cost {}{ci} at p50{cpu}", signed(d.p50))
         });
-        format!("Why {which} were late ({}, {counted}; tier {}{asking}){too_few}", self.name, tier_name(tier))
+        format!(
+            "Why {which} were late ({}, {counted}; tier {}{asking}){too_few}",
+            self.name,
+            tier_name(tier)
+        )
     }
 
     /// The causes worth a line; none where there are too few ticks to say.
@@ -118,8 +132,15 @@ impl Answer<'_> {
         let cause = |class: Class| {
             let of_all = percent(shares.of(class) as f64 / total);
             let ci = self.why.ci95.get(class.key());
-            let ci = ci.map_or(String::new(), |[low, high]| format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0));
-            Cause { class, share: of_all + &ci, words: words(class), evidence: self.evidence(class, total) }
+            let ci = ci.map_or(String::new(), |[low, high]| {
+                format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0)
+            });
+            Cause {
+                class,
+                share: of_all + &ci,
+                words: words(class),
+                evidence: self.evidence(class, total),
+            }
         };
         worth(shares).into_iter().map(cause).collect()
     }
@@ -137,7 +158,9 @@ impl Answer<'_> {
             }
             Class::OwnCpu => "catching up, or busy with other tasks".to_owned(),
             Class::Faults => "estimated from their number".to_owned(),
-            Class::Blocked => "off the CPU while it was to run tasks: I/O, a lock or a sleep".to_owned(),
+            Class::Blocked => {
+                "off the CPU while it was to run tasks: I/O, a lock or a sleep".to_owned()
+            }
             Class::Stopped => "by a signal, or frozen with its control group".to_owned(),
             Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
             Class::Host => {
@@ -149,8 +172,12 @@ impl Answer<'_> {
                 format!("{stood}the hypervisor's account: {steal} in these rounds")
             }
             Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
-            Class::Path => "from the timer to the task, rounding of the runtime's timers included".to_owned(),
-            Class::Unexplained if evidence.threads > 1 => "tasks may move between threads".to_owned(),
+            Class::Path => {
+                "from the timer to the task, rounding of the runtime's timers included".to_owned()
+            }
+            Class::Unexplained if evidence.threads > 1 => {
+                "tasks may move between threads".to_owned()
+            }
             Class::Unexplained => String::new(),
         }
     }
@@ -164,7 +191,11 @@ impl Answer<'_> {
             Tier::B1 => "who held the CPU meanwhile",
             Tier::B2 => "when the timer expired",
         };
-        Some(format!("Tier {} would add {adds}; {}.", tier_name(missing.tier), message(&missing.reason)))
+        Some(format!(
+            "Tier {} would add {adds}; {}.",
+            tier_name(missing.tier),
+            message(&missing.reason)
+        ))
     }
 
     /// The way from timer to task, where the kernel's records show it.
@@ -174,8 +205,13 @@ impl Answer<'_> {
             let links = chain.links.iter().filter_map(|link| Some((link.name.as_str(), of(link)?)));
             format!("at {name}, {}", stations(links))
         };
-        let p99 = chain.links.iter().all(|link| link.p99.is_some()).then(|| at("p99", &|link| link.p99));
-        let broken = if chain.broken == 0 { String::new() } else { format!(", {} incomplete", grouped(chain.broken)) };
+        let p99 =
+            chain.links.iter().all(|link| link.p99.is_some()).then(|| at("p99", &|link| link.p99));
+        let broken = if chain.broken == 0 {
+            String::new()
+        } else {
+            format!(", {} incomplete", grouped(chain.broken))
+        };
         let agreement = chain.agreement.map_or(String::new(), |share| {
             format!(
                 " On the wait for a CPU, the thread's own account agrees for {} of the lateness of late ones.",
@@ -245,15 +281,25 @@ fn story(tick: &LateTick) -> String {
         let ns = tick.shares_ns.of(class);
         let behind = tick.behind.as_ref().filter(|b| class == Class::Queue && !b.is_empty());
         let behind = behind.map_or(String::new(), |b| {
-            let names: Vec<String> =
-                b.iter().take(NAMED).map(|b| format!("{} {}", message(&b.comm), time(b.ns as i64))).collect();
+            let names: Vec<String> = b
+                .iter()
+                .take(NAMED)
+                .map(|b| format!("{} {}", message(&b.comm), time(b.ns as i64)))
+                .collect();
             format!(" (behind {})", names.join(", "))
         });
         format!("{} {}{behind}", time(ns as i64), words(class))
     };
     let parts: Vec<String> = worth(&tick.shares_ns).into_iter().map(part).collect();
-    let way = tick.chain.as_ref().map_or(String::new(), |chain| format!("; {}", stations(links(chain))));
-    format!("{}, round {} tick {}: {}{way}", time(tick.lateness_ns as i64), tick.round, tick.tick, parts.join(", "))
+    let way =
+        tick.chain.as_ref().map_or(String::new(), |chain| format!("; {}", stations(links(chain))));
+    format!(
+        "{}, round {} tick {}: {}{way}",
+        time(tick.lateness_ns as i64),
+        tick.round,
+        tick.tick,
+        parts.join(", ")
+    )
 }
 
 fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
@@ -282,11 +328,17 @@ pub fn text(report: &Report, columns: usize) -> String {
         } else {
             let short: Vec<&[String]> = rows.iter().map(|row| &row[..2]).collect();
             let below = |evidence: &str| wrap(evidence, columns.saturating_sub(6).max(20));
-            let indented = |text: String| text.lines().map(|l| format!("      {l}\n")).collect::<String>();
-            align(&short, 2).lines().zip(&rows).map(|(l, row)| format!("{l}\n{}", indented(below(&row[2])))).collect()
+            let indented =
+                |text: String| text.lines().map(|l| format!("      {l}\n")).collect::<String>();
+            align(&short, 2)
+                .lines()
+                .zip(&rows)
+                .map(|(l, row)| format!("{l}\n{}", indented(below(&row[2]))))
+                .collect()
         };
         let longest = answer.stories().next().filter(|_| answer.why.tier.is_some());
-        let longest = longest.map_or(String::new(), |story| paragraph(&format!("Longest: {story}.")));
+        let longest =
+            longest.map_or(String::new(), |story| paragraph(&format!("Longest: {story}.")));
         let next = answer.next().map_or(String::new(), |next| paragraph(&next));
         let way = answer.way().map_or(String::new(), |way| paragraph(&way));
         format!("\n{}{table}{longest}{way}{next}", paragraph(&answer.heading()))
@@ -301,9 +353,12 @@ pub fn to_markdown(report: &Report) -> String {
         let causes = answer.causes();
         let rows = causes.into_iter().map(|c| vec![c.share, c.words.to_owned(), c.evidence]);
         let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
-        let table = if rows.len() > 1 { format!("\n{}", markdown::table(&rows, 3)) } else { String::new() };
-        let stories: String = answer.stories().map(|s| format!("- {}\n", markdown::cell(&s))).collect();
-        let next = answer.next().map_or(String::new(), |next| format!("\n{}\n", markdown::cell(&next)));
+        let table =
+            if rows.len() > 1 { format!("\n{}", markdown::table(&rows, 3)) } else { String::new() };
+        let stories: String =
+            answer.stories().map(|s| format!("- {}\n", markdown::cell(&s))).collect();
+        let next =
+            answer.next().map_or(String::new(), |next| format!("\n{}\n", markdown::cell(&next)));
         let way = answer.way().map_or(String::new(), |way| format!("\n{}\n", markdown::cell(&way)));
         format!("\n#### {}\n{table}\n{stories}{way}{next}", markdown::cell(&answer.heading()))
     };
@@ -323,7 +378,8 @@ mod tests {
     use super::*;
 
     fn asked(why: Why) -> Report {
-        let mut report = Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let mut report =
+            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         report.subjects[0].why = Some(why);
         report
     }
@@ -338,8 +394,11 @@ mod tests {
             ..Shares::default()
         };
         let behind = |comm: &str, ns| Behind { comm: comm.to_owned(), ns };
-        let whom =
-            vec![behind("cc1plus", 46_000_000), behind("kworker/0:1", 9_000_000), behind("a\nb\u{1b}[2J", 5_000_000)];
+        let whom = vec![
+            behind("cc1plus", 46_000_000),
+            behind("kworker/0:1", 9_000_000),
+            behind("a\nb\u{1b}[2J", 5_000_000),
+        ];
         Why {
             tier: Some(Tier::B1),
             missing: None,
@@ -387,23 +446,40 @@ mod tests {
     #[test]
     fn what_speaks_for_the_host_is_named() {
         let with = |standstill_ns| {
-            let evidence = Evidence { steal_ns: Some(20_000_000), standstill_ns, ..Evidence::default() };
-            let shares_ns = Some(Shares { host: 90_000_000, below: 6_400_000, ..Shares::default() });
+            let evidence =
+                Evidence { steal_ns: Some(20_000_000), standstill_ns, ..Evidence::default() };
+            let shares_ns =
+                Some(Shares { host: 90_000_000, below: 6_400_000, ..Shares::default() });
             text(&asked(Why { shares_ns, evidence, ..why() }), 200)
         };
         let account = "the hypervisor's account: 20.0 ms in these rounds\n";
         assert!(
-            with(Some(64_000_000))
-                .contains(&format!("host              everything stood still for 64.0 ms; {account}"))
+            with(Some(64_000_000)).contains(&format!(
+                "host              everything stood still for 64.0 ms; {account}"
+            ))
         );
-        assert!([None, Some(0)].into_iter().all(|none| with(none).contains(&format!("host              {account}"))));
+        assert!(
+            [None, Some(0)]
+                .into_iter()
+                .all(|none| with(none).contains(&format!("host              {account}")))
+        );
     }
 
     #[test]
     fn the_way_through_the_kernel_is_told_link_by_link() {
-        let chain =
-            Chain { timer_ns: 12_578_000, woken_ns: 400, on_cpu_ns: 118_000, runtime_ns: Some(2_300), task_ns: 1_300 };
-        let link = |(name, p50): (&str, i64)| Link { name: name.to_owned(), p50, p99: Some(2 * p50), within_1us: 0.9 };
+        let chain = Chain {
+            timer_ns: 12_578_000,
+            woken_ns: 400,
+            on_cpu_ns: 118_000,
+            runtime_ns: Some(2_300),
+            task_ns: 1_300,
+        };
+        let link = |(name, p50): (&str, i64)| Link {
+            name: name.to_owned(),
+            p50,
+            p99: Some(2 * p50),
+            within_1us: 0.9,
+        };
         let typical = Chain { timer_ns: -9_000, runtime_ns: None, ..chain };
         let kernel_chain = KernelChain {
             whole: 24_000,
@@ -442,13 +518,22 @@ mod tests {
         let said = text(&asked(few), 80);
         assert!(said.contains("too few to say; it takes 20 ticks in 5 episodes"), "{said}");
         assert!(!said.contains("62.2 %"), "{said}");
-        let missing = Some(Missing { tier: Tier::A1, reason: "accounts of single threads; it needs Linux".to_owned() });
+        let missing = Some(Missing {
+            tier: Tier::A1,
+            reason: "accounts of single threads; it needs Linux".to_owned(),
+        });
         let none = Why { tier: None, missing, shares_ns: None, longest: Vec::new(), ..why() };
         let said = text(&asked(none), 80);
         let joined = said.replace('\n', " ");
-        assert!(joined.contains("not available here: accounts of single threads; it needs Linux."), "{said}");
+        assert!(
+            joined.contains("not available here: accounts of single threads; it needs Linux."),
+            "{said}"
+        );
         assert!(said.lines().count() < 5, "{said}");
-        assert_eq!(text(&Report::from_json(include_str!("../../tests/fixtures/report.json")).unwrap(), 80), "");
+        assert_eq!(
+            text(&Report::from_json(include_str!("../../tests/fixtures/report.json")).unwrap(), 80),
+            ""
+        );
     }
 
     #[test]
@@ -457,6 +542,9 @@ mod tests {
         assert!(narrow.lines().all(|l| l.chars().count() <= 60), "{narrow}");
         assert!(narrow.contains("waited for a CPU\n      behind cc1plus"), "{narrow}");
         let markdown = to_markdown(&asked(why()));
-        assert!(markdown.contains("| 62.2 % \\[55, 70\\] | waited for a CPU | behind cc1plus"), "{markdown}");
+        assert!(
+            markdown.contains("| 62.2 % \\[55, 70\\] | waited for a CPU | behind cc1plus"),
+            "{markdown}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `osjitter report`: any table or picture of a file again, from the file alone. It finds out the kind of the file, and
-//! asks the room that owns it.
+//! `osjitter report`: any table or picture of a file again, from the file alone. It finds out the
+//! kind of the file, and asks the room that owns it.
 
 pub mod args;
 pub mod runs;
@@ -46,11 +46,21 @@ type Show = fn(&str, &ReportArgs) -> Result<Made>;
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
 const KINDS: [(&str, Show); 7] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
-    (Verdict::SCHEMA, |text, args| make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))),
-    (Comparison::SCHEMA, |text, args| make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)),
-    (Checkup::SCHEMA, |text, args| make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)),
-    (Find::SCHEMA, |text, args| make("what was found", &find::formats::FORMATS, args.format, &read(text)?)),
-    (Calibration::SCHEMA, |text, args| make("a calibration", &calibrate::text::FORMATS, args.format, &read(text)?)),
+    (Verdict::SCHEMA, |text, args| {
+        make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))
+    }),
+    (Comparison::SCHEMA, |text, args| {
+        make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)
+    }),
+    (Checkup::SCHEMA, |text, args| {
+        make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)
+    }),
+    (Find::SCHEMA, |text, args| {
+        make("what was found", &find::formats::FORMATS, args.format, &read(text)?)
+    }),
+    (Calibration::SCHEMA, |text, args| {
+        make("a calibration", &calibrate::text::FORMATS, args.format, &read(text)?)
+    }),
     (RunCalibration::SCHEMA, |text, args| {
         make("a calibration", &calibrate::text::RUN_FORMATS, args.format, &read(text)?)
     }),
@@ -106,16 +116,23 @@ fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
         (Made::Text(text), _) => files::deliver(text, out)?,
         (Made::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();
-            return Err(usage!("{format} is not text: write it to a file with --out, or into a pipe"));
+            return Err(usage!(
+                "{format} is not text: write it to a file with --out, or into a pipe"
+            ));
         }
         (Made::Bytes(bytes), _) => files::deliver(bytes, out)?,
-        (Made::Pictures(pictures), Some(directory)) => files::deliver_pictures(&pictures, directory)?,
-        (Made::Pictures(_), None) => return Err(Error::usage("the pictures are files: give a directory with --out")),
+        (Made::Pictures(pictures), Some(directory)) => {
+            files::deliver_pictures(&pictures, directory)?
+        }
+        (Made::Pictures(_), None) => {
+            return Err(Error::usage("the pictures are files: give a directory with --out"));
+        }
     }
     Ok(ExitStatus::Done)
 }
 
-/// Reads all files, the first of which is already there as text: what comes through a pipe can be read only once.
+/// Reads all files, the first of which is already there as text: what comes through a pipe can be
+/// read only once.
 fn all<T>(files: &[PathBuf], first: String, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     let mut first = Some(first);
     let read = |file: &PathBuf| {
@@ -130,8 +147,13 @@ fn joined(mut all: Vec<Made>, format: Format) -> Result<Made> {
     if all.len() == 1 {
         return Ok(all.remove(0));
     }
-    let text =
-        |made| if let Made::Text(text) = made { Ok(text) } else { Err(Error::usage("give one file for pictures")) };
+    let text = |made| {
+        if let Made::Text(text) = made {
+            Ok(text)
+        } else {
+            Err(Error::usage("give one file for pictures"))
+        }
+    };
     let texts = all.into_iter().map(text).collect::<Result<Vec<_>>>()?;
     Ok(Made::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
 }

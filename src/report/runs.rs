@@ -67,7 +67,11 @@ pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Markdown, |runs| Ok(Made::Text(markdown::text(&runs.reports)))),
     (Format::Svg, |runs| Ok(Made::Pictures(svg::pictures(only(&runs.reports)?)))),
     (Format::Html, |runs| Ok(Made::Text(html::page(&runs.reports)))),
-    (Format::Csv, |runs| Ok(Made::Text(if runs.options.samples { csv::samples } else { csv::summary }(&runs.reports)))),
+    (Format::Csv, |runs| {
+        Ok(Made::Text(if runs.options.samples { csv::samples } else { csv::summary }(
+            &runs.reports,
+        )))
+    }),
     (Format::Hgrm, |runs| runs.distribution().map(Made::Text)),
     (Format::Hlog, |runs| hlog::write(only(&runs.reports)?).map(Made::Text)),
     (Format::CyclictestJson, |runs| Ok(Made::Text(cyclictest::write(only(&runs.reports)?)))),
@@ -83,12 +87,18 @@ impl Runs {
     pub fn new(reports: Vec<Report>, format: Format, options: &RunOptions) -> Result<Self> {
         let csv_or_parquet = matches!(format, Format::Csv | Format::Parquet);
         let refusal = match options {
-            RunOptions { samples: true, .. } if !csv_or_parquet => "--samples goes with --format csv or parquet",
-            RunOptions { subject: Some(_), .. } if format != Format::Hgrm => "--subject goes with --format hgrm",
+            RunOptions { samples: true, .. } if !csv_or_parquet => {
+                "--samples goes with --format csv or parquet"
+            }
+            RunOptions { subject: Some(_), .. } if format != Format::Hgrm => {
+                "--subject goes with --format hgrm"
+            }
             RunOptions { bins, .. } if bins.is_given() && format != Format::Bins => {
                 "--host, --label and --digits go with --format bins"
             }
-            RunOptions { histogram: true, .. } if format != Format::Table => "--histogram goes with --format table",
+            RunOptions { histogram: true, .. } if format != Format::Table => {
+                "--histogram goes with --format table"
+            }
             _ => return Ok(Self { reports, options: options.clone() }),
         };
         Err(Error::usage(refusal))
@@ -96,9 +106,12 @@ impl Runs {
 
     fn table(&self) -> String {
         let columns = terminal::columns();
-        let mut text = table::of_several(&self.reports, &self.options.table, columns, !self.options.quiet);
+        let mut text =
+            table::of_several(&self.reports, &self.options.table, columns, !self.options.quiet);
         if self.options.histogram {
-            text.extend(self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))));
+            text.extend(
+                self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))),
+            );
         }
         text
     }
@@ -113,7 +126,10 @@ impl Runs {
             [one] => hgrm::write(one.subject),
             _ => {
                 let names: Vec<String> = all.iter().map(entry::Entry::name).collect();
-                Err(usage!("hgrm holds one distribution: choose with --subject one of {}", names.join(", ")))
+                Err(usage!(
+                    "hgrm holds one distribution: choose with --subject one of {}",
+                    names.join(", ")
+                ))
             }
         }
     }
@@ -123,7 +139,8 @@ impl Runs {
         let BinsArgs { host, label, digits } = &self.options.bins;
         let mut labels = Labels::default();
         for text in label {
-            let (key, value) = text.split_once('=').ok_or_else(|| usage!("--label {text}: write key=value"))?;
+            let (key, value) =
+                text.split_once('=').ok_or_else(|| usage!("--label {text}: write key=value"))?;
             labels.set(key, value).map_err(|e| usage!("--label {text}: {e}"))?;
         }
         let binning = if *digits == Some(3) { Binning::Hdr3 } else { Binning::Hdr2 };
@@ -138,11 +155,17 @@ impl Runs {
     #[cfg(feature = "parquet")]
     fn parquet(&self) -> Result<Vec<u8>> {
         use crate::render::parquet;
-        if self.options.samples { parquet::samples(&self.reports) } else { parquet::summary(&self.reports) }
+        if self.options.samples {
+            parquet::samples(&self.reports)
+        } else {
+            parquet::summary(&self.reports)
+        }
     }
 
     #[cfg(not(feature = "parquet"))]
     fn parquet(&self) -> Result<Vec<u8>> {
-        Err(Error::usage("this build has no parquet: build it with `cargo build --features parquet`"))
+        Err(Error::usage(
+            "this build has no parquet: build it with `cargo build --features parquet`",
+        ))
     }
 }

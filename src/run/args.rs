@@ -18,8 +18,8 @@ use crate::render::table::TableArgs;
 use crate::run::late::LateArgs;
 use crate::run::plan_file::PlanArgs;
 
-/// Measured beside a command unless other subjects are named: what an async program could tick from, ours and tokio's, and
-/// what the machine could give.
+/// Measured beside a command unless other subjects are named: what an async program could tick
+/// from, ours and tokio's, and what the machine could give.
 const BESIDE_COMMANDS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
 /// The flags that a plan has keys for.
@@ -85,7 +85,8 @@ pub struct RunArgs {
     /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
     #[arg(long, value_name = "N", value_parser = units::number)]
     pub warmup: Option<u64>,
-    /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by list]
+    /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by
+    /// list]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
     /// Measure a program of yours, given as a command line; repeat for several
@@ -94,13 +95,15 @@ pub struct RunArgs {
     /// A program of yours and its arguments, measured in the same rounds; see below
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,
-    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for several [default: current-thread]
+    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
+    /// several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
     /// What runs beside the subject, see below; repeat for several [default: none]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub load: Vec<Load>,
-    /// Run N of each tokio subject at once, phases spread over the period; each records all its ticks
+    /// Run N of each tokio subject at once, phases spread over the period; each records all its
+    /// ticks
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
@@ -132,7 +135,8 @@ pub struct RunArgs {
     /// Leave the individual samples out of the report
     #[arg(long)]
     pub no_samples: bool,
-    /// What to print to stdout; jsonl is a line a round as it is measured, and the report without them as the last
+    /// What to print to stdout; jsonl is a line a round as it is measured, and the report without
+    /// them as the last
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
@@ -143,7 +147,8 @@ pub struct RunArgs {
     pub histogram: bool,
     #[command(flatten)]
     pub table: TableArgs,
-    /// Write the pictures beside the report too; `osjitter report --format svg` draws them from it later
+    /// Write the pictures beside the report too; `osjitter report --format svg` draws them from it
+    /// later
     #[arg(long)]
     pub svg: bool,
     /// Print the effective plan as TOML and measure nothing
@@ -168,7 +173,8 @@ impl RunArgs {
             commands.push(Program::of_words(self.program.clone()).map_err(Error::usage)?);
         }
         let asked = Subjects::union(self.subject.iter().cloned());
-        let beside = || subject::ALL.iter().filter(|entry| BESIDE_COMMANDS.contains(&entry.name)).collect();
+        let beside =
+            || subject::ALL.iter().filter(|entry| BESIDE_COMMANDS.contains(&entry.name)).collect();
         let subjects = if asked.is_empty() && !commands.is_empty() { beside() } else { asked };
         Ok(PlanArgs {
             seed: self.seed,

@@ -17,8 +17,8 @@ pub const SCHEMA: &str = "osjitter.flight/1";
 const LENGTH: Duration = Duration::from_secs(1);
 
 model! {
-    /// What happened in the second before a late tick. Times are counted from the moment at which that tick came:
-    /// those before it are negative.
+    /// What happened in the second before a late tick. Times are counted from the moment at which
+    /// that tick came: those before it are negative.
     pub struct Flight {
         /// Always `osjitter.flight/1`.
         pub schema: String,
@@ -60,12 +60,13 @@ model! {
         pub instance: u64,
         /// Nominal period.
         pub period_ns: u64,
-        /// Whether it was asked why its ticks were late: such a round has causes and switches, as far as they could be had.
+        /// Whether it was asked why its ticks were late: such a round has causes and switches, as
+        /// far as they could be had.
         pub asked: bool,
         /// Recorded ticks that came, in order.
         pub ticks: Vec<FlightTick>,
-        /// Switches of the threads that ran the ticks, in order, with the first instance of a round that was asked; null where
-        /// they were not recorded.
+        /// Switches of the threads that ran the ticks, in order, with the first instance of a round
+        /// that was asked; null where they were not recorded.
         pub switches: Option<Vec<FlightSwitch>>,
         /// Who was given a CPU, in order; null where that was not recorded.
         pub given: Option<Vec<Given>>,
@@ -93,7 +94,8 @@ model! {
         pub thread: u64,
         /// On which CPU.
         pub cpu: u32,
-        /// `on`: it runs from here on; `preempted`: it could have gone on; `waits`: it waits for something.
+        /// `on`: it runs from here on; `preempted`: it could have gone on; `waits`: it waits for
+        /// something.
         pub kind: String,
     }
 
@@ -150,31 +152,43 @@ impl Recorder {
         Self { limit_ns, ends, kept: VecDeque::new(), late_ticks: 0, flight: None }
     }
 
-    /// Takes a round; `ended` where a late tick was noticed while it ran. Returns the late tick of it that counts.
+    /// Takes a round; `ended` where a late tick was noticed while it ran. Returns the late tick of
+    /// it that counts.
     pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound, ended: bool) -> Option<Late> {
         let first = self.kept.len();
         let instances = (0..).zip(&round.instances);
-        self.kept.extend(instances.filter_map(|(i, instance)| kept(scenario, round, i, instance, self.limit_ns)));
+        self.kept.extend(
+            instances.filter_map(|(i, instance)| kept(scenario, round, i, instance, self.limit_ns)),
+        );
         let came_last = self.kept.iter().skip(first).map(|kept| kept.ended).max()?;
-        let ticks =
-            || (first..self.kept.len()).flat_map(|place| self.kept[place].ticks.iter().map(move |t| (place, *t)));
+        let ticks = || {
+            (first..self.kept.len())
+                .flat_map(|place| self.kept[place].ticks.iter().map(move |t| (place, *t)))
+        };
         let late = || ticks().filter(|(_, tick)| tick.lateness_ns > self.limit_ns);
         self.late_ticks += late().count() as u64;
-        let latest = |a: &(usize, KeptTick), b: &(usize, KeptTick)| a.1.lateness_ns.cmp(&b.1.lateness_ns);
+        let latest =
+            |a: &(usize, KeptTick), b: &(usize, KeptTick)| a.1.lateness_ns.cmp(&b.1.lateness_ns);
         let first_late = || late().min_by_key(|(_, tick)| tick.came());
         let counts = match self.ends {
-            // By the clock of the loop it was over the limit, by that of the round a few nanoseconds below.
+            // By the clock of the loop it was over the limit, by that of the round a few
+            // nanoseconds below.
             true if ended => first_late().or_else(|| ticks().max_by(latest)),
             true => first_late(),
             false => late().max_by(latest),
         };
         let known = self.flight.as_ref().map(|flight| flight.late.lateness_ns);
         let is_new = |tick: &KeptTick| known.is_none_or(|ns| !self.ends && tick.lateness_ns > ns);
-        let flight = counts.filter(|(_, tick)| is_new(tick)).map(|(place, tick)| self.record(place, tick));
+        let flight =
+            counts.filter(|(_, tick)| is_new(tick)).map(|(place, tick)| self.record(place, tick));
         let counts = counts.map(|(place, tick)| self.late(place, &tick));
         self.flight = flight.or_else(|| self.flight.take());
         // What is older than a second is in no record to come.
-        while self.kept.front().is_some_and(|kept| came_last.saturating_duration_since(kept.ended) > LENGTH) {
+        while self
+            .kept
+            .front()
+            .is_some_and(|kept| came_last.saturating_duration_since(kept.ended) > LENGTH)
+        {
             self.kept.pop_front();
         }
         counts
@@ -218,30 +232,45 @@ fn between(from: Instant, to: Instant) -> i64 {
     to.checked_duration_since(from).map_or_else(|| -ns(from.saturating_duration_since(to)), ns)
 }
 
-fn kept(scenario: &Scenario, round: &MeasuredRound, i: u64, instance: &Instance, limit_ns: i64) -> Option<Kept> {
+fn kept(
+    scenario: &Scenario,
+    round: &MeasuredRound,
+    i: u64,
+    instance: &Instance,
+    limit_ns: i64,
+) -> Option<Kept> {
     let samples = &instance.samples;
     let ticks = samples.ticks.iter().zip(&samples.lateness_ns);
-    let due = |tick: u64| instance.start + Duration::from_nanos(samples.grid.deadline_ns(tick).unsigned_abs());
-    let ticks: Vec<KeptTick> =
-        ticks.map(|(&index, &lateness_ns)| KeptTick { index, due: due(index), lateness_ns }).collect();
+    let due = |tick: u64| {
+        instance.start + Duration::from_nanos(samples.grid.deadline_ns(tick).unsigned_abs())
+    };
+    let ticks: Vec<KeptTick> = ticks
+        .map(|(&index, &lateness_ns)| KeptTick { index, due: due(index), lateness_ns })
+        .collect();
     let ended = ticks.iter().map(KeptTick::came).max()?;
     let origin = round.instances.first()?.start;
     let why = round.why.as_ref();
     let asked = why.map(|why| &why.round);
     // In the order of the ticks: those that came, and no others, are asked.
-    let mut explained =
-        asked.into_iter().flat_map(|asked| asked.ticks.iter().filter(|tick| tick.instance == i)).peekable();
+    let mut explained = asked
+        .into_iter()
+        .flat_map(|asked| asked.ticks.iter().filter(|tick| tick.instance == i))
+        .peekable();
     let known = asked.map(|asked| asked.known).unwrap_or_default();
     let tick = |tick: &KeptTick| {
         while explained.next_if(|asked| asked.tick < tick.index).is_some() {}
-        let cause = explained.peek().filter(|asked| asked.tick == tick.index && tick.lateness_ns > limit_ns);
+        let cause = explained
+            .peek()
+            .filter(|asked| asked.tick == tick.index && tick.lateness_ns > limit_ns);
         let behind = |(comm, ns): &(String, u64)| Behind { comm: comm.clone(), ns: *ns };
         FlightTick {
             tick: tick.index,
             deadline_ns: 0,
             lateness_ns: tick.lateness_ns,
             causes_ns: cause.map(|asked| asked.parts.shares(known)),
-            behind: cause.map(|asked| asked.behind.iter().map(behind).collect()).filter(|all: &Vec<_>| !all.is_empty()),
+            behind: cause
+                .map(|asked| asked.behind.iter().map(behind).collect())
+                .filter(|all: &Vec<_>| !all.is_empty()),
         }
     };
     let of = FlightRound {
@@ -261,14 +290,20 @@ fn kept(scenario: &Scenario, round: &MeasuredRound, i: u64, instance: &Instance,
                 };
                 switches.iter().map(switch).collect::<Vec<_>>()
             };
-            let recorded = (0..).zip(&why.threads).filter_map(|(n, t)| Some((n, t.switches.as_ref()?)));
+            let recorded =
+                (0..).zip(&why.threads).filter_map(|(n, t)| Some((n, t.switches.as_ref()?)));
             let mut all: Vec<FlightSwitch> = recorded.flat_map(of_thread).collect();
             all.sort_by_key(|switch| switch.at_ns);
             (!all.is_empty()).then_some(all)
         }),
         given: why.filter(|why| i == 0 && !why.occupants.is_empty()).map(|why| {
             let of_cpu = |(&cpu, list): (&u32, &Vec<jitterstat::why::Occupant>)| {
-                let given = |o: &jitterstat::why::Occupant| Given { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
+                let given = |o: &jitterstat::why::Occupant| Given {
+                    at_ns: o.at_ns,
+                    cpu,
+                    thread: o.thread,
+                    comm: None,
+                };
                 list.iter().map(given).collect::<Vec<_>>()
             };
             let mut all: Vec<Given> = why.occupants.iter().flat_map(of_cpu).collect();
@@ -292,19 +327,28 @@ impl Kept {
     fn before(&self, came: Instant) -> Option<FlightRound> {
         let least = -(LENGTH.as_nanos() as i64);
         let ticks = self.of.ticks.iter().zip(&self.ticks);
-        let ticks = ticks.map(|(tick, kept)| FlightTick { deadline_ns: between(came, kept.due), ..tick.clone() });
-        let ticks: Vec<FlightTick> = ticks.filter(|tick| tick.deadline_ns + tick.lateness_ns >= least).collect();
+        let ticks = ticks.map(|(tick, kept)| FlightTick {
+            deadline_ns: between(came, kept.due),
+            ..tick.clone()
+        });
+        let ticks: Vec<FlightTick> =
+            ticks.filter(|tick| tick.deadline_ns + tick.lateness_ns >= least).collect();
         if ticks.is_empty() {
             return None;
         }
         let shift_ns = between(came, self.origin);
         let switches = self.of.switches.as_ref().map(|all| {
-            let shifted = all.iter().map(|s| FlightSwitch { at_ns: s.at_ns + shift_ns, ..s.clone() });
+            let shifted =
+                all.iter().map(|s| FlightSwitch { at_ns: s.at_ns + shift_ns, ..s.clone() });
             shifted.filter(|s| s.at_ns >= least).collect()
         });
         let given = self.of.given.as_ref().map(|all| {
             let comm = |thread| if thread == 0 { None } else { os::thread_name(thread) };
-            let shifted = all.iter().map(|g| Given { at_ns: g.at_ns + shift_ns, comm: comm(g.thread), ..g.clone() });
+            let shifted = all.iter().map(|g| Given {
+                at_ns: g.at_ns + shift_ns,
+                comm: comm(g.thread),
+                ..g.clone()
+            });
             shifted.filter(|g| g.at_ns >= least).collect()
         });
         Some(FlightRound { ticks, switches, given, ..self.of.clone() })

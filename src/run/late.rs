@@ -26,13 +26,15 @@ use crate::terminal;
 
 #[derive(Debug, Args)]
 pub struct LateArgs {
-    /// End the run at the first tick later than this, write what was measured and the second before that tick, exit with 1
+    /// End the run at the first tick later than this, write what was measured and the second before
+    /// that tick, exit with 1
     #[arg(long = "break", value_name = "DURATION", allow_hyphen_values = true, value_parser = limit)]
     pub ends: Option<Duration>,
     /// Go on after ticks later than this; for --on-late and --mark without --break
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = limit, conflicts_with = "ends")]
     pub late_threshold: Option<Duration>,
-    /// Run a command for a late tick, at most one at once and one a second; with --break once, at the end
+    /// Run a command for a late tick, at most one at once and one a second; with --break once, at
+    /// the end
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
     pub on_late: Option<Program>,
     /// Write a marker into the kernel's trace at a late tick (Linux, where tracefs can be written)
@@ -42,7 +44,9 @@ pub struct LateArgs {
 
 fn limit(text: &str) -> Result<Duration, String> {
     match units::duration(text)? {
-        Duration::ZERO => Err(format!("every tick is later than {text}; give more than 0, such as 500us")),
+        Duration::ZERO => {
+            Err(format!("every tick is later than {text}; give more than 0, such as 500us"))
+        }
         limit => Ok(limit),
     }
 }
@@ -81,13 +85,18 @@ impl LateTicks {
         watch.ends = args.ends.map(|_| Arc::clone(stop));
         if args.mark {
             let first = format!("osjitter: marks ticks later than {shown}");
-            watch.marker = Some(TraceMarker::open(&first).map_err(|why| exit::usage!("--mark: {why}"))?);
+            watch.marker =
+                Some(TraceMarker::open(&first).map_err(|why| exit::usage!("--mark: {why}"))?);
         }
         let command = args.on_late.clone().map(Commands::start).transpose()?;
         if let Some(command) = command.as_ref().filter(|_| args.ends.is_none()) {
             watch.taker = Some(command.sender.clone());
         }
-        Ok(Some(Self { watch: Arc::new(watch), record: Recorder::new(limit, args.ends.is_some()), command }))
+        Ok(Some(Self {
+            watch: Arc::new(watch),
+            record: Recorder::new(limit, args.ends.is_some()),
+            command,
+        }))
     }
 
     pub fn watch(&self) -> Arc<LateWatch> {
@@ -149,7 +158,8 @@ impl Ended {
         }
         let Some(command) = self.command else { return false };
         if let Some(Flight { late, at_utc, .. }) = self.flight.as_ref().filter(|_| self.ended) {
-            let (of, lateness_ns) = (Arc::from(late.subject.as_str()), late.lateness_ns.unsigned_abs());
+            let (of, lateness_ns) =
+                (Arc::from(late.subject.as_str()), late.lateness_ns.unsigned_abs());
             let at = humantime::parse_rfc3339(at_utc).expect("it was written so");
             command.last(LateTick { of, lateness_ns, at }, record);
         }
@@ -166,7 +176,8 @@ impl Ended {
     }
 }
 
-/// Runs a command for late ticks, on a thread of its own: made before the measuring one is bound or made urgent.
+/// Runs a command for late ticks, on a thread of its own: made before the measuring one is bound or
+/// made urgent.
 struct Commands {
     program: Program,
     sender: SyncSender<Option<LateTick>>,
@@ -187,11 +198,14 @@ impl Commands {
     fn start(program: Program) -> exit::Result<Self> {
         program.find().map_err(|why| exit::usage!("--on-late: {why}"))?;
         let (sender, taken) = mpsc::sync_channel(1);
-        let (over, record): (Arc<AtomicBool>, Arc<std::sync::OnceLock<String>>) = Default::default();
-        let (its_program, its_end, its_record) = (program.clone(), Arc::clone(&over), Arc::clone(&record));
+        let (over, record): (Arc<AtomicBool>, Arc<std::sync::OnceLock<String>>) =
+            Default::default();
+        let (its_program, its_end, its_record) =
+            (program.clone(), Arc::clone(&over), Arc::clone(&record));
         let runs = move || run_all(&its_program, &taken, &its_end, &its_record);
         let thread = std::thread::Builder::new().name("on-late".to_owned()).spawn(runs);
-        let thread = thread.map_err(|e| Error::measure(format!("--on-late: cannot start a thread: {e}")))?;
+        let thread =
+            thread.map_err(|e| Error::measure(format!("--on-late: cannot start a thread: {e}")))?;
         Ok(Self { program, sender, over, thread, record })
     }
 

@@ -1,5 +1,5 @@
-//! What a person sees while a run goes on: a line for each subject, and the latest ticks so far. Pure: `live_terminal`
-//! draws it.
+//! What a person sees while a run goes on: a line for each subject, and the latest ticks so far.
+//! Pure: `live_terminal` draws it.
 
 use hdrhistogram::Histogram;
 use instrument::text::align::align;
@@ -36,7 +36,15 @@ impl Live {
     /// Adds a subject and the number of its ticks.
     pub fn add(&mut self, name: &str, asked: u64, period_ns: u64) {
         let seen = Histogram::new(DIGITS).expect("3 digits are within the bounds");
-        self.rows.push(Row { name: name.to_owned(), asked, period_ns, missed: 0, skipped: 0, max_ns: None, seen });
+        self.rows.push(Row {
+            name: name.to_owned(),
+            asked,
+            period_ns,
+            missed: 0,
+            skipped: 0,
+            max_ns: None,
+            seen,
+        });
     }
 
     /// The subject that runs next.
@@ -51,13 +59,20 @@ impl Live {
         row.skipped += skipped;
         row.missed += skipped + lateness_ns.iter().filter(|&&late| late >= period).count() as u64;
         for &late in lateness_ns {
-            row.seen.record(u64::try_from(late).unwrap_or(0)).expect("an auto-resizing histogram takes any i64");
+            row.seen
+                .record(u64::try_from(late).unwrap_or(0))
+                .expect("an auto-resizing histogram takes any i64");
         }
         let Some(&latest) = lateness_ns.iter().max() else { return };
         if row.max_ns.is_none_or(|max| latest > max) {
             // The latest of a first round is no news.
             if row.max_ns.is_some() {
-                let line = format!("{}: {} late in round {}, its latest so far", row.name, time(latest), round + 1);
+                let line = format!(
+                    "{}: {} late in round {}, its latest so far",
+                    row.name,
+                    time(latest),
+                    round + 1
+                );
                 self.notable.push(line);
                 let drop = self.notable.len().saturating_sub(NOTABLE);
                 self.notable.drain(..drop);
@@ -66,8 +81,8 @@ impl Live {
         }
     }
 
-    /// The picture, at most so many columns and lines large; without a line break at its end. Subjects for which there is
-    /// no room are counted; the one that runs is always shown.
+    /// The picture, at most so many columns and lines large; without a line break at its end.
+    /// Subjects for which there is no room are counted; the one that runs is always shown.
     pub fn frame(&self, columns: usize, lines: usize) -> String {
         let room = lines.saturating_sub(1 + NOTABLE).max(1);
         let first = match self.current {
@@ -98,7 +113,9 @@ impl Live {
         }
         for goes in FIRST_TO_GO {
             let too_wide = align(&cells, 1).lines().any(|line| line.chars().count() > columns);
-            if let Some(place) = cells[0].iter().position(|heading| heading == goes).filter(|_| too_wide) {
+            if let Some(place) =
+                cells[0].iter().position(|heading| heading == goes).filter(|_| too_wide)
+            {
                 cells.iter_mut().for_each(|row| drop(row.remove(place)));
             }
         }
@@ -109,14 +126,16 @@ impl Live {
         }
         text.extend(self.notable.iter().cloned());
         text.truncate(lines.max(1));
-        let cut: Vec<String> = text.iter().map(|line| line.chars().take(columns).collect()).collect();
+        let cut: Vec<String> =
+            text.iter().map(|line| line.chars().take(columns).collect()).collect();
         cut.join("\n")
     }
 }
 
 fn percentile(row: &Row, q: f64) -> Option<i64> {
     let n = usize::try_from(row.seen.len()).unwrap_or(usize::MAX);
-    quantile::is_supported(n, q).then(|| i64::try_from(row.seen.value_at_quantile(q)).unwrap_or(i64::MAX))
+    quantile::is_supported(n, q)
+        .then(|| i64::try_from(row.seen.value_at_quantile(q)).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -150,12 +169,19 @@ mod tests {
     fn a_narrow_terminal_goes_without_whole_columns() {
         let mut live = two();
         live.take(0, 0, &[14_000; 20], 0);
-        let frame = |columns| live.frame(columns, 24).lines().map(str::to_owned).collect::<Vec<_>>();
+        let frame =
+            |columns| live.frame(columns, 24).lines().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(
             frame(52)[..2],
-            ["lateness              p50  p99      max  missed", "  os-interval     14.0 us    -  14.0 us       0"]
+            [
+                "lateness              p50  p99      max  missed",
+                "  os-interval     14.0 us    -  14.0 us       0"
+            ]
         );
-        assert_eq!(frame(30)[..2], ["lateness          p99  missed", "  os-interval       -       0"]);
+        assert_eq!(
+            frame(30)[..2],
+            ["lateness          p99  missed", "  os-interval       -       0"]
+        );
     }
 
     proptest! {

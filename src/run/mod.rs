@@ -62,7 +62,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let mut watched = Watched { view: view(&plan, args), plan: &plan, late };
     let conditions = Conditions { host, changes, started_utc, starts };
     let mut stream = (args.format == Format::Jsonl).then(|| Stream::new(&stop));
-    let mut listener = stream.as_mut().map(|stream| |id: &str, measured: Measured<'_>| stream.add(id, measured));
+    let mut listener =
+        stream.as_mut().map(|stream| |id: &str, measured: Measured<'_>| stream.add(id, measured));
     let listener = listener.as_mut().map(|listener| listener as &mut Listener<'_>);
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut watched, listener);
     report.loads = loads.end();
@@ -98,7 +99,11 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if broken {
         return Ok(ExitStatus::Regressed);
     }
-    Ok(if complete && !failed && !(args.strict && unfit) { ExitStatus::Done } else { ExitStatus::NotMeasured })
+    Ok(if complete && !failed && !(args.strict && unfit) {
+        ExitStatus::Done
+    } else {
+        ExitStatus::NotMeasured
+    })
 }
 
 fn print(text: &str) -> exit::Result<()> {
@@ -108,7 +113,8 @@ fn print(text: &str) -> exit::Result<()> {
 /// The table, and what stands below it.
 fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
     let (words, columns) = (!args.quiet, terminal::columns());
-    let table = render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
+    let table =
+        render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
     let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
     let last = last.map_or(String::new(), |line| paragraph(&line, columns));
     let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
@@ -120,12 +126,20 @@ const PAGE: &str = "report.html";
 const FLIGHT: &str = "flight.json";
 
 /// Writes the report and what is drawn of it, the report last: where it is new, so is the rest.
-fn save(out: &Directory, report: &Report, json: &str, flight: Option<&str>, svg: bool) -> exit::Result<()> {
+fn save(
+    out: &Directory,
+    report: &Report,
+    json: &str,
+    flight: Option<&str>,
+    svg: bool,
+) -> exit::Result<()> {
     let page = render::html::page(std::slice::from_ref(report));
     let pictures = if svg { render::svg::pictures(report) } else { Vec::new() };
     let pictures = pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str()));
     let flight = flight.map(|flight| (FLIGHT, flight));
-    out.place(&pictures.chain(flight).chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>())
+    out.place(
+        &pictures.chain(flight).chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>(),
+    )
 }
 
 fn plan(args: &RunArgs) -> exit::Result<Plan> {
@@ -136,10 +150,20 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
     let file = plan_file::parse(&name, &text)?;
     let plan = given.plan(&file)?;
     for flag in given.defaults.overruled(&file.scenarios) {
-        terminal::note(false, &format!("{flag} has no effect: each scenario of {name} states its own"));
+        terminal::note(
+            false,
+            &format!("{flag} has no effect: each scenario of {name} states its own"),
+        );
     }
-    if ![&given.defaults, &file.defaults].into_iter().chain(&file.scenarios).any(ScenarioArgs::name_something) {
-        terminal::note(args.quiet, &format!("{name} names no subject: the default ones are measured"));
+    if ![&given.defaults, &file.defaults]
+        .into_iter()
+        .chain(&file.scenarios)
+        .any(ScenarioArgs::name_something)
+    {
+        terminal::note(
+            args.quiet,
+            &format!("{name} names no subject: the default ones are measured"),
+        );
     }
     Ok(plan)
 }
@@ -161,7 +185,10 @@ fn view(plan: &Plan, args: &RunArgs) -> LiveView {
     // The short name, unless another scenario has it too.
     let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
     let name = |s: &Scenario| if twins(s) { s.id.clone() } else { s.subject.name() };
-    let subjects = plan.scenarios.iter().map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
+    let subjects = plan
+        .scenarios
+        .iter()
+        .map(|s| (name(s), s.ticks.saturating_mul(s.instances), s.period_ns()));
     LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress)
 }
 
@@ -173,7 +200,11 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     fn place(&self, scenario: &Scenario) -> usize {
-        self.plan.scenarios.iter().position(|s| s.id == scenario.id).expect("a scenario of the plan")
+        self.plan
+            .scenarios
+            .iter()
+            .position(|s| s.id == scenario.id)
+            .expect("a scenario of the plan")
     }
 }
 
@@ -192,9 +223,14 @@ impl Observer for Watched<'_> {
         }
         match result {
             // It is in no figure.
-            Ok(round) if round.why.is_some() => self.view.after(self.place(scenario), round.index, std::iter::empty()),
+            Ok(round) if round.why.is_some() => {
+                self.view.after(self.place(scenario), round.index, std::iter::empty())
+            }
             Ok(round) => {
-                let instances = round.instances.iter().map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
+                let instances = round
+                    .instances
+                    .iter()
+                    .map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.after(self.place(scenario), round.index, instances);
             }
             Err(reason) => self.view.say(&format!("{}: not measured: {reason}", scenario.id)),

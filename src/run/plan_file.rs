@@ -1,4 +1,5 @@
-//! The plan file: read into the same typed arguments as a command line, and written from an effective plan.
+//! The plan file: read into the same typed arguments as a command line, and written from an
+//! effective plan.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,8 +49,11 @@ impl PlanArgs {
             scenarios.extend(args.over(&defaults).scenarios()?);
             scenario::few_enough(scenarios.len())?;
         }
-        if let Some(unused) =
-            self.defaults.commands.iter().find(|c| scenarios.iter().all(|s| s.subject.program() != Some(*c)))
+        if let Some(unused) = self
+            .defaults
+            .commands
+            .iter()
+            .find(|c| scenarios.iter().all(|s| s.subject.program() != Some(*c)))
         {
             return Err(usage!(
                 "the plan says of each scenario what it measures, and {} is not in it; add it there as command = [...]",
@@ -66,7 +70,8 @@ impl PlanArgs {
     }
 }
 
-/// Which key was meant, behind what the parser says of one that it does not know: it quotes that one, and then all it knows.
+/// Which key was meant, behind what the parser says of one that it does not know: it quotes that
+/// one, and then all it knows.
 fn meant(said: &str) -> String {
     let mut quoted = said.split('`').skip(1).step_by(2);
     match quoted.next().filter(|_| said.starts_with("unknown field")) {
@@ -115,7 +120,9 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             defaults: file.defaults.0,
             scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
         }),
-        Some(other) => Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}")),
+        Some(other) => {
+            Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}"))
+        }
     }
 }
 
@@ -178,7 +185,9 @@ impl TryFrom<Scenario> for Checked {
     fn try_from(file: Scenario) -> Result<Self, Self::Error> {
         let length = match (file.ticks, file.duration) {
             (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one"),
-            (ticks, duration) => duration.map(|Text(Any(time))| Length::Time(time)).or(ticks.map(Length::Ticks)),
+            (ticks, duration) => {
+                duration.map(|Text(Any(time))| Length::Time(time)).or(ticks.map(Length::Ticks))
+            }
         };
         Ok(Self(ScenarioArgs {
             subjects: Subjects::union(file.subject.0),
@@ -263,7 +272,9 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Several<T> {
                     values.push(value);
                 }
                 match values.is_empty() {
-                    true => Err(A::Error::custom("an empty list leaves nothing to measure; name at least one")),
+                    true => Err(A::Error::custom(
+                        "an empty list leaves nothing to measure; name at least one",
+                    )),
                     false => Ok(Several(values)),
                 }
             }
@@ -302,7 +313,10 @@ fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
         },
         defaults: ScenarioArgs::default(),
         scenarios: plan.scenarios.iter().map(scenario).collect::<Result<_, String>>()?,
-        why: plan.why.as_ref().map(|why| Why { threshold: why.threshold_ns.map(Duration::from_nanos) }),
+        why: plan
+            .why
+            .as_ref()
+            .map(|why| Why { threshold: why.threshold_ns.map(Duration::from_nanos) }),
     })
 }
 
@@ -326,9 +340,14 @@ pub fn to_toml(plan: &Plan) -> String {
     line("why-threshold", plan.why.and_then(|why| why.threshold).map(|d| quoted(units::short(d))));
     for s in &plan.scenarios {
         match &s.subject {
-            Measured::Ours(entry) => line("\n[[scenario]]\nsubject", Some(quoted(entry.name.to_owned()))),
+            Measured::Ours(entry) => {
+                line("\n[[scenario]]\nsubject", Some(quoted(entry.name.to_owned())))
+            }
             Measured::Program(program) => {
-                line("\n[[scenario]]\ncommand", Some(toml::Value::from(program.words().to_vec()).to_string()));
+                line(
+                    "\n[[scenario]]\ncommand",
+                    Some(toml::Value::from(program.words().to_vec()).to_string()),
+                );
             }
         }
         line("period", Some(quoted(units::short(s.period))));
@@ -348,10 +367,17 @@ mod tests {
 
     #[test]
     fn a_printed_plan_reads_back_to_itself() {
-        let loads =
-            ["none", "cpu:2", "tasks:100x50us", "sh -c 'exec \"a b\"'"].map(|text| text.parse().unwrap()).to_vec();
-        let command = |words: &[&str]| Program::of_words(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
-        let commands = vec![command(&["./a b", "it's", "\"", ""]), command(&["./a b", "2"]), command(&["spin"])];
+        let loads = ["none", "cpu:2", "tasks:100x50us", "sh -c 'exec \"a b\"'"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        let command = |words: &[&str]| {
+            Program::of_words(words.iter().map(|w| (*w).to_owned()).collect()).unwrap()
+        };
+        let commands = vec![
+            command(&["./a b", "it's", "\"", ""]),
+            command(&["./a b", "2"]),
+            command(&["spin"]),
+        ];
         let subjects = "*".parse::<Subjects>().unwrap().0;
         let all = ScenarioArgs { subjects, commands, loads, ..ScenarioArgs::default() };
         let tuning = tuning::Settings {
@@ -361,7 +387,13 @@ mod tests {
             timer_slack: Some(Duration::from_micros(50)),
         };
         let why = Some(Why { threshold: Some(Duration::from_micros(300)) });
-        let plan = Plan { seed: 1 << 40, samples: false, tuning, scenarios: all.scenarios().unwrap(), why };
+        let plan = Plan {
+            seed: 1 << 40,
+            samples: false,
+            tuning,
+            scenarios: all.scenarios().unwrap(),
+            why,
+        };
         let again = parse("p", &to_toml(&plan)).unwrap();
         assert_eq!(PlanArgs::default().plan(&again).unwrap(), plan);
         assert_eq!(PlanArgs::default().plan(&of_report(&plan.to_report()).unwrap()).unwrap(), plan);
@@ -375,12 +407,15 @@ mod tests {
         // Ticks and a duration exclude each other; everything else can be used at once.
         let all = PLAN.replace("#: duration", "# duration").replace("#: ", "");
         let plan = parse("new", &all).unwrap();
-        let [first, second, third] = &plan.scenarios[..] else { panic!("{} scenarios", plan.scenarios.len()) };
+        let [first, second, third] = &plan.scenarios[..] else {
+            panic!("{} scenarios", plan.scenarios.len())
+        };
         assert_eq!((first.loads.len(), second.periods.len(), third.commands.len()), (2, 2, 1));
         assert!(plan.seed.is_some() && plan.tuning.cpu.is_some() && plan.why.is_some(), "{plan:?}");
         let unknown = parse("new", "[run]\nx = 1\n").unwrap_err().to_string()
             + &parse("new", "[defaults]\nx = 1\n").unwrap_err().to_string();
-        let keys: Vec<&str> = unknown.split('`').skip(1).step_by(2).filter(|key| *key != "x").collect();
+        let keys: Vec<&str> =
+            unknown.split('`').skip(1).step_by(2).filter(|key| *key != "x").collect();
         assert!(keys.len() > 15, "{unknown}");
         for key in keys {
             let has = |line: &str| line.trim_start_matches("#: ").starts_with(&format!("{key} = "));
@@ -392,11 +427,18 @@ mod tests {
     fn a_list_makes_a_matrix_and_the_command_line_overrides_defaults_only() {
         let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
                     period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";
-        let defaults = ScenarioArgs { periods: vec![Duration::from_millis(3)], ..ScenarioArgs::default() };
+        let defaults =
+            ScenarioArgs { periods: vec![Duration::from_millis(3)], ..ScenarioArgs::default() };
         let arguments = PlanArgs { defaults, ..PlanArgs::default() };
         let plan = arguments.plan(&parse("p.toml", text).unwrap()).unwrap();
         let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
-        let expected = ["nanosleep@250us", "spin@250us", "nanosleep@1ms", "spin@1ms", "tokio-sleep@3ms/multi-thread:3"];
+        let expected = [
+            "nanosleep@250us",
+            "spin@250us",
+            "nanosleep@1ms",
+            "spin@1ms",
+            "tokio-sleep@3ms/multi-thread:3",
+        ];
         assert_eq!(ids, expected);
         assert!(plan.scenarios.iter().all(|s| s.ticks == 7));
     }
@@ -404,19 +446,28 @@ mod tests {
     #[test]
     fn mistakes_in_a_plan_are_placed() {
         for (text, says) in [
-            ("[defaults]\nperiood = \"1ms\"\n", "p.toml:2:1: unknown field `periood`, expected one of "),
+            (
+                "[defaults]\nperiood = \"1ms\"\n",
+                "p.toml:2:1: unknown field `periood`, expected one of ",
+            ),
             ("[[scenari]]\n", "p.toml:1:3: unknown field `scenari`, expected one of "),
             ("[defaults]\n\nticks = \"many\"\n", "p.toml:3:9: "),
             ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: a period of 0us"),
             ("[defaults]\nperiod = [\"1ms\", \"1\"]\n", "p.toml:2:10: \"1\" has no unit"),
-            ("[defaults]\nsubject = 5\n", "p.toml:2:11: invalid type: integer `5`, expected a string or a list"),
+            (
+                "[defaults]\nsubject = 5\n",
+                "p.toml:2:11: invalid type: integer `5`, expected a string or a list",
+            ),
             ("[[scenario]]\ncommand = []\n", "p.toml:2:11: an empty command"),
             (
                 "[[scenario]]\ncommand = \"./loop\"\n",
                 "p.toml:2:11: invalid type: string \"./loop\", expected a sequence",
             ),
             ("[[scenario]]\nruntime = []\n", "p.toml:2:11: an empty list"),
-            ("[[scenario]]\nticks = 5\nduration = \"1s\"\n", "p.toml:1:1: ticks and duration exclude each other"),
+            (
+                "[[scenario]]\nticks = 5\nduration = \"1s\"\n",
+                "p.toml:1:1: ticks and duration exclude each other",
+            ),
             ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: no scheduling class"),
         ] {
             let error = parse("p.toml", text).unwrap_err().to_string();

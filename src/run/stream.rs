@@ -1,4 +1,5 @@
-//! `osjitter run --format jsonl`: a line for each round as it is measured, and the report without them as the last one.
+//! `osjitter run --format jsonl`: a line for each round as it is measured, and the report without
+//! them as the last one.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -55,9 +56,13 @@ impl Stream {
     pub fn add(&mut self, subject: &str, measured: Measured<'_>) {
         match measured {
             Measured::Rounds(rounds) => {
-                rounds.iter().for_each(|round| self.write(&Line::Round { schema: SCHEMA, subject, round }));
+                rounds
+                    .iter()
+                    .for_each(|round| self.write(&Line::Round { schema: SCHEMA, subject, round }));
             }
-            Measured::Failed(reason) => self.write(&Line::Failed { schema: SCHEMA, subject, reason }),
+            Measured::Failed(reason) => {
+                self.write(&Line::Failed { schema: SCHEMA, subject, reason })
+            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the commands say of themselves: which flags are settings, what each accepts, needs and excludes.
+//! What the commands say of themselves: which flags are settings, what each accepts, needs and
+//! excludes.
 
 use std::ffi::OsString;
 
@@ -22,7 +23,10 @@ impl Asked {
         let end = asked.end();
         let mut kept = Vec::new();
         for (at, word) in std::mem::take(&mut asked.words).into_iter().enumerate() {
-            let flag = word.to_str().filter(|_| at < end).and_then(|w| w.strip_prefix("--")?.split_once('='));
+            let flag = word
+                .to_str()
+                .filter(|_| at < end)
+                .and_then(|w| w.strip_prefix("--")?.split_once('='));
             let flag = flag.filter(|(name, _)| setting(of, name).is_some_and(is_flag));
             match flag {
                 Some((name, "false")) => asked.off.push(name.to_owned()),
@@ -51,7 +55,10 @@ impl Asked {
 }
 
 /// The command that was asked for, the way to it, and what was given to it.
-pub fn innermost<'a>(built: &'a Command, matches: &'a ArgMatches) -> (Vec<String>, &'a Command, &'a ArgMatches) {
+pub fn innermost<'a>(
+    built: &'a Command,
+    matches: &'a ArgMatches,
+) -> (Vec<String>, &'a Command, &'a ArgMatches) {
     let (mut path, mut of, mut own) = (Vec::new(), built, matches);
     while let Some((name, inner)) = own.subcommand() {
         let Some(command) = of.find_subcommand(name) else { break };
@@ -63,7 +70,8 @@ pub fn innermost<'a>(built: &'a Command, matches: &'a ArgMatches) -> (Vec<String
 
 /// Whether a file may set an argument.
 pub fn is_setting(arg: &Arg) -> bool {
-    let action = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
+    let action =
+        matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
     action && arg.get_long().is_some() && !arg.is_hide_set() && !arg.is_global_set()
 }
 
@@ -88,20 +96,26 @@ pub fn setting<'a>(of: &'a Command, key: &str) -> Option<&'a Arg> {
 
 /// Whether two arguments exclude each other.
 pub fn exclude(of: &Command, one: &Arg, other: &Arg) -> bool {
-    let says = |a: &Arg, b: &Arg| of.get_arg_conflicts_with(a).iter().any(|excluded| excluded.get_id() == b.get_id());
+    let says = |a: &Arg, b: &Arg| {
+        of.get_arg_conflicts_with(a).iter().any(|excluded| excluded.get_id() == b.get_id())
+    };
     one.get_id() != other.get_id() && (says(one, other) || says(other, one))
 }
 
 /// What a command line of this setting alone is refused for.
 fn alone(command: &Command, path: &[String], words: Vec<OsString>) -> Option<clap::Error> {
-    let line = [OsString::from("osjitter")].into_iter().chain(path.iter().map(OsString::from)).chain(words);
+    let line = [OsString::from("osjitter")]
+        .into_iter()
+        .chain(path.iter().map(OsString::from))
+        .chain(words);
     command.clone().try_get_matches_from(line).err()
 }
 
 /// Names of the flags without which this setting means nothing.
 pub fn needs(command: &Command, path: &[String], setting: &Setting) -> Vec<String> {
     let missing = |words| {
-        let error = alone(command, path, words).filter(|e| e.kind() == ErrorKind::MissingRequiredArgument);
+        let error =
+            alone(command, path, words).filter(|e| e.kind() == ErrorKind::MissingRequiredArgument);
         match error.as_ref().and_then(|error| error.get(ContextKind::InvalidArg)) {
             Some(ContextValue::Strings(missing)) => missing.clone(),
             Some(ContextValue::String(missing)) => vec![missing.clone()],
@@ -111,7 +125,11 @@ pub fn needs(command: &Command, path: &[String], setting: &Setting) -> Vec<Strin
     let anyway = missing(Vec::new());
     let added = missing(setting.words()).into_iter().filter(|missing| !anyway.contains(missing));
     // As in `--why`, `--candidate-cmd <COMMAND>`.
-    added.filter_map(|missing| Some(missing.strip_prefix("--")?.split([' ', '=']).next()?.to_owned())).collect()
+    added
+        .filter_map(|missing| {
+            Some(missing.strip_prefix("--")?.split([' ', '=']).next()?.to_owned())
+        })
+        .collect()
 }
 
 /// Why a flag does not accept a value, if it does not.
@@ -126,7 +144,11 @@ pub fn refusal(command: &Command, path: &[String], setting: &Setting) -> Option<
                 Some(ContextValue::Strings(texts)) => texts.join(", "),
                 _ => String::new(),
             };
-            Some(format!("{:?} is none of {}", text(ContextKind::InvalidValue), text(ContextKind::ValidValue)))
+            Some(format!(
+                "{:?} is none of {}",
+                text(ContextKind::InvalidValue),
+                text(ContextKind::ValidValue)
+            ))
         }
         _ => Some(match std::error::Error::source(&error) {
             Some(source) => source.to_string(),

@@ -1,4 +1,5 @@
-//! The file: a section for each command, a key for each flag. Each place is known, so that whatever is wrong is named by line.
+//! The file: a section for each command, a key for each flag. Each place is known, so that whatever
+//! is wrong is named by line.
 
 use std::path::Path;
 
@@ -34,7 +35,9 @@ pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec
             LARGEST >> 10
         ));
     }
-    let line = |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+    let line = |at: usize| {
+        text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
+    };
     let table = DeTable::parse(&text).map_err(|error| {
         let place = error.span().map_or(String::new(), |span| format!(":{}", line(span.start)));
         usage!("{name}{place}: {}", error.message().trim().replace('\n', "; "))
@@ -67,7 +70,9 @@ impl Reader<'_> {
             let (line, key) = ((self.line)(key.span().start), key.get_ref().as_ref());
             let place = format!("{}:{line}", self.name);
             if let DeValue::Table(inner) = value.get_ref() {
-                let Some(command) = of.get_subcommands().find(|c| c.get_name() == key && !c.is_hide_set()) else {
+                let Some(command) =
+                    of.get_subcommands().find(|c| c.get_name() == key && !c.is_hide_set())
+                else {
                     return Err(usage!("{place}: {}", self.no_command(path, of, key)));
                 };
                 path.push(key.to_owned());
@@ -94,8 +99,11 @@ impl Reader<'_> {
     /// No two settings of a section exclude each other.
     fn agree(&self, of: &Command, settings: &[Setting]) -> exit::Result<()> {
         let said = |setting: &&Setting| setting.value != Value::Flag(false);
-        let args: Vec<(&Arg, &Setting)> =
-            settings.iter().filter(said).filter_map(|s| Some((commands::setting(of, &s.key)?, s))).collect();
+        let args: Vec<(&Arg, &Setting)> = settings
+            .iter()
+            .filter(said)
+            .filter_map(|s| Some((commands::setting(of, &s.key)?, s)))
+            .collect();
         for (at, (arg, setting)) in args.iter().enumerate() {
             if let Some((_, first)) = args[..at].iter().find(|(other, _)| exclude(of, arg, other)) {
                 let [key, other, line] = [&setting.key, &first.key, &first.line.to_string()];
@@ -115,10 +123,14 @@ impl Reader<'_> {
             DeValue::Boolean(value) if is_flag(arg) => Ok(Value::Flag(*value)),
             _ if is_flag(arg) => Err("is true or false".to_owned()),
             DeValue::Array(_) if !several => Err("takes one value, not a list".to_owned()),
-            DeValue::Array(list) if list.is_empty() => Err("an empty list says nothing; leave the key out".to_owned()),
-            DeValue::Array(list) => {
-                list.iter().map(|v| self.one(arg, v.get_ref())).collect::<Result<_, _>>().map(Value::Several)
+            DeValue::Array(list) if list.is_empty() => {
+                Err("an empty list says nothing; leave the key out".to_owned())
             }
+            DeValue::Array(list) => list
+                .iter()
+                .map(|v| self.one(arg, v.get_ref()))
+                .collect::<Result<_, _>>()
+                .map(Value::Several),
             one => self.one(arg, one).map(Value::One),
         }
     }
@@ -134,14 +146,20 @@ impl Reader<'_> {
             DeValue::Boolean(value) => return Err(format!("takes a value, not {value}")),
             _ => return Err("takes a text or a number".to_owned()),
         };
-        let is_path = matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath);
+        let is_path = matches!(
+            arg.get_value_hint(),
+            ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath
+        );
         Ok(if is_path { self.directory.join(text).to_string_lossy().into_owned() } else { text })
     }
 
     fn no_command(&self, path: &[String], of: &Command, key: &str) -> String {
         let names = of.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
         let full = path.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");
-        format!("there is no command for [{full}]; {}sections are named as commands are", did_you_mean(key, names))
+        format!(
+            "there is no command for [{full}]; {}sections are named as commands are",
+            did_you_mean(key, names)
+        )
     }
 }
 

@@ -1,5 +1,6 @@
-//! `osjitter.toml`: what a project has settled for all who measure it. Its values become arguments, before the command line
-//! is read: whatever a flag accepts, refuses or excludes holds for them too.
+//! `osjitter.toml`: what a project has settled for all who measure it. Its values become arguments,
+//! before the command line is read: whatever a flag accepts, refuses or excludes holds for them
+//! too.
 
 mod commands;
 mod file;
@@ -24,7 +25,8 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings of the project")]
 pub struct SettingsArgs {
-    /// Take defaults from this file [default: osjitter.toml here or above, as far as the repository or home reaches]
+    /// Take defaults from this file [default: osjitter.toml here or above, as far as the repository
+    /// or home reaches]
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// Take defaults from no file
@@ -35,7 +37,8 @@ pub struct SettingsArgs {
     pub print_config: bool,
 }
 
-/// What another file says of a command in full: where an argument names one, these settings of the project are not used.
+/// What another file says of a command in full: where an argument names one, these settings of the
+/// project are not used.
 pub struct Stated {
     pub command: &'static str,
     pub by: &'static str,
@@ -48,15 +51,17 @@ pub enum Line {
     Answered(ExitStatus),
 }
 
-/// Reads a command line together with the settings of the project. What is wrong with the command line alone ends the
-/// process, as do help and version.
+/// Reads a command line together with the settings of the project. What is wrong with the command
+/// line alone ends the process, as do help and version.
 pub fn read(command: &Command, words: Vec<OsString>, stated: &[Stated]) -> exit::Result<Line> {
     let mut built = command.clone();
     built.build();
     let asked = Asked::of(command, &built, words);
     let (typed, incomplete) = match command.clone().try_get_matches_from(&asked.words) {
         Ok(typed) => (typed, None),
-        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => (asked.as_far(command), Some(error)),
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            (asked.as_far(command), Some(error))
+        }
         Err(error) => error.exit(),
     };
     let (path, of, own) = commands::innermost(&built, &typed);
@@ -76,7 +81,8 @@ pub fn read(command: &Command, words: Vec<OsString>, stated: &[Stated]) -> exit:
         let asked = Asked { words, off: asked.off };
         let all = complete.unwrap_or_else(|_| asked.as_far(command));
         let (_, _, all) = commands::innermost(&built, &all);
-        let shown = show::Shown::new(&path, file.as_deref(), of, [own, all], &asked.off, (&used, &unused));
+        let shown =
+            show::Shown::new(&path, file.as_deref(), of, [own, all], &asked.off, (&used, &unused));
         return shown.print().map(Line::Answered);
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
@@ -85,7 +91,11 @@ pub fn read(command: &Command, words: Vec<OsString>, stated: &[Stated]) -> exit:
         let keys: Vec<&str> = used.iter().map(|setting| setting.key.as_str()).collect();
         terminal::note(
             false,
-            &format!("settings: {} ({}); --no-config leaves it out", place::shown(file), keys.join(", ")),
+            &format!(
+                "settings: {} ({}); --no-config leaves it out",
+                place::shown(file),
+                keys.join(", ")
+            ),
         );
     }
     Ok(Line::Run(Box::new(complete)))
@@ -95,11 +105,14 @@ fn quiet(matches: &ArgMatches) -> bool {
     matches.try_get_one::<bool>("quiet").ok().flatten().copied().unwrap_or(false)
 }
 
-/// The settings of a command: of its own section, and of those it stands in as far as it has the same flag.
+/// The settings of a command: of its own section, and of those it stands in as far as it has the
+/// same flag.
 fn of_command<'a>(sections: &'a [Section], path: &[String], of: &Command) -> Vec<&'a Setting> {
     let mut settings: Vec<&Setting> = Vec::new();
     for depth in (1..=path.len()).rev() {
-        for setting in sections.iter().filter(|s| s.path[..] == path[..depth]).flat_map(|s| &s.settings) {
+        for setting in
+            sections.iter().filter(|s| s.path[..] == path[..depth]).flat_map(|s| &s.settings)
+        {
             let known = settings.iter().any(|inner| inner.key == setting.key);
             if !known && of.get_arguments().any(|arg| is_setting(arg) && long(arg) == setting.key) {
                 settings.push(setting);
@@ -109,8 +122,8 @@ fn of_command<'a>(sections: &'a [Section], path: &[String], of: &Command) -> Vec
     settings
 }
 
-/// Which settings are used beside what was typed: not what was typed itself, nor what it excludes, nor what needs something
-/// that is not there.
+/// Which settings are used beside what was typed: not what was typed itself, nor what it excludes,
+/// nor what needs something that is not there.
 fn sort_out<'a>(
     settings: Vec<&'a Setting>,
     command: &Command,
@@ -129,7 +142,9 @@ fn sort_out<'a>(
     let (mut used, mut unused) = (Vec::new(), Vec::new());
     for setting in settings {
         let arg = commands::setting(of, &setting.key).expect("it was checked when it was read");
-        let file = stated.iter().find(|s| path == [s.command] && named(s.by) && s.settings.contains(&long(arg)));
+        let file = stated
+            .iter()
+            .find(|s| path == [s.command] && named(s.by) && s.settings.contains(&long(arg)));
         let excluded = typed.iter().find(|other| commands::exclude(of, arg, other));
         let why = match (named(long(arg)), file, excluded) {
             (true, ..) => Some("the command line has it".to_owned()),
@@ -144,10 +159,13 @@ fn sort_out<'a>(
     }
     // What one setting needs may be another one that was left out.
     loop {
-        let there =
-            |name: &str| named(name) || used.iter().any(|s: &&Setting| s.key == name && s.value != Value::Flag(false));
+        let there = |name: &str| {
+            named(name)
+                || used.iter().any(|s: &&Setting| s.key == name && s.value != Value::Flag(false))
+        };
         let lacking = used.iter().enumerate().find_map(|(at, setting)| {
-            let lacks = commands::needs(command, path, setting).into_iter().find(|name| !there(name))?;
+            let lacks =
+                commands::needs(command, path, setting).into_iter().find(|name| !there(name))?;
             Some((at, lacks))
         });
         let Some((at, lacks)) = lacking else { return (used, unused) };

@@ -18,7 +18,9 @@ pub fn find(matches: &ArgMatches) -> exit::Result<Option<PathBuf>> {
     let variable = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
     let named = matches.get_one::<PathBuf>("config").map(|file| (file.clone(), "--config"));
     if let Some((file, by)) = named.or(variable.map(|file| (file, VARIABLE))) {
-        let there = file.try_exists().map_err(|e| Error::usage(format!("{by}: {}: {e}", file.display())))?;
+        let there = file
+            .try_exists()
+            .map_err(|e| Error::usage(format!("{by}: {}: {e}", file.display())))?;
         return match there {
             true => Ok(Some(file)),
             false => Err(Error::usage(format!("{by}: there is no {}", file.display()))),
@@ -31,12 +33,15 @@ fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// The nearest file from here up to the repository's root or home. Where neither is above, only here: what somebody else
-/// has put into a directory that all may write to is no project of ours.
+/// The nearest file from here up to the repository's root or home. Where neither is above, only
+/// here: what somebody else has put into a directory that all may write to is no project of ours.
 fn nearest(here: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let is_end = |directory: &Path| directory.join(".git").exists() || Some(directory) == home;
     let above = here.ancestors().position(is_end).unwrap_or(0);
-    here.ancestors().take(above + 1).map(|directory| directory.join(NAME)).find(|file| file.is_file())
+    here.ancestors()
+        .take(above + 1)
+        .map(|directory| directory.join(NAME))
+        .find(|file| file.is_file())
 }
 
 /// A file as people would name it from where they are.
@@ -53,7 +58,8 @@ mod tests {
     #[test]
     fn the_nearest_file_up_to_the_repository_or_home_and_none_beyond() {
         let root = tempfile::tempdir().unwrap();
-        let [home, project, inner] = ["home", "home/project", "home/project/a/b"].map(|name| root.path().join(name));
+        let [home, project, inner] =
+            ["home", "home/project", "home/project/a/b"].map(|name| root.path().join(name));
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::create_dir(project.join(".git")).unwrap();
         let found = |home: Option<&Path>| nearest(&inner, home);

@@ -43,8 +43,8 @@ model! {
     pub struct Line {
         /// The name of its flag.
         pub key: String,
-        /// The value that holds, one or several as on a command line, `true` or `false` for a switch; empty where the command
-        /// chooses.
+        /// The value that holds, one or several as on a command line, `true` or `false` for a
+        /// switch; empty where the command chooses.
         pub values: Vec<String>,
         /// Whether it is a switch.
         pub switch: bool,
@@ -73,7 +73,8 @@ impl Shown {
             let by_file = used.iter().find(|s| s.key == long(arg));
             let left_out = unused.iter().find(|u| u.setting.key == long(arg));
             let is_off = off.iter().any(|name| name == long(arg));
-            let is_typed = is_off || typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+            let is_typed = is_off
+                || typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
             let source = match by_file {
                 Some(_) => Source::File,
                 None if is_typed => Source::CommandLine,
@@ -111,11 +112,22 @@ impl Shown {
     /// As a section of the file, which it may become.
     fn text(&self) -> String {
         let none = || "no osjitter.toml".to_owned();
-        let heading = format!("# osjitter {}, with {}\n", self.command, self.file.clone().unwrap_or_else(none));
+        let heading = format!(
+            "# osjitter {}, with {}\n",
+            self.command,
+            self.file.clone().unwrap_or_else(none)
+        );
         let lines: Vec<[String; 2]> = self.settings.iter().map(|line| self.line(line)).collect();
-        let width = lines.iter().map(|[left, _]| left.chars().count()).filter(|&n| n < 40).max().unwrap_or(0);
+        let width = lines
+            .iter()
+            .map(|[left, _]| left.chars().count())
+            .filter(|&n| n < 40)
+            .max()
+            .unwrap_or(0);
         let section = format!("[{}]\n", self.command.replace(' ', "."));
-        lines.iter().fold(heading + &section, |text, [left, right]| format!("{text}{left:width$}  # {right}\n"))
+        lines.iter().fold(heading + &section, |text, [left, right]| {
+            format!("{text}{left:width$}  # {right}\n")
+        })
     }
 
     /// What the file would say, and where it comes from.
@@ -125,7 +137,9 @@ impl Shown {
             [] => None,
             [one] if line.switch => Some(one.clone()),
             [one] => Some(quoted(one)),
-            several => Some(format!("[{}]", several.iter().map(quoted).collect::<Vec<_>>().join(", "))),
+            several => {
+                Some(format!("[{}]", several.iter().map(quoted).collect::<Vec<_>>().join(", ")))
+            }
         };
         let place = |at: usize| format!("{}:{at}", self.file.as_deref().unwrap_or_default());
         let source = match (line.source, line.line) {
@@ -160,14 +174,21 @@ fn values(arg: &Arg, all: &ArgMatches, by_file: Option<&Setting>) -> Vec<String>
     }
 }
 
-/// What is in effect where nobody says anything: known to the parser, or in words at the end of the help.
+/// What is in effect where nobody says anything: known to the parser, or in words at the end of the
+/// help.
 fn default(arg: &Arg) -> Option<String> {
     if is_flag(arg) {
         return None;
     }
-    let known = arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let known = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy().into_owned())
+        .collect::<Vec<_>>();
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let words = help.rsplit_once("[default: ").and_then(|(_, rest)| Some(rest.split_once(']')?.0.to_owned()));
+    let words = help
+        .rsplit_once("[default: ")
+        .and_then(|(_, rest)| Some(rest.split_once(']')?.0.to_owned()));
     words.or_else(|| (!known.is_empty()).then(|| known.join(", ")))
 }
 

@@ -125,7 +125,9 @@ impl Loop {
     }
 
     /// The p99 of each look, the latest last; `None` where no tick came.
-    pub fn course(&self) -> impl DoubleEndedIterator<Item = Option<Duration>> + ExactSizeIterator + '_ {
+    pub fn course(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = Option<Duration>> + ExactSizeIterator + '_ {
         self.looks.iter().map(|look| look.lateness.quantile(0.99))
     }
 }
@@ -150,7 +152,9 @@ impl Loops {
     pub fn take(&mut self, looked: Vec<(PathBuf, Snapshot)>) {
         let mut before = std::mem::take(&mut self.by_file);
         for (path, now) in looked {
-            let known = before.remove(&path).and_then(|known| now.since(&known.now).map(|since| (known.looks, since)));
+            let known = before
+                .remove(&path)
+                .and_then(|known| now.since(&known.now).map(|since| (known.looks, since)));
             let looks = match known {
                 Some((mut looks, since)) => {
                     looks.push_back(Figures::of(&since));

@@ -61,13 +61,23 @@ pub fn screen(
 }
 
 /// A heading and a line a loop; where there are more, the last line says how many.
-pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: usize) -> Vec<String> {
+pub fn table(
+    loops: &Loops,
+    window: Window,
+    sort: Sort,
+    columns: usize,
+    lines: usize,
+) -> Vec<String> {
     let process = columns >= WIDE;
     let mut namesakes: HashMap<&str, u64> = HashMap::new();
     loops.iter().for_each(|of| *namesakes.entry(&of.now.name).or_default() += 1);
     // Two instances of a service have the same meters: which is whose, where no column says it.
     let pid = |of: &Loop| (!process && namesakes[&*of.now.name] > 1).then_some(of.now.pid);
-    let names = loops.iter().map(|of| label(&of.now.name, pid(of), usize::MAX).chars().count()).max().unwrap_or(0);
+    let names = loops
+        .iter()
+        .map(|of| label(&of.now.name, pid(of), usize::MAX).chars().count())
+        .max()
+        .unwrap_or(0);
     let mut figures = FIGURES.to_vec();
     let width = |figures: &[Column]| figures.iter().map(|(_, width, _)| width + 1).sum::<usize>();
     for goes in FIRST_TO_GO {
@@ -79,8 +89,11 @@ pub fn table(loops: &Loops, window: Window, sort: Sort, columns: usize, lines: u
     let name_width = names.clamp(SHORTEST_NAME, most);
     let heading = |mut text: String| {
         for (heading, width, _) in &figures {
-            let marked =
-                if heading.eq_ignore_ascii_case(&name(&sort)) { format!("*{heading}") } else { (*heading).to_owned() };
+            let marked = if heading.eq_ignore_ascii_case(&name(&sort)) {
+                format!("*{heading}")
+            } else {
+                (*heading).to_owned()
+            };
             text += &format!(" {marked:>width$}");
         }
         if process {
@@ -126,7 +139,8 @@ fn sparkline(of: &Loop, room: usize) -> String {
     let from = of.course().len().saturating_sub(room);
     let seconds: Vec<Option<Duration>> = of.course().skip(from).collect();
     let most = seconds.iter().flatten().max().map_or(1, |most| most.as_nanos().max(1));
-    let level = |p99: Duration| LEVELS[(p99.as_nanos() * LEVELS.len() as u128 / (most + 1)) as usize];
+    let level =
+        |p99: Duration| LEVELS[(p99.as_nanos() * LEVELS.len() as u128 / (most + 1)) as usize];
     seconds.into_iter().map(|p99| p99.map_or(' ', level)).collect()
 }
 
@@ -138,7 +152,10 @@ fn period(length: Duration) -> String {
 
 /// In at most seven characters, below 1000 s.
 fn ns(value: Option<Duration>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)))
+    value.map_or_else(
+        || "-".to_owned(),
+        |value| time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
+    )
 }
 
 /// In at most five characters.

@@ -63,12 +63,15 @@ pub fn lines(loops: &Loops) -> String {
 }
 
 fn meter(of: &Loop) -> Meter {
-    let [last_1s, last_10s, last_60s] = Window::ALL.map(|window| of.has(window).then(|| line(of.of(window))));
+    let [last_1s, last_10s, last_60s] =
+        Window::ALL.map(|window| of.has(window).then(|| line(of.of(window))));
     Meter {
         meter: of.now.name.clone(),
         program: of.now.program.clone(),
         pid: of.now.pid,
-        registered_unix_ns: whole(of.now.registered.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+        registered_unix_ns: whole(
+            of.now.registered.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
+        ),
         period_ns: whole(of.now.period),
         total: line(&of.total()),
         last_1s,

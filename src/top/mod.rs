@@ -67,12 +67,17 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
         return once(args, watch, loops);
     }
     if !std::io::stdout().is_terminal() {
-        return Err(usage!("top draws on a terminal, and stdout is none; add --once, or --once --format json"));
+        return Err(usage!(
+            "top draws on a terminal, and stdout is none; add --once, or --once --format json"
+        ));
     }
     live(args, watch, loops)
 }
 
-#[allow(clippy::disallowed_methods, reason = "nothing is measured here: it waits between two looks")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "nothing is measured here: it waits between two looks"
+)]
 fn once(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<ExitStatus> {
     if loops.is_empty() {
         note(false, NONE);
@@ -105,7 +110,8 @@ fn live(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
     let mut looked = tach::Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if looked.elapsed() >= REFRESH {
-            // Measured from look to look: a figure that says one second is of one second, or a little more.
+            // Measured from look to look: a figure that says one second is of one second, or a
+            // little more.
             looked = tach::Instant::now();
             loops.take(watch.look(|_| true));
         }

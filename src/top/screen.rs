@@ -36,23 +36,33 @@ impl Screen {
             restore();
             said(panic);
         }));
-        execute!(io::stdout(), terminal::EnterAlternateScreen, terminal::DisableLineWrap, cursor::Hide)?;
+        execute!(
+            io::stdout(),
+            terminal::EnterAlternateScreen,
+            terminal::DisableLineWrap,
+            cursor::Hide
+        )?;
         Ok(screen)
     }
 
     /// Columns and lines.
     pub fn size(&self) -> (usize, usize) {
-        let (columns, lines) = terminal::size().ok().filter(|&(c, l)| c > 0 && l > 0).unwrap_or(DEFAULT_SIZE);
+        let (columns, lines) =
+            terminal::size().ok().filter(|&(c, l)| c > 0 && l > 0).unwrap_or(DEFAULT_SIZE);
         (columns.into(), lines.into())
     }
 
-    /// Draws a frame in one write, so that nobody sees half of it. The second line is the table's heading.
+    /// Draws a frame in one write, so that nobody sees half of it. The second line is the table's
+    /// heading.
     pub fn draw(&self, frame: &[String]) -> io::Result<()> {
         let mut bytes = Vec::new();
         queue!(bytes, terminal::BeginSynchronizedUpdate, cursor::MoveTo(0, 0))?;
         for (n, line) in frame.iter().enumerate() {
-            let (on, off) =
-                if n == 1 { (Attribute::Bold, Attribute::Reset) } else { (Attribute::Reset, Attribute::Reset) };
+            let (on, off) = if n == 1 {
+                (Attribute::Bold, Attribute::Reset)
+            } else {
+                (Attribute::Reset, Attribute::Reset)
+            };
             let lead = if n > 0 { "\r\n" } else { "" };
             queue!(
                 bytes,
@@ -69,8 +79,14 @@ impl Screen {
         stdout.flush()
     }
 
-    /// Waits so long for a key that means something, or a change of the terminal's size; looks at the flag now and then.
-    pub fn key(&self, longest: Duration, notice: Duration, stop: &AtomicBool) -> io::Result<Option<Key>> {
+    /// Waits so long for a key that means something, or a change of the terminal's size; looks at
+    /// the flag now and then.
+    pub fn key(
+        &self,
+        longest: Duration,
+        notice: Duration,
+        stop: &AtomicBool,
+    ) -> io::Result<Option<Key>> {
         let start = tach::Instant::now();
         while start.elapsed() < longest && !stop.load(Ordering::Relaxed) {
             if !event::poll(notice.min(longest.saturating_sub(start.elapsed())))? {
@@ -78,7 +94,9 @@ impl Screen {
             }
             let key = match event::read()? {
                 Event::Resize(..) => return Ok(None),
-                Event::Key(key) if key.kind == KeyEventKind::Press => meaning(key.code, key.modifiers),
+                Event::Key(key) if key.kind == KeyEventKind::Press => {
+                    meaning(key.code, key.modifiers)
+                }
                 _ => None,
             };
             if key.is_some() {
@@ -111,6 +129,11 @@ fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
 
 /// Where that fails, the terminal is gone.
 fn restore() {
-    let _ = execute!(io::stdout(), cursor::Show, terminal::EnableLineWrap, terminal::LeaveAlternateScreen);
+    let _ = execute!(
+        io::stdout(),
+        cursor::Show,
+        terminal::EnableLineWrap,
+        terminal::LeaveAlternateScreen
+    );
     let _ = terminal::disable_raw_mode();
 }

@@ -49,8 +49,10 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
         }
         (None, process) => Target::Process(process.unwrap_or_default()),
     };
-    let until =
-        args.duration.map_or_else(|| "until it ends, or Ctrl-C".to_owned(), |d| format!("for {}", units::short(d)));
+    let until = args.duration.map_or_else(
+        || "until it ends, or Ctrl-C".to_owned(),
+        |d| format!("for {}", units::short(d)),
+    );
     terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
     let mut traced = session::run(tracer, &mut target, from_ns, args.duration, &stop)?;
     if let Some(thread) = &args.thread {
@@ -69,14 +71,21 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let json = report.to_json();
     let page = render::html::page(std::slice::from_ref(&report));
     let timers = text::timers(&groups);
-    let saved = out.place(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
+    let saved =
+        out.place(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
     let columns = terminal::columns();
     let shown = match args.format {
         Format::Table => {
             let words = !args.quiet;
-            let table = render::table::of_several(std::slice::from_ref(&report), &args.table, columns, words);
+            let table = render::table::of_several(
+                std::slice::from_ref(&report),
+                &args.table,
+                columns,
+                words,
+            );
             let price = report.trace.as_ref().map_or_else(String::new, text::price);
-            let price = if words { format!("\n{}", paragraph(&price, columns)) } else { String::new() };
+            let price =
+                if words { format!("\n{}", paragraph(&price, columns)) } else { String::new() };
             table + &text::stretches(&groups, columns) + &price
         }
         _ => json,
@@ -102,7 +111,8 @@ fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
     let mut calls: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, call) in &traced.threads {
         if thread.is_none_or(|thread| name.to_string() == thread) {
-            let call = call.as_ref().map_or_else(|| "runs".to_owned(), |call| format!("waits in {call}"));
+            let call =
+                call.as_ref().map_or_else(|| "runs".to_owned(), |call| format!("waits in {call}"));
             calls.entry(call).or_default().push(name.to_string());
         }
     }
@@ -113,12 +123,15 @@ fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
             n => format!("{n} threads, such as {}: each {call}", names[0]),
         })
         .collect();
-    let threads = if threads.is_empty() { "no such thread was seen".to_owned() } else { threads.join("; ") };
+    let threads =
+        if threads.is_empty() { "no such thread was seen".to_owned() } else { threads.join("; ") };
     let lost = match [traced.counts.lost, traced.unrecorded] {
         [0, 0] => String::new(),
         [lost, 0] => format!(" ({lost} records were lost)"),
         [0, unrecorded] => format!(" ({unrecorded} events were counted and not recorded)"),
-        [lost, unrecorded] => format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)"),
+        [lost, unrecorded] => {
+            format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)")
+        }
     };
     format!(
         "{} does not wait on timers: none woke it in {window}{lost}; {threads}. A longer --duration may see more",
@@ -156,7 +169,8 @@ struct Conditions {
 fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions) -> Report {
     let window_ns = traced.to_ns - traced.from_ns;
     let length_ns = round_ns(window_ns);
-    let subjects: Vec<_> = groups.iter().map(|group| subject(group, traced.from_ns, length_ns)).collect();
+    let subjects: Vec<_> =
+        groups.iter().map(|group| subject(group, traced.from_ns, length_ns)).collect();
     let scenario = |s: &jitterstat::report::Subject| Scenario {
         id: s.id.clone(),
         subject: s.name.clone(),
@@ -174,7 +188,10 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
         warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
     };
     if of.trace.lost > 0 {
-        let message = format!("The kernel lost {} records: the timers around them are in no number.", of.trace.lost);
+        let message = format!(
+            "The kernel lost {} records: the timers around them are in no number.",
+            of.trace.lost
+        );
         warn("trace-lost", message, "Trace a shorter window, or a machine that switches less.");
     }
     if left_out > 0 {
@@ -182,7 +199,8 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
         warn("trace-threads", message, "--thread looks at those of one name.");
     }
     if traced.waits.len() >= waits::MOST_WAITS {
-        let message = format!("The window ended early: no more than {} timers are kept.", waits::MOST_WAITS);
+        let message =
+            format!("The window ended early: no more than {} timers are kept.", waits::MOST_WAITS);
         warn("trace-full", message, "Trace a shorter window, or with --thread.");
     }
     Report {
@@ -191,7 +209,11 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
         started_utc: of.started_utc,
         duration_ns: window_ns.unsigned_abs(),
         partial: false,
-        plan: Plan { samples: true, scenarios: subjects.iter().map(scenario).collect(), ..Plan::default() },
+        plan: Plan {
+            samples: true,
+            scenarios: subjects.iter().map(scenario).collect(),
+            ..Plan::default()
+        },
         host: of.host,
         clock: Clock {
             source: "CLOCK_MONOTONIC, by the kernel's tracepoints".to_owned(),

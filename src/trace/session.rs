@@ -39,7 +39,9 @@ impl Target {
     fn ended(&mut self) -> Option<String> {
         match self {
             Self::Program(_, beside) => beside.ended(),
-            Self::Process(process) => os::threads_of(*process).is_empty().then(|| "ended by itself".to_owned()),
+            Self::Process(process) => {
+                os::threads_of(*process).is_empty().then(|| "ended by itself".to_owned())
+            }
         }
     }
 
@@ -103,7 +105,8 @@ pub fn open() -> exit::Result<Tracer> {
 }
 
 fn now_ns() -> exit::Result<i64> {
-    let pair = os::monotonic_pair().map_err(|e| Error::measure(format!("the kernel's clock cannot be read: {e}")))?;
+    let pair = os::monotonic_pair()
+        .map_err(|e| Error::measure(format!("the kernel's clock cannot be read: {e}")))?;
     Ok(i64::try_from(pair.1).unwrap_or(i64::MAX))
 }
 
@@ -120,10 +123,18 @@ pub fn run(
     let before = os::usage().cpu_ns;
     let process = target.process();
     let functions = os::functions(&FUNCTIONS.map(|(name, _)| name));
-    let mut waits = Waits::new(process, matches!(target, Target::Program(..)), &functions, os::clocks_ahead_ns());
+    let mut waits = Waits::new(
+        process,
+        matches!(target, Target::Program(..)),
+        &functions,
+        os::clocks_ahead_ns(),
+    );
     waits.follow(process, Name::default());
     for thread in os::threads_of(process) {
-        waits.follow(thread, os::thread_name(thread).map_or_else(Name::default, |name| Name::of(name.as_bytes())));
+        waits.follow(
+            thread,
+            os::thread_name(thread).map_or_else(Name::default, |name| Name::of(name.as_bytes())),
+        );
     }
     let own = os::affinity().unwrap_or_default();
     let (mut apart, mut look) = (false, started);
@@ -141,7 +152,8 @@ pub fn run(
         if ended.is_some() || is_over || stop.load(Ordering::Relaxed) || waits.is_full() {
             break ended;
         }
-        let left = length.map_or(PAUSE, |length| length.saturating_sub(started.elapsed()).min(PAUSE));
+        let left =
+            length.map_or(PAUSE, |length| length.saturating_sub(started.elapsed()).min(PAUSE));
         std::thread::sleep(left);
     };
     let to_ns = now_ns()?;

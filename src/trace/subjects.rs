@@ -1,4 +1,5 @@
-//! From the waits of a window to the subjects of a report: one for each thread and what it waited in.
+//! From the waits of a window to the subjects of a report: one for each thread and what it waited
+//! in.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ const ROUNDS: i64 = 20;
 const SHORTEST_ROUND_NS: i64 = 100_000_000;
 const LONGEST_ROUND_NS: i64 = 1_000_000_000;
 const MOST_ROUNDS: i64 = 100_000_000;
-/// Timers are periodic where so many of their distances lie so near to the usual one, and there are that many.
+/// Timers are periodic where so many of their distances lie so near to the usual one, and there are
+/// that many.
 const REGULAR: f64 = 0.8;
 const NEAR: f64 = 0.1;
 const LEAST_DISTANCES: usize = 10;
@@ -49,7 +51,9 @@ pub fn groups<'a>(waits: &'a [Wait]) -> (Vec<Group<'a>>, usize) {
     all.truncate(MOST_SUBJECTS);
     // The first thread of a name, by its number, has that name alone.
     let mut named: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let name_of = |waits: &[&Wait]| plain(&waits.last().map_or_else(String::new, |wait| wait.name.to_string()));
+    let name_of = |waits: &[&Wait]| {
+        plain(&waits.last().map_or_else(String::new, |wait| wait.name.to_string()))
+    };
     for ((thread, _), waits) in &all {
         let threads = named.entry(name_of(waits)).or_default();
         if !threads.contains(thread) {
@@ -70,17 +74,20 @@ pub fn groups<'a>(waits: &'a [Wait]) -> (Vec<Group<'a>>, usize) {
 
 /// As it can stand in an id.
 fn plain(name: &str) -> String {
-    let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':') { c } else { '_' };
+    let fine =
+        |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':') { c } else { '_' };
     if name.is_empty() { "thread".to_owned() } else { name.chars().map(fine).collect() }
 }
 
 /// The distance at which timers were to expire, where most have the same.
 pub fn period_ns(waits: &[&Wait]) -> Option<u64> {
-    let distances = waits.windows(2).map(|pair| pair[1].deadline_ns.saturating_sub(pair[0].deadline_ns));
+    let distances =
+        waits.windows(2).map(|pair| pair[1].deadline_ns.saturating_sub(pair[0].deadline_ns));
     let mut distances: Vec<i64> = distances.filter(|ns| *ns > 0).collect();
     distances.sort_unstable();
     let usual = nearest_rank(&distances, 0.5).filter(|_| distances.len() >= LEAST_DISTANCES)?;
-    let near = distances.iter().filter(|ns| ns.abs_diff(usual) as f64 <= usual as f64 * NEAR).count();
+    let near =
+        distances.iter().filter(|ns| ns.abs_diff(usual) as f64 <= usual as f64 * NEAR).count();
     (near as f64 >= distances.len() as f64 * REGULAR).then(|| rounded(usual.unsigned_abs()))
 }
 
@@ -97,7 +104,8 @@ pub fn round_ns(window_ns: i64) -> i64 {
 /// A group as a report has it; the window began at `from_ns`.
 pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
     let period_ns = period_ns(&group.waits).unwrap_or(0);
-    let place = |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MOST_ROUNDS);
+    let place =
+        |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MOST_ROUNDS);
     let mut first_tick = 0;
     let mut rounds: Vec<(i64, RoundSamples, &[&Wait])> = Vec::new();
     for waits in group.waits.chunk_by(|a, b| place(a) == place(b)) {
@@ -113,15 +121,21 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         first_tick += ticks;
     }
     let part = |(index, samples, _): &'_ (i64, RoundSamples, &[&Wait])| -> Option<Summary> {
-        let part = InstanceRound { round: index.unsigned_abs(), samples, cost: RoundCost::default() };
+        let part =
+            InstanceRound { round: index.unsigned_abs(), samples, cost: RoundCost::default() };
         without_cost(summarise(&[part], false), period_ns)
     };
     let parts: Vec<InstanceRound<'_>> = rounds
         .iter()
-        .map(|(index, samples, _)| InstanceRound { round: index.unsigned_abs(), samples, cost: RoundCost::default() })
+        .map(|(index, samples, _)| InstanceRound {
+            round: index.unsigned_abs(),
+            samples,
+            cost: RoundCost::default(),
+        })
         .collect();
     let mut pool = Pool::new(None, first_tick);
-    let known = Known { slack: group.waits.iter().any(|wait| wait.slack_ns > 0), ..Known::default() };
+    let known =
+        Known { slack: group.waits.iter().any(|wait| wait.slack_ns > 0), ..Known::default() };
     for (index, _, waits) in &rounds {
         pool.add(asked(*index, waits, length_ns, known));
     }

@@ -1,4 +1,5 @@
-//! What only a trace shows: where on its way from the timer to the thread the time went, each timer in a file, the price.
+//! What only a trace shows: where on its way from the timer to the thread the time went, each timer
+//! in a file, the price.
 
 use std::fmt::Write as _;
 
@@ -31,8 +32,13 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
     let heading = ["subject", "timers", "period", "awake"].into_iter().map(str::to_owned);
     let heading = heading.chain(STRETCHES.iter().map(|(name, _)| (*name).to_owned())).collect();
     let line = |group: &Group<'_>| {
-        let period = period_ns(&group.waits).map(|ns| units::short(std::time::Duration::from_nanos(ns)));
-        let awake = group.waits.iter().filter(|wait| wait.woken_ns.is_none() && wait.expired_ns.is_some()).count();
+        let period =
+            period_ns(&group.waits).map(|ns| units::short(std::time::Duration::from_nanos(ns)));
+        let awake = group
+            .waits
+            .iter()
+            .filter(|wait| wait.woken_ns.is_none() && wait.expired_ns.is_some())
+            .count();
         let stretch = |(_, of): &(&str, Stretch)| {
             let mut all: Vec<i64> = group.waits.iter().filter_map(|wait| of(wait)).collect();
             all.sort_unstable();
@@ -65,12 +71,24 @@ pub fn price(trace: &Trace) -> String {
         grouped(trace.records),
         cost(trace.bytes as f64 / 1e6)
     );
-    text += &if trace.lost == 0 { ", none lost.".to_owned() } else { format!(", {} lost.", grouped(trace.lost)) };
+    text += &if trace.lost == 0 {
+        ", none lost.".to_owned()
+    } else {
+        format!(", {} lost.", grouped(trace.lost))
+    };
     if trace.unrecorded > 0 {
-        let _ = write!(text, " The kernel counted {} more than it recorded.", grouped(trace.unrecorded));
+        let _ = write!(
+            text,
+            " The kernel counted {} more than it recorded.",
+            grouped(trace.unrecorded)
+        );
     }
     if trace.undated > 0 {
-        let _ = write!(text, " {} timers were set before anybody looked, and are left out.", grouped(trace.undated));
+        let _ = write!(
+            text,
+            " {} timers were set before anybody looked, and are left out.",
+            grouped(trace.undated)
+        );
     }
     if trace.unseen > 0 {
         let _ = write!(
@@ -87,14 +105,20 @@ pub fn price(trace: &Trace) -> String {
 
 /// Each timer, in order of deadline: `CLOCK_MONOTONIC`, nanoseconds.
 pub fn timers(groups: &[Group<'_>]) -> String {
-    let mut csv = "subject,thread,deadline_ns,expired_ns,woken_ns,ran_ns,end_ns,behind\n".to_owned();
-    let mut all: Vec<(&str, &Wait)> =
-        groups.iter().flat_map(|group| group.waits.iter().map(|wait| (group.name.as_str(), *wait))).collect();
+    let mut csv =
+        "subject,thread,deadline_ns,expired_ns,woken_ns,ran_ns,end_ns,behind\n".to_owned();
+    let mut all: Vec<(&str, &Wait)> = groups
+        .iter()
+        .flat_map(|group| group.waits.iter().map(|wait| (group.name.as_str(), *wait)))
+        .collect();
     all.sort_by_key(|(_, wait)| wait.deadline_ns);
     for (name, wait) in all {
         let known = |ns: Option<i64>| ns.map_or_else(String::new, |ns| ns.to_string());
-        let longest =
-            wait.behind.iter().max_by_key(|(_, ns)| *ns).map_or_else(String::new, |(name, _)| name.to_string());
+        let longest = wait
+            .behind
+            .iter()
+            .max_by_key(|(_, ns)| *ns)
+            .map_or_else(String::new, |(name, _)| name.to_string());
         let _ = writeln!(
             csv,
             "{},{},{},{},{},{},{},{}",
@@ -118,7 +142,8 @@ mod tests {
     use super::*;
     use instrument::machine::os::Name;
 
-    /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet runs.
+    /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet
+    /// runs.
     #[test]
     fn no_cell_of_a_timer_is_a_formula() {
         for (name, cell) in [
@@ -147,7 +172,11 @@ mod tests {
             };
             let group = Group { name: name.to_owned(), kind: "nanosleep", waits: vec![&wait] };
             let rows = timers(&[group]);
-            assert_eq!(rows.lines().nth(1), Some(&*format!("{cell},7,1000,1030,1040,,2000,{cell}")), "{name:?}");
+            assert_eq!(
+                rows.lines().nth(1),
+                Some(&*format!("{cell},7,1000,1030,1040,,2000,{cell}")),
+                "{name:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! From what happened on the CPUs to the timers that threads waited for: a function of events in order of time.
+//! From what happened on the CPUs to the timers that threads waited for: a function of events in
+//! order of time.
 //!
 //! ```text
 //!  deadline        expired   woken          ran     end
@@ -20,7 +21,8 @@ use crate::trace::waits::wait::{TIMERFD, span};
 
 /// What a wait is called in which a thread goes on with the one that a signal interrupted.
 const RESTART: &str = "restart";
-/// What becomes of a timer by the kernel's function that it calls; of the others, by the call that set it.
+/// What becomes of a timer by the kernel's function that it calls; of the others, by the call that
+/// set it.
 pub const FUNCTIONS: [(&str, &str); 6] = [
     ("timerfd_tmrproc", TIMERFD),
     ("timerfd_alarmproc", TIMERFD),
@@ -29,7 +31,8 @@ pub const FUNCTIONS: [(&str, &str); 6] = [
     ("io_timeout_fn", "io_uring"),
     ("io_link_timeout_fn", "io_uring"),
 ];
-/// More than any program has armed or pending, any CPU nests or a wait looks back at: what is beyond is not followed.
+/// More than any program has armed or pending, any CPU nests or a wait looks back at: what is
+/// beyond is not followed.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_THREADS: usize = 1 << 15;
 const MOST_PENDING: usize = 64;
@@ -112,9 +115,14 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Of a process, and of those that it starts; `functions` are names by address, `clocks_ahead_ns` the kernel's other
-    /// clocks.
-    pub fn new(process: u32, with_children: bool, functions: &HashMap<u64, String>, clocks_ahead_ns: Vec<i64>) -> Self {
+    /// Of a process, and of those that it starts; `functions` are names by address,
+    /// `clocks_ahead_ns` the kernel's other clocks.
+    pub fn new(
+        process: u32,
+        with_children: bool,
+        functions: &HashMap<u64, String>,
+        clocks_ahead_ns: Vec<i64>,
+    ) -> Self {
         let known = |(address, name): (&u64, &String)| {
             let (_, kind) = FUNCTIONS.iter().find(|(function, _)| function == name)?;
             Some((*address, *kind))
@@ -162,9 +170,12 @@ impl Waits {
         let (at_ns, current) = (event.at_ns, event.thread);
         match event.what {
             What::Forked { process, thread, parent } => {
-                if self.processes.contains(&process) || (self.with_children && self.processes.contains(&parent)) {
+                if self.processes.contains(&process)
+                    || (self.with_children && self.processes.contains(&parent))
+                {
                     self.processes.insert(process);
-                    let name = self.threads.get(&current).map_or_else(Name::default, |parent| parent.name);
+                    let name =
+                        self.threads.get(&current).map_or_else(Name::default, |parent| parent.name);
                     self.follow(thread, name);
                 }
             }
@@ -221,7 +232,8 @@ impl Waits {
 
     /// Ends the window: what is still pending has no end.
     pub fn finish(&mut self) {
-        self.counts.dropped += self.threads.values().map(|thread| thread.pending.len() as u64).sum::<u64>();
+        self.counts.dropped +=
+            self.threads.values().map(|thread| thread.pending.len() as u64).sum::<u64>();
         self.threads.values_mut().for_each(|thread| thread.pending.clear());
     }
 
@@ -238,16 +250,23 @@ impl Waits {
         self.cpus.clear();
         for thread in self.threads.values_mut() {
             self.counts.dropped += thread.pending.len() as u64;
-            *thread = Thread { name: thread.name, last_call: thread.last_call, ..Thread::default() };
+            *thread =
+                Thread { name: thread.name, last_call: thread.last_call, ..Thread::default() };
         }
     }
 
     fn starts(&mut self, event: &TraceEvent, timer: u64, armed: Armed) {
-        if let Some(old) = self.timers.remove(&timer).filter(|old| self.functions.get(&old.function) == Some(&TIMERFD))
+        if let Some(old) = self
+            .timers
+            .remove(&timer)
+            .filter(|old| self.functions.get(&old.function) == Some(&TIMERFD))
         {
             self.unseen(old, event.at_ns);
         }
-        let expiring = self.cpus.get(&event.cpu).and_then(|cpu| cpu.expiring.iter().find(|e| e.timer == timer));
+        let expiring = self
+            .cpus
+            .get(&event.cpu)
+            .and_then(|cpu| cpu.expiring.iter().find(|e| e.timer == timer));
         let armed = match (expiring, self.threads.get_mut(&event.thread)) {
             // Its own function sets it again.
             (Some(expiring), _) => expiring.armed.map(|owner| {
@@ -256,7 +275,10 @@ impl Waits {
             }),
             (None, Some(thread)) => {
                 let seen: Vec<usize> = (0..thread.pending.len())
-                    .filter(|&i| thread.pending[i].timer == timer && thread.pending[i].wait.woken_ns.is_none())
+                    .filter(|&i| {
+                        thread.pending[i].timer == timer
+                            && thread.pending[i].wait.woken_ns.is_none()
+                    })
                     .collect();
                 thread.account(event.at_ns, None);
                 for i in seen.into_iter().rev() {
@@ -281,9 +303,12 @@ impl Waits {
         });
         if let Some(thread) = self.threads.get_mut(&id) {
             // What it slept beyond a deadline was not its own choice.
-            let armed =
-                expiring.and_then(|expiring| Some((expiring.armed?, expiring.now_ns.saturating_sub(expiring.at_ns))));
-            let due_ns = armed.map(|(armed, about)| armed.soft_ns.saturating_sub(ahead(&self.clocks_ahead_ns, about)));
+            let armed = expiring.and_then(|expiring| {
+                Some((expiring.armed?, expiring.now_ns.saturating_sub(expiring.at_ns)))
+            });
+            let due_ns = armed.map(|(armed, about)| {
+                armed.soft_ns.saturating_sub(ahead(&self.clocks_ahead_ns, about))
+            });
             thread.slept_until(due_ns.unwrap_or(at_ns), at_ns);
             thread.account(at_ns, None);
             if thread.state != State::Runs {
@@ -297,7 +322,9 @@ impl Waits {
 
     fn expired(&mut self, cpu: u32, timer: u64) {
         let Some(cpu) = self.cpus.get_mut(&cpu) else { return };
-        let Some(place) = cpu.expiring.iter().rposition(|expiring| expiring.timer == timer) else { return };
+        let Some(place) = cpu.expiring.iter().rposition(|expiring| expiring.timer == timer) else {
+            return;
+        };
         let expiring = cpu.expiring[place];
         cpu.expiring.truncate(place);
         if let (false, Some(armed)) = (expiring.woke, expiring.armed)
@@ -334,17 +361,21 @@ impl Waits {
         thread.pending.push(pending);
     }
 
-    /// A timer that is over, although nobody saw that it expired or was cancelled: by `at_ns` its thread has gone on.
+    /// A timer that is over, although nobody saw that it expired or was cancelled: by `at_ns` its
+    /// thread has gone on.
     fn unseen(&mut self, armed: Armed, at_ns: i64) {
         let ahead = ahead(&self.clocks_ahead_ns, armed.soft_ns.saturating_sub(at_ns));
         let deadline_ns = armed.soft_ns.saturating_sub(ahead);
-        let Some(thread) = self.threads.get(&armed.thread).filter(|_| !armed.cancelled && deadline_ns <= at_ns) else {
+        let Some(thread) =
+            self.threads.get(&armed.thread).filter(|_| !armed.cancelled && deadline_ns <= at_ns)
+        else {
             return;
         };
         let end_ns = if thread.returned_ns >= deadline_ns { thread.returned_ns } else { at_ns };
         let ran_ns = Some(thread.on_ns).filter(|on| (deadline_ns..=end_ns).contains(on));
         let kind = self.functions.get(&armed.function).copied().or(armed.call).unwrap_or("other");
-        let due = Wait::due((armed.thread, thread.name), kind, deadline_ns, armed.slack_ns(), end_ns);
+        let due =
+            Wait::due((armed.thread, thread.name), kind, deadline_ns, armed.slack_ns(), end_ns);
         let mut wait = Wait { ran_ns, ..due };
         let way_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(LONGEST_WAY_NS));
         wait.parts.add(Class::Path, way_ns);

@@ -1,4 +1,5 @@
-//! Bins from outside: written from a report, read back, merged over hosts, shown; and what is no file of bins.
+//! Bins from outside: written from a report, read back, merged over hosts, shown; and what is no
+//! file of bins.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,8 @@ fn fixture() -> PathBuf {
 
 /// The fixture as bins of that host, in a directory of their own.
 fn of_host(host: &str, out: &str) -> Ran {
-    let bins = Osjitter::new([Path::new("report"), &fixture()]).args(["--format", "bins", "--host", host]);
+    let bins =
+        Osjitter::new([Path::new("report"), &fixture()]).args(["--format", "bins", "--host", host]);
     bins.args(["--label", "rack=r7", "--label", "zone=a"]).out(out).run().exits(0)
 }
 
@@ -39,7 +41,8 @@ fn refused(paths: &[&Path], says: &[&str]) {
 fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
     let report: Value = serde_json::from_str(&std::fs::read_to_string(fixture()).unwrap()).unwrap();
     // Hosts in forms that differ, a third in a directory below.
-    let (one, other, third) = (of_host("a", "one.bins.csv"), of_host("b", "b.bins.csv.gz"), of_host("c", "c.bins.csv"));
+    let (one, other, third) =
+        (of_host("a", "one.bins.csv"), of_host("b", "b.bins.csv.gz"), of_host("c", "c.bins.csv"));
     let below = one.path("2026-11-22");
     std::fs::create_dir(&below).unwrap();
     for name in ["b.bins.csv.gz", "b.intervals.csv.gz"] {
@@ -51,28 +54,44 @@ fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
     // What is no file of bins by its name is none of theirs.
     std::fs::write(one.path("notes.csv"), "a,b\n").unwrap();
     std::fs::write(one.path(".tmp"), "half").unwrap();
-    let merged = Osjitter::new([Path::new("merge"), one.directory()]).out("all.bins.csv").run().exits(0);
+    let merged =
+        Osjitter::new([Path::new("merge"), one.directory()]).out("all.bins.csv").run().exits(0);
     let of_merged = as_json(&[&merged.path("all.bins.csv")]);
     let of_directory = as_json(&[one.directory()]);
     assert_eq!(of_merged["subjects"], of_directory["subjects"]);
     assert_eq!(of_merged["started_utc"], "2026-11-21T08:44:54.000000Z");
     for subject in of_merged["subjects"].as_array().unwrap() {
         let same = |s: &&Value| s["id"] == subject["id"];
-        let exact = report["subjects"].as_array().unwrap().iter().find(same).expect("the same names");
+        let exact =
+            report["subjects"].as_array().unwrap().iter().find(same).expect("the same names");
         let (summary, exact) = (&subject["summary"], &exact["summary"]);
         for count in ["ticks", "delivered", "coalesced", "skipped", "missed", "early"] {
-            assert_eq!(summary[count].as_u64().unwrap(), 3 * exact[count].as_u64().unwrap(), "{count}");
+            assert_eq!(
+                summary[count].as_u64().unwrap(),
+                3 * exact[count].as_u64().unwrap(),
+                "{count}"
+            );
         }
         assert_eq!(summary["lateness_ns"]["max"], exact["lateness_ns"]["max"]);
         for percentile in ["p50", "p90", "p99"] {
-            let [found, exact] = [summary, exact].map(|s| s["lateness_ns"][percentile].as_f64().unwrap());
-            assert!(exact <= found && found <= exact * (1.0 + 1.0 / 128.0), "{percentile}: {exact} as {found}");
+            let [found, exact] =
+                [summary, exact].map(|s| s["lateness_ns"][percentile].as_f64().unwrap());
+            assert!(
+                exact <= found && found <= exact * (1.0 + 1.0 / 128.0),
+                "{percentile}: {exact} as {found}"
+            );
         }
     }
     let text = merged.file("all.bins.csv");
-    assert!(text.lines().skip(1).all(|line| line.starts_with(',') && line.contains(",rack=r7;zone=a,")), "{text}");
+    assert!(
+        text.lines().skip(1).all(|line| line.starts_with(',') && line.contains(",rack=r7;zone=a,")),
+        "{text}"
+    );
     let table = shown(&[one.directory()], &[]).exits(0).stdout.replace('\n', " ");
-    assert!(table.contains("9 intervals of 3 hosts") && table.contains("at most 0.78 % above"), "{table}");
+    assert!(
+        table.contains("9 intervals of 3 hosts") && table.contains("at most 0.78 % above"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -92,7 +111,8 @@ fn a_host_that_stands_out_is_named() {
     std::fs::write(third.path("c.bins.csv"), doubled.collect::<String>()).unwrap();
     let files = [one.path("a.bins.csv"), other.path("b.bins.csv"), third.path("c.bins.csv")];
     let ran = Osjitter::new(["merge"]).args(&files).run().exits(0);
-    let named: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("stands out: c: ")).collect();
+    let named: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.contains("stands out: c: ")).collect();
     assert_eq!((named.len(), ran.stderr.lines().count()), (3, 3), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("host,subject,period_ns,"));
 }
@@ -105,14 +125,21 @@ fn half_a_pair_is_read_and_what_it_lacks_is_said() {
     let beside = std::fs::read(pair.path("a.intervals.csv")).unwrap();
     std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
     let alone = words(&[&pair.path("a.bins.csv")]);
-    assert!(alone.contains("3 intervals without a row") && alone.contains("skipped ticks are not known"), "{alone}");
+    assert!(
+        alone.contains("3 intervals without a row")
+            && alone.contains("skipped ticks are not known"),
+        "{alone}"
+    );
     // The other half: ticks came, and nothing says when.
     std::fs::write(pair.path("a.intervals.csv"), beside).unwrap();
     std::fs::remove_file(pair.path("a.bins.csv")).unwrap();
     refused(&[&pair.path("a.intervals.csv")], &["nothing to show", ".intervals"]);
     let other = of_host("b", "b.bins.csv");
     let both = words(&[pair.directory(), other.directory()]);
-    assert!(both.contains("3 intervals of 1 host") && both.contains("3 intervals left out"), "{both}");
+    assert!(
+        both.contains("3 intervals of 1 host") && both.contains("3 intervals left out"),
+        "{both}"
+    );
 }
 
 #[test]
@@ -124,7 +151,9 @@ fn what_is_no_file_of_bins_is_refused_with_its_line() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let bad = |text: &str, says: &[&str]| refused(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat());
+    let bad = |text: &str, says: &[&str]| {
+        refused(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat())
+    };
     bad("", &["heading"]);
     bad("a,b\n1,2\n", &["line 1", "heading"]);
     bad(&good.replace(",1,hdr2", ",2,hdr2"), &["line 2", "a newer osjitter wrote it"]);
@@ -173,9 +202,17 @@ fn flags_of_bins_are_held_to_them() {
         let ran = with(more).exits(2);
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
-    let fine = with(&["--format", "bins", "--digits", "3", "--host", "a,b\"c", "--label", "rack==x"]).exits(0).stdout;
+    let fine =
+        with(&["--format", "bins", "--digits", "3", "--host", "a,b\"c", "--label", "rack==x"])
+            .exits(0)
+            .stdout;
     let row = fine.lines().nth(1).unwrap();
-    assert!(row.starts_with("a_b_c,os-interval,") && row.contains(",rack=_x,") && row.contains(",1,hdr3,"), "{row}");
+    assert!(
+        row.starts_with("a_b_c,os-interval,")
+            && row.contains(",rack=_x,")
+            && row.contains(",1,hdr3,"),
+        "{row}"
+    );
 }
 
 #[test]
@@ -183,7 +220,9 @@ fn more_than_a_table_can_show_is_refused_and_still_merged() {
     let home = tempfile::tempdir().unwrap();
     let bins = |name: &str, rows: &mut dyn Iterator<Item = String>| {
         let heading = "host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count";
-        let text = rows.fold(format!("{heading}\n"), |text, row| text + &row + ",1,hdr2,1,1,9000000000000000\n");
+        let text = rows.fold(format!("{heading}\n"), |text, row| {
+            text + &row + ",1,hdr2,1,1,9000000000000000\n"
+        });
         let path = home.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
@@ -201,14 +240,19 @@ fn more_than_a_table_can_show_is_refused_and_still_merged() {
 fn subjects_that_nothing_but_their_id_tells_apart_stay_apart() {
     let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rtla-timerlat.txt");
     let of = |report: &Value| -> Vec<(u64, i64)> {
-        let summaries = report["subjects"].as_array().unwrap().iter().map(|subject| &subject["summary"]);
+        let summaries =
+            report["subjects"].as_array().unwrap().iter().map(|subject| &subject["summary"]);
         let counts = summaries.filter(|s| !s.is_null());
-        let mut all: Vec<_> =
-            counts.map(|s| (s["delivered"].as_u64().unwrap(), s["lateness_ns"]["max"].as_i64().unwrap())).collect();
+        let mut all: Vec<_> = counts
+            .map(|s| (s["delivered"].as_u64().unwrap(), s["lateness_ns"]["max"].as_i64().unwrap()))
+            .collect();
         all.sort_unstable();
         all
     };
-    let written = Osjitter::new([Path::new("report"), &threads]).args(["--format", "bins"]).out("t.bins.csv").run();
+    let written = Osjitter::new([Path::new("report"), &threads])
+        .args(["--format", "bins"])
+        .out("t.bins.csv")
+        .run();
     let read = as_json(&[&written.exits(0).path("t.bins.csv")]);
     assert_eq!(of(&read), of(&as_json(&[&threads])));
     assert!(read["subjects"].as_array().unwrap().len() > 2, "{read}");
@@ -224,9 +268,12 @@ fn of_several_files_none_is_replaced_where_one_cannot_be() {
     assert!(ran.code != 0 && ran.stderr.contains("x.bins.csv"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(&beside).unwrap(), "of an earlier run");
 
-    let pictures = |directory: &Path| shown(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()]);
+    let pictures = |directory: &Path| {
+        shown(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()])
+    };
     let names = |directory: &Path| -> Vec<_> {
-        let mut names: Vec<_> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         names
     };

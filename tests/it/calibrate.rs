@@ -1,4 +1,5 @@
-//! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way it can end.
+//! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way
+//! it can end.
 
 use std::path::Path;
 
@@ -19,7 +20,8 @@ fn calibrate(args: &[&str]) -> Osjitter {
     Osjitter::new(["calibrate"]).args(args)
 }
 
-/// Calibrates for so many seconds in a directory, or for longer until there are the pairs that say anything.
+/// Calibrates for so many seconds in a directory, or for longer until there are the pairs that say
+/// anything.
 fn calibrate_enough(home: &Path, args: &[&str], seconds: u64) -> Ran {
     const MIN_PAIRS: u64 = 24;
     let command = |time: &str| calibrate(args).args(["--max-time", time]).directory(home);
@@ -33,16 +35,28 @@ fn calibrate_enough(home: &Path, args: &[&str], seconds: u64) -> Ran {
 #[test]
 fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
     let home = tempfile::tempdir().unwrap();
-    let args = [&SHORT[..], &["--subject", "nanosleep", "--seed", "7", "--format", "json"]].concat();
+    let args =
+        [&SHORT[..], &["--subject", "nanosleep", "--seed", "7", "--format", "json"]].concat();
     let json = calibrate_enough(home.path(), &args, 3).exits(0).stdout;
-    let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).expect("the documented place");
+    let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json"))
+        .expect("the documented place");
     assert_eq!(json, file);
     schema::valid(&json, "calibration.1");
 
     let found = Calibration::from_json(&json).unwrap();
-    assert!(!found.partial && found.failure.is_none() && found.pairs >= 24, "{} pairs", found.pairs);
-    assert_eq!((found.subject.as_str(), found.plan.seed, found.plan.round_ticks), ("nanosleep@1ms", 7, 20));
-    assert_eq!((found.rounds.len() as u64, found.environment.arch.as_str()), (found.pairs, std::env::consts::ARCH));
+    assert!(
+        !found.partial && found.failure.is_none() && found.pairs >= 24,
+        "{} pairs",
+        found.pairs
+    );
+    assert_eq!(
+        (found.subject.as_str(), found.plan.seed, found.plan.round_ticks),
+        ("nanosleep@1ms", 7, 20)
+    );
+    assert_eq!(
+        (found.rounds.len() as u64, found.environment.arch.as_str()),
+        (found.pairs, std::env::consts::ARCH)
+    );
     assert!(found.duration_ns >= 3_000_000_000, "it measures for as long as it was asked");
     let names: Vec<&str> = found.metrics.iter().map(|m| m.name.as_str()).collect();
     assert_eq!(names, ["p50", "p90"], "20 ticks carry no p99");
@@ -50,11 +64,18 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
         assert!(metric.median_ns > 0 && metric.spread > 0.0, "{metric:?}");
         let looks: Vec<u64> = metric.smallest_change.iter().map(|c| c.pairs).collect();
         assert_eq!(looks, found.plan.looks);
-        assert!(metric.smallest_change.iter().all(|c| c.ratio > 1.0 && c.difference_ns > 0), "{metric:?}");
+        assert!(
+            metric.smallest_change.iter().all(|c| c.ratio > 1.0 && c.difference_ns > 0),
+            "{metric:?}"
+        );
     }
     assert_eq!(found.inconclusive.iter().map(|c| c.seconds).collect::<Vec<_>>(), [30, 60, 120]);
     assert!(found.inconclusive[2].share.is_some_and(|s| (0.0..=1.0).contains(&s)));
-    assert!(found.real_gates.gates < 100 && found.real_gates.false_alarm_rate.is_none(), "{:?}", found.real_gates);
+    assert!(
+        found.real_gates.gates < 100 && found.real_gates.false_alarm_rate.is_none(),
+        "{:?}",
+        found.real_gates
+    );
 }
 
 #[test]
@@ -83,7 +104,8 @@ fn bad_usage_is_named_before_anything_runs() {
 #[test]
 fn an_interrupt_leaves_what_was_measured() {
     let args = [&["--subject", "nanosleep", "--max-time", "10m"], &SHORT[..]].concat();
-    let has_pairs = |ran: &Ran| Calibration::from_json(&ran.file("partial.json")).unwrap().pairs > 0;
+    let has_pairs =
+        |ran: &Ran| Calibration::from_json(&ran.file("partial.json")).unwrap().pairs > 0;
     let command = || calibrate(&args).out("partial.json");
     let ran = interrupt_while_measuring(command, "calibrate: ", has_pairs).exits(4);
     let found = Calibration::from_json(&ran.file("partial.json")).unwrap();
@@ -91,7 +113,8 @@ fn an_interrupt_leaves_what_was_measured() {
     assert_eq!(found.rounds.len() as u64, found.pairs);
 }
 
-/// A calibration of a scripted subject whose rounds wander by some 10 % on each side, each by steps of its own.
+/// A calibration of a scripted subject whose rounds wander by some 10 % on each side, each by steps
+/// of its own.
 fn scripted() -> serde_json::Value {
     let rounds = |steps: u64, by: u64, from: u64| -> Vec<Vec<u64>> {
         (0..steps).map(|i| vec![from + 400 * ((i * by) % steps)]).collect()
@@ -106,20 +129,35 @@ fn scripted() -> serde_json::Value {
 #[test]
 fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let home = tempfile::tempdir().unwrap();
-    let calibrated = calibrate(&[&SHORT[..], &["--max-time", "20s", "--subject", "scripted", "--seed", "5"]].concat());
+    let calibrated = calibrate(
+        &[&SHORT[..], &["--max-time", "20s", "--subject", "scripted", "--seed", "5"]].concat(),
+    );
     let said = calibrated.directory(home.path()).script(&scripted()).run().exits(0).stdout;
     let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
     let found = Calibration::from_json(&text).unwrap();
     let seen: Vec<f64> = found.metrics[0].smallest_change.iter().map(|c| c.ratio).collect();
     assert!(seen.is_sorted_by(|a, b| a > b) && seen[3] > 1.005 && seen[0] < 1.2, "{seen:?}");
-    let looks =
-        found.metrics.iter().map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
+    let looks = found
+        .metrics
+        .iter()
+        .map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
     let sees = format!("see a change of {}", looks.collect::<Vec<_>>().join(" and "));
     assert!(said.replace('\n', " ").contains(&sees), "{sees}: {said}");
 
     let gate = |more: &[&str]| {
-        let sides = ["gate", "--a", "scripted", "--b", "scripted-b", "--period", "1ms", "--round-ticks", "20"];
-        let calibrated = ["--warmup", "3", "--out", "gate", "--calibration", "osjitter-calibration.json"];
+        let sides = [
+            "gate",
+            "--a",
+            "scripted",
+            "--b",
+            "scripted-b",
+            "--period",
+            "1ms",
+            "--round-ticks",
+            "20",
+        ];
+        let calibrated =
+            ["--warmup", "3", "--out", "gate", "--calibration", "osjitter-calibration.json"];
         let args = [&sides[..], &calibrated, more].concat();
         Osjitter::new(args).directory(home.path()).script(&scripted()).run()
     };
@@ -136,15 +174,27 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let more = planned(&["--see", &see(seen[3]), "--floor", "1ns"]);
     // Fewer looks share the alpha where the last is at 100 pairs.
     assert!((60..=100).contains(&few.0) && (390..=401).contains(&more.0), "{few:?} {more:?}");
-    assert!((few.1 - (seen[1] - 1.0)).abs() < 1e-4 && few.2 == 0.5, "the change is what is tolerated: {few:?}");
+    assert!(
+        (few.1 - (seen[1] - 1.0)).abs() < 1e-4 && few.2 == 0.5,
+        "the change is what is tolerated: {few:?}"
+    );
     let tail = found.metrics[1].smallest_change[2].ratio;
     let of_tail = planned(&["--see", &format!("p90={}", see(tail)), "--floor", "1ns"]);
-    assert!((150..=201).contains(&of_tail.0) && (of_tail.1, of_tail.2 < 0.2) == (0.2, true), "{of_tail:?}");
+    assert!(
+        (150..=201).contains(&of_tail.0) && (of_tail.1, of_tail.2 < 0.2) == (0.2, true),
+        "{of_tail:?}"
+    );
 
     for (args, says) in [
-        (&["--see", "0.1%", "--floor", "1ns"][..], "a change of 0.1 % at p50 cannot be had here: it takes about"),
+        (
+            &["--see", "0.1%", "--floor", "1ns"][..],
+            "a change of 0.1 % at p50 cannot be had here: it takes about",
+        ),
         (&["--see", "0.1%", "--floor", "1ns"], "6400 is the most there may be; those see +"),
-        (&["--see", &see(seen[3]), "--floor", "1ns", "--max-time", "6s"], "within --max-time; those see +"),
+        (
+            &["--see", &see(seen[3]), "--floor", "1ns", "--max-time", "6s"],
+            "within --max-time; those see +",
+        ),
         (&["--see", "4%"], "--floor always tolerates 1.00 us"),
         (&["--see", "5%", "--period", "2ms"], "period: 1000000 ns against 2000000 ns"),
         (&["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
@@ -154,8 +204,19 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         let args: Vec<&str> = args.to_vec();
         let refused = match args.contains(&"--period") {
             true => {
-                let sides = ["gate", "--a", "scripted", "--b", "scripted-b", "--round-ticks", "20", "--warmup", "3"];
-                let all = [&sides[..], &["--calibration", "osjitter-calibration.json"], &args].concat();
+                let sides = [
+                    "gate",
+                    "--a",
+                    "scripted",
+                    "--b",
+                    "scripted-b",
+                    "--round-ticks",
+                    "20",
+                    "--warmup",
+                    "3",
+                ];
+                let all =
+                    [&sides[..], &["--calibration", "osjitter-calibration.json"], &args].concat();
                 Osjitter::new(all).directory(home.path()).script(&scripted()).run()
             }
             false => gate(&args),
@@ -171,7 +232,8 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         (&["--max", "p50=1ms", "--subject", "scripted"][..], "--see plans the pairs of two sides"),
         (&programs, "it covers lateness, but this gate judges by --metric"),
     ] {
-        let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides].concat();
+        let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides]
+            .concat();
         let none = Osjitter::new(args).directory(home.path()).script(&scripted()).run().exits(2);
         assert!(none.stderr.contains(says), "{}", none.stderr);
     }
@@ -201,20 +263,49 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     schema::valid(&json, "run-calibration.1");
     let found = RunCalibration::from_json(&json).unwrap();
     let [rate] = &found.metrics[..] else { panic!("{:?}", found.metrics) };
-    assert!(!found.partial && found.pairs >= 24 && rate.values.len() as u64 == found.pairs, "{}", found.pairs);
-    assert_eq!((rate.name.as_str(), rate.unit.as_str(), rate.higher_is_better), ("rate", "/s", true));
+    assert!(
+        !found.partial && found.pairs >= 24 && rate.values.len() as u64 == found.pairs,
+        "{}",
+        found.pairs
+    );
+    assert_eq!(
+        (rate.name.as_str(), rate.unit.as_str(), rate.higher_is_better),
+        ("rate", "/s", true)
+    );
     let seen: Vec<f64> = rate.smallest_change.iter().map(|c| 1.0 - c.ratio).collect();
-    assert!(seen.len() == 4 && seen.is_sorted_by(|a, b| a > b) && seen[0] < 0.2 && seen[3] > 1e-3, "{seen:?}");
-    let table = Osjitter::new(["report", "osjitter-calibration.json"]).directory(home.path()).run().exits(0).stdout;
+    assert!(
+        seen.len() == 4 && seen.is_sorted_by(|a, b| a > b) && seen[0] < 0.2 && seen[3] > 1e-3,
+        "{seen:?}"
+    );
+    let table = Osjitter::new(["report", "osjitter-calibration.json"])
+        .directory(home.path())
+        .run()
+        .exits(0)
+        .stdout;
     let sees = format!("see a change of {:.1} % in rate", seen[3] * 100.0);
-    assert!(table.contains("pairs of runs in") && table.replace('\n', " ").contains(&sees), "{sees}: {table}");
+    assert!(
+        table.contains("pairs of runs in") && table.replace('\n', " ").contains(&sees),
+        "{sees}: {table}"
+    );
 
-    // Both sides are the same program: one seed and one order of its numbers, so that what is decided is the same each time.
+    // Both sides are the same program: one seed and one order of its numbers, so that what is
+    // decided is the same each time.
     let gate = |more: &[&str]| {
         std::fs::write(home.path().join("n"), "7").unwrap();
-        let sides =
-            ["gate", "--baseline-cmd", &program, "--candidate-cmd", &program, "--metric", "rate", "--seed", "5"];
-        let args = [&sides[..], &["--out", "gate", "--calibration", "osjitter-calibration.json"], more].concat();
+        let sides = [
+            "gate",
+            "--baseline-cmd",
+            &program,
+            "--candidate-cmd",
+            &program,
+            "--metric",
+            "rate",
+            "--seed",
+            "5",
+        ];
+        let args =
+            [&sides[..], &["--out", "gate", "--calibration", "osjitter-calibration.json"], more]
+                .concat();
         Osjitter::new(args).directory(home.path()).run()
     };
     let verdict = || {
@@ -226,23 +317,49 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     let planned = verdict().runs.unwrap();
     // A gate of fewer looks takes fewer pairs for the same.
     assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
-    assert!((planned.metrics[0].tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4, "{:?}", planned.metrics[0]);
+    assert!(
+        (planned.metrics[0].tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4,
+        "{:?}",
+        planned.metrics[0]
+    );
 
     let _ = gate(&["--tolerance", "rate=0.01%", "--max-pairs", "24"]).exits(0);
     let [warning] = &verdict().warnings[..] else { panic!() };
     assert_eq!(warning.code, "tolerance-below-noise");
-    assert!(warning.message.starts_with("rate is tolerated to change by -0.010 %"), "{}", warning.message);
+    assert!(
+        warning.message.starts_with("rate is tolerated to change by -0.010 %"),
+        "{}",
+        warning.message
+    );
     for (more, says) in [
-        (&["--see", "0.001%"][..], "a change of 0.0010 % of rate cannot be had here: it takes about"),
+        (
+            &["--see", "0.001%"][..],
+            "a change of 0.0010 % of rate cannot be had here: it takes about",
+        ),
         (&["--see", "wall=5%"], "--see names wall, which is not judged; choose from rate"),
-        (&["--see", "5%", "--metric", "wall", "--min-run-time", "1ns"], "the calibration has no wall in ns"),
+        (
+            &["--see", "5%", "--metric", "wall", "--min-run-time", "1ns"],
+            "the calibration has no wall in ns",
+        ),
     ] {
         let refused = gate(more).exits(2);
         assert!(refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
     }
-    let lateness = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--calibration", "osjitter-calibration.json"];
+    let lateness = [
+        "gate",
+        "--a",
+        "nanosleep",
+        "--b",
+        "nanosleep",
+        "--calibration",
+        "osjitter-calibration.json",
+    ];
     let refused = Osjitter::new(lateness).directory(home.path()).run().exits(2);
-    assert!(refused.stderr.contains("it covers whole runs, but this gate judges lateness"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("it covers whole runs, but this gate judges lateness"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[cfg(unix)]
@@ -256,7 +373,12 @@ fn a_program_that_ticks_is_calibrated_by_its_lateness() {
     let args = [&SHORT[..], &["--command", "sh loop.sh", "--format", "json"]].concat();
     let json = calibrate_enough(home.path(), &args, 2).exits(0).stdout;
     let found = Calibration::from_json(&json).unwrap();
-    assert!(found.subject == "sh loop.sh" && found.pairs >= 24, "{} of {}", found.pairs, found.subject);
+    assert!(
+        found.subject == "sh loop.sh" && found.pairs >= 24,
+        "{} of {}",
+        found.pairs,
+        found.subject
+    );
     assert!((9_000..9_100).contains(&found.metrics[0].median_ns), "{:?}", found.metrics);
 }
 
@@ -270,9 +392,15 @@ fn whole_runs_that_cannot_be_had_are_named() {
         (&["--command", "no-such-program", "--metric", "wall"], "no-such-program"),
         (&["--command", &program, "--subject", "nanosleep"], "--subject"),
         (&["--command", &program, "--metric", "latency"], "writes no metric \"latency\""),
-        (&["--command", &program, "--metric", "wall", "--min-run-time", "1h"], "shorter --min-run-time"),
+        (
+            &["--command", &program, "--metric", "wall", "--min-run-time", "1h"],
+            "shorter --min-run-time",
+        ),
         (&["--command", "sleep 0.1", "--metric", "wall", "--max-time", "1s"], "give --max-time"),
-        (&["--command", &program, "--max-time", "3s", "--runtime", "multi-thread"], "--runtime is for tokio subjects"),
+        (
+            &["--command", &program, "--max-time", "3s", "--runtime", "multi-thread"],
+            "--runtime is for tokio subjects",
+        ),
     ] {
         let refused = calibrate(args).directory(home.path()).run().exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
@@ -280,7 +408,16 @@ fn whole_runs_that_cannot_be_had_are_named() {
     }
     let failing = "#!/bin/sh\nn=$(cat k 2>/dev/null || echo 0); n=$((n + 1)); echo $n >k\n[ $n -lt 61 ] || exit 7\n";
     std::fs::write(home.path().join("failing.sh"), failing).unwrap();
-    let args = ["--command", "sh failing.sh", "--metric", "wall", "--min-run-time", "1ns", "--max-time", "60s"];
+    let args = [
+        "--command",
+        "sh failing.sh",
+        "--metric",
+        "wall",
+        "--min-run-time",
+        "1ns",
+        "--max-time",
+        "60s",
+    ];
     let failed = calibrate(&args).directory(home.path()).run().exits(4);
     assert!(failed.stderr.contains("failing.sh"), "{}", failed.stderr);
     let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
@@ -295,9 +432,21 @@ fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     let made = calibrate_enough(home.path(), &quick, 2).exits(0);
     assert_eq!(made.stderr, "");
     let gate = |more: &[&str], period: &str| {
-        let rounds = ["--period", period, "--round-ticks", "20", "--warmup", "3", "--max-pairs", "24", "--out", "gate"];
+        let rounds = [
+            "--period",
+            period,
+            "--round-ticks",
+            "20",
+            "--warmup",
+            "3",
+            "--max-pairs",
+            "24",
+            "--out",
+            "gate",
+        ];
         let sides = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--floor", "1ns"];
-        let args = [&sides[..], &rounds, &["--calibration", "osjitter-calibration.json"], more].concat();
+        let args =
+            [&sides[..], &rounds, &["--calibration", "osjitter-calibration.json"], more].concat();
         Osjitter::new(args).directory(home.path()).run()
     };
     let verdict = || {
@@ -306,15 +455,22 @@ fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     };
     // No machine tells 24 rounds apart by a thousandth, and none needs a factor of a thousand.
     let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);
-    let codes: Vec<(String, bool)> =
-        verdict().warnings.into_iter().map(|w| (w.code, w.message.starts_with("p50 is tolerated"))).collect();
+    let codes: Vec<(String, bool)> = verdict()
+        .warnings
+        .into_iter()
+        .map(|w| (w.code, w.message.starts_with("p50 is tolerated")))
+        .collect();
     assert_eq!(codes, [("tolerance-below-noise".to_owned(), true)]);
     assert!(tight.stderr.contains("warning: p50"), "{}", tight.stderr);
 
     let _ = gate(&[], "2ms");
     let [warning] = &verdict().warnings[..] else { panic!() };
     assert_eq!(warning.code, "calibration-not-used");
-    assert!(warning.message.contains("period: 1000000 ns against 2000000 ns"), "{}", warning.message);
+    assert!(
+        warning.message.contains("period: 1000000 ns against 2000000 ns"),
+        "{}",
+        warning.message
+    );
 
     std::fs::write(home.path().join("osjitter-calibration.json"), "{").unwrap();
     let refused = gate(&[], "1ms").exits(2);

@@ -12,12 +12,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Names of the steps in a list, which are in the column after the limit. Returns `None` outside of the repository.
+/// Names of the steps in a list, which are in the column after the limit. Returns `None` outside of
+/// the repository.
 fn listed_steps(list: &str) -> Option<BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join(".ci").join(list)).ok()?;
     let step = |line: &str| {
-        let call =
-            line.strip_prefix("step ").or_else(|| line.strip_prefix("nightly ")?.rsplit_once('"').map(|(_, r)| r))?;
+        let call = line
+            .strip_prefix("step ")
+            .or_else(|| line.strip_prefix("nightly ")?.rsplit_once('"').map(|(_, r)| r))?;
         call.split_whitespace().nth(1).map(str::to_owned)
     };
     Some(text.lines().filter_map(step).collect())
@@ -30,8 +32,10 @@ fn every_step_is_listed() {
     let listed = run.union(&nightly).map(String::as_str);
     let expected: BTreeSet<&str> = listed.chain(UNLISTED).chain(SHARED).collect();
     let directory = std::fs::read_dir(root().join("scripts/ci")).unwrap();
-    let scripts: Vec<String> = directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    let found: BTreeSet<&str> = scripts.iter().filter_map(|name| name.strip_suffix(".sh")).collect();
+    let scripts: Vec<String> =
+        directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let found: BTreeSet<&str> =
+        scripts.iter().filter_map(|name| name.strip_suffix(".sh")).collect();
     assert_eq!(found, expected);
 }
 
@@ -39,7 +43,9 @@ fn every_step_is_listed() {
 fn every_step_says_why() {
     let (Some(run), Some(nightly)) = (listed_steps("run"), listed_steps("nightly")) else { return };
     for step in run.union(&nightly) {
-        let text = std::fs::read_to_string(root().join("scripts/ci").join(step).with_extension("sh")).unwrap();
+        let text =
+            std::fs::read_to_string(root().join("scripts/ci").join(step).with_extension("sh"))
+                .unwrap();
         let why = text.lines().nth(1).unwrap_or_default();
         assert!(why.starts_with("# ") && why.ends_with('.'), "{step}: {why:?}");
     }

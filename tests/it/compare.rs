@@ -1,4 +1,5 @@
-//! `osjitter compare` from outside: what is paired, what is refused, and that every format says the same.
+//! `osjitter compare` from outside: what is paired, what is refused, and that every format says the
+//! same.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +21,18 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        // Twenty rounds of two subjects: enough for an interval although a busy machine stalls in some, and long enough that
-        // a stall leaves ticks to judge.
-        let subjects =
-            ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "2000", "--round-ticks", "100"];
+        // Twenty rounds of two subjects: enough for an interval although a busy machine stalls in
+        // some, and long enough that a stall leaves ticks to judge.
+        let subjects = [
+            "--subject",
+            "os-interval",
+            "--subject",
+            "nanosleep",
+            "--ticks",
+            "2000",
+            "--round-ticks",
+            "100",
+        ];
         let _ = Osjitter::new(["run"])
             .args(subjects)
             .args(["--out", "one"])
@@ -40,7 +49,9 @@ impl Home {
 
     /// The run again under another name, with a change.
     fn changed(&self, name: &str, change: impl Fn(&mut Value)) {
-        let mut report = serde_json::from_str(&std::fs::read_to_string(self.path("one/report.json")).unwrap()).unwrap();
+        let mut report =
+            serde_json::from_str(&std::fs::read_to_string(self.path("one/report.json")).unwrap())
+                .unwrap();
         change(&mut report);
         std::fs::create_dir_all(self.path(name)).unwrap();
         std::fs::write(self.path(name).join("report.json"), report.to_string()).unwrap();
@@ -69,7 +80,10 @@ fn every_format_says_the_same() {
     let comparison = Comparison::from_json(&json).unwrap();
     let compared = &comparison.subjects[0];
     assert_eq!((compared.a.id.as_str(), compared.b.id.as_str()), (NANOSLEEP, OS_INTERVAL));
-    assert_eq!((compared.method, compared.a.rounds, compared.b.rounds), (Method::PairedByRound, 20, 20));
+    assert_eq!(
+        (compared.method, compared.a.rounds, compared.b.rounds),
+        (Method::PairedByRound, 20, 20)
+    );
     let p50 = &compared.percentiles[0];
     let [low, high] = p50.all.ratio_ci95.expect("enough rounds");
     assert!(p50.name == "p50" && low <= p50.all.ratio && p50.all.ratio <= high, "{p50:?}");
@@ -87,9 +101,14 @@ fn every_format_says_the_same() {
     assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "the band is drawn");
 
     let file = home.path("out.json");
-    let quiet = home.made(&[&sides[..], &["--format", "json", "--out", file.to_str().unwrap()]].concat());
+    let quiet =
+        home.made(&[&sides[..], &["--format", "json", "--out", file.to_str().unwrap()]].concat());
     assert!(quiet.is_empty());
-    assert_eq!(std::fs::read_to_string(file).unwrap(), json, "the same data give the same comparison");
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap(),
+        json,
+        "the same data give the same comparison"
+    );
 }
 
 #[test]
@@ -100,9 +119,15 @@ fn two_runs_are_compared_by_namesakes_and_beside_the_control() {
     assert_eq!(ids, [OS_INTERVAL, NANOSLEEP]);
     assert!(comparison.subjects.iter().all(|s| s.method == Method::TwoRuns && s.a.id == s.b.id));
     let [subject, control] = &comparison.subjects[..] else { panic!() };
-    assert!(subject.percentiles[0].beside_control.is_some() && control.percentiles[0].beside_control.is_none());
+    assert!(
+        subject.percentiles[0].beside_control.is_some()
+            && control.percentiles[0].beside_control.is_none()
+    );
     // The same rounds on both sides: no shift at all.
-    assert_eq!((subject.percentiles[0].all.ratio, subject.percentiles[0].all.difference_ns), (1.0, 0));
+    assert_eq!(
+        (subject.percentiles[0].all.ratio, subject.percentiles[0].all.difference_ns),
+        (1.0, 0)
+    );
     assert!(home.made(&["one", "two"]).contains("no difference shown"));
     assert_eq!(comparison.warnings[0].code, "two-runs");
 
@@ -130,8 +155,16 @@ fn what_cannot_be_compared_is_refused_or_forced_aloud() {
     home.changed("slower", |report| {
         report["started_utc"] = "2000-01-01T00:00:00Z".into();
         for list in ["subjects", "scenarios"] {
-            let subjects = if list == "subjects" { &mut report["subjects"] } else { &mut report["plan"]["scenarios"] };
-            subjects.as_array_mut().unwrap().iter_mut().for_each(|s| s["period_ns"] = 700_000.into());
+            let subjects = if list == "subjects" {
+                &mut report["subjects"]
+            } else {
+                &mut report["plan"]["scenarios"]
+            };
+            subjects
+                .as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(|s| s["period_ns"] = 700_000.into());
         }
     });
     let says = home.compare(&["one", "elsewhere"]).exits(2).stderr;
@@ -155,7 +188,8 @@ fn what_cannot_be_compared_is_refused_or_forced_aloud() {
         assert!(ran.stdout.contains("FORCED") && ran.stderr.contains("FORCED"), "{format}");
     }
     let json = home.made(&["one", "elsewhere", "--force", "--format", "json"]);
-    let fields: Vec<String> = Comparison::from_json(&json).unwrap().forced.into_iter().map(|d| d.field).collect();
+    let fields: Vec<String> =
+        Comparison::from_json(&json).unwrap().forced.into_iter().map(|d| d.field).collect();
     assert_eq!(fields, ["CPU model", "CPUs online", "kernel", "clock source"]);
 }
 
@@ -172,7 +206,8 @@ fn bad_input_is_named() {
     });
     home.changed("failed", |report| {
         report["started_utc"] = "2000-01-01T00:00:00Z".into();
-        report["subjects"][0]["status"] = serde_json::json!({"state": "failed", "reason": "it rained"});
+        report["subjects"][0]["status"] =
+            serde_json::json!({"state": "failed", "reason": "it rained"});
         report["subjects"][0]["summary"] = Value::Null;
     });
     for (args, says) in [
@@ -201,7 +236,8 @@ fn bad_input_is_named() {
 #[test]
 fn many_figures_come_with_what_chance_makes_of_them() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-    let [a, b] = ["2026-11-21-epyc-kvm-4cpu", "2026-11-23-epyc-kvm-2cpu"].map(|name| results.join(name));
+    let [a, b] =
+        ["2026-11-21-epyc-kvm-4cpu", "2026-11-23-epyc-kvm-2cpu"].map(|name| results.join(name));
     let compare = |[a, b]: [String; 2]| {
         let args = [Path::new("compare"), Path::new(&a), Path::new(&b), Path::new("--force")];
         Osjitter::new(args).run().exits(0).stdout

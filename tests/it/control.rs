@@ -1,4 +1,5 @@
-//! What a file or a program says cannot command the terminal that shows it, on whatever way it comes there.
+//! What a file or a program says cannot command the terminal that shows it, on whatever way it
+//! comes there.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ const OBEYED: &str = "\u{1b}c\u{9b}2J\u{7}\u{202e}";
 /// The same as it may be shown.
 const SHOWN: &str = "\u{fffd}c\u{fffd}2J\u{fffd}\u{fffd}";
 
-/// A text that is told from others of its kind. Its last character returns to the start of a line: where lines are made
-/// anew that is a blank like others, and gone.
+/// A text that is told from others of its kind. Its last character returns to the start of a line:
+/// where lines are made anew that is a blank like others, and gone.
 fn evil(n: usize) -> String {
     format!("evil{n}{OBEYED}\r")
 }
@@ -39,7 +40,9 @@ fn spoilt(mut json: Value, places: &[&str]) -> Value {
             Value::String(text) if text == old => *text = new.to_owned(),
             Value::Array(all) => all.iter_mut().for_each(|one| put(one, old, new)),
             Value::Object(all) => {
-                all.iter_mut().filter(|(key, _)| *key != "bench").for_each(|(_, one)| put(one, old, new));
+                all.iter_mut()
+                    .filter(|(key, _)| *key != "bench")
+                    .for_each(|(_, one)| put(one, old, new));
             }
             _ => {}
         }
@@ -57,8 +60,10 @@ fn spoilt(mut json: Value, places: &[&str]) -> Value {
 /// Shows these texts, by their numbers, and nothing that a terminal obeys.
 #[track_caller]
 fn shows(ran: &Ran, texts: impl IntoIterator<Item = usize>) {
-    let obeyed =
-        |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'));
+    let obeyed = |c: char| {
+        c != '\n'
+            && (c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+    };
     assert!(!ran.stdout.contains(obeyed), "{:?}", ran.stdout);
     assert!(!ran.stderr.contains(obeyed), "{:?}", ran.stderr);
     for n in texts {
@@ -94,13 +99,17 @@ impl Home {
         path
     }
 
-    /// The table of a file shows the texts at these places; Markdown, where there is that, those too that the table leaves out.
+    /// The table of a file shows the texts at these places; Markdown, where there is that, those
+    /// too that the table leaves out.
     fn tells(&self, json: Value, in_both: &[&str], in_markdown: Option<&[&str]>) {
         let places = [in_both, in_markdown.unwrap_or_default()].concat();
         let file = self.written("evil.json", text(spoilt(json, &places)));
         shows(&wide(&["report", &file]).run().exits(0), 0..in_both.len());
         if in_markdown.is_some() {
-            shows(&wide(&["report", &file, "--format", "markdown"]).run().exits(0), 0..places.len());
+            shows(
+                &wide(&["report", &file, "--format", "markdown"]).run().exits(0),
+                0..places.len(),
+            );
         }
     }
 }
@@ -120,7 +129,8 @@ fn report() -> Value {
     json["plan"]["scenarios"][0]["command"] = json!(["a-program", "a-word"]);
     let failed = &mut json["subjects"][1];
     failed["status"] = json!({"state": "failed", "reason": "a-reason"});
-    (failed["summary"], failed["histogram"], failed["rounds"]) = (Value::Null, Value::Null, json!([]));
+    (failed["summary"], failed["histogram"], failed["rounds"]) =
+        (Value::Null, Value::Null, json!([]));
     json
 }
 
@@ -135,7 +145,8 @@ const IN_A_REPORT: [&str; 9] = [
     "/warnings/0/message",
     "/warnings/0/hint",
 ];
-const OF_ITS_ORIGIN: [&str; 5] = ["/started_utc", "/host/cpu_model", "/host/kernel", "/tool/name", "/tool/version"];
+const OF_ITS_ORIGIN: [&str; 5] =
+    ["/started_utc", "/host/cpu_model", "/host/kernel", "/tool/name", "/tool/version"];
 
 #[test]
 fn a_report_commands_no_terminal() {
@@ -169,15 +180,26 @@ fn a_verdict_commands_no_terminal() {
     let mut sides = read("tests/fixtures/verdict.json");
     sides["warnings"] = warning();
     let of = "/comparisons/0";
-    let places = ["a", "b", "metrics/0/name", "metrics/1/name"].map(|place| format!("{of}/{place}"));
-    let places = places.iter().map(String::as_str).chain(["/failure", "/warnings/0/message", "/warnings/0/hint"]);
+    let places =
+        ["a", "b", "metrics/0/name", "metrics/1/name"].map(|place| format!("{of}/{place}"));
+    let places = places.iter().map(String::as_str).chain([
+        "/failure",
+        "/warnings/0/message",
+        "/warnings/0/hint",
+    ]);
     home.tells(sides, &places.collect::<Vec<_>>(), NONE);
     let limits = ["/limits/0/subject", "/limits/0/path", "/limits/0/unit"];
     home.tells(read("fuzz/corpus/verdict/limits.json"), &limits, NONE);
     // A report is judged by its limits, and a file may be called anything.
     let file = home.written("evil.json", text(spoilt(report(), &["/subjects/2/id"])));
     let gate = ["gate", "--report", &file, "--subject", &evil(0), "--max", "p50=1s"];
-    shows(&wide(&gate).out(if cfg!(unix) { "evil1\u{1b}c\u{9b}2J\u{7}\u{202e}" } else { "" }).run().exits(0), [0]);
+    shows(
+        &wide(&gate)
+            .out(if cfg!(unix) { "evil1\u{1b}c\u{9b}2J\u{7}\u{202e}" } else { "" })
+            .run()
+            .exits(0),
+        [0],
+    );
 }
 
 /// A subject that is late by 20 us, beside a control.
@@ -191,18 +213,23 @@ fn nor_does_one_of_stored_sessions_or_of_whole_runs() {
     let home = Home::new();
     let (stored, out) = (home.path(&evil(0)), home.path("out"));
     let rounds = ["--period", "2ms", "--round-ticks", "12", "--warmup", "3", "--max-pairs", "24"];
-    let add = [&["gate", "baseline", "add", &stored, "--subject", "scripted"], &rounds[..]].concat();
+    let add =
+        [&["gate", "baseline", "add", &stored, "--subject", "scripted"], &rounds[..]].concat();
     shows(&wide(&add).script(&script()).run().exits(0), [0]);
     let again = |file: &str, texts: &[usize]| {
         for format in ["table", "markdown"] {
-            shows(&wide(&["report", file, "--format", format]).run().exits(0), texts.iter().copied());
+            shows(
+                &wide(&["report", file, "--format", format]).run().exits(0),
+                texts.iter().copied(),
+            );
         }
     };
     let against = ["gate", "--baseline", &stored, "--max-pairs", "24", "--out", &out];
     shows(&wide(&against).script(&script()).run().exits(0), [0]);
     again(&home.path("out/verdict.json"), &[0]);
     // What is wrong with one is said with what is in it.
-    let mut foreign: Value = serde_json::from_str(&std::fs::read_to_string(&stored).unwrap()).unwrap();
+    let mut foreign: Value =
+        serde_json::from_str(&std::fs::read_to_string(&stored).unwrap()).unwrap();
     foreign["environment"]["kernel"] = evil(1).into();
     std::fs::write(&stored, text(foreign)).unwrap();
     shows(&wide(&against).script(&script()).run().exits(2), [0, 1]);
@@ -210,8 +237,17 @@ fn nor_does_one_of_stored_sessions_or_of_whole_runs() {
     again(&home.path("out/verdict.json"), &[0, 1]);
 
     let names = ["--baseline-name", &evil(2), "--candidate-name", &evil(3)];
-    let runs =
-        ["gate", "--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall", "--min-run-time", "0us"];
+    let runs = [
+        "gate",
+        "--baseline-cmd",
+        "true",
+        "--candidate-cmd",
+        "true",
+        "--metric",
+        "wall",
+        "--min-run-time",
+        "0us",
+    ];
     let wall = ["--tolerance", "wall=9000%", "--max-pairs", "24", "--out", &out];
     shows(&wide(&[&runs[..], &wall, &names].concat()).run().exits(0), [2, 3]);
     again(&home.path("out/verdict.json"), &[2, 3]);
@@ -224,7 +260,8 @@ fn a_comparison_commands_no_terminal() {
     json["warnings"] = warning();
     json["b"]["file"] = "another-file".into();
     let of = "/subjects/0";
-    let places = ["/a/file", "/b/file", "/warnings/0/message", "/warnings/0/hint"].map(str::to_owned);
+    let places =
+        ["/a/file", "/b/file", "/warnings/0/message", "/warnings/0/hint"].map(str::to_owned);
     let ids = ["a/id", "b/id"].map(|place| format!("{of}/{place}"));
     let places: Vec<&str> = places.iter().chain(&ids).map(String::as_str).collect();
     home.tells(json, &places, Some(&["/a/started_utc", "/warnings/0/code"]));
@@ -239,7 +276,11 @@ fn a_comparison_commands_no_terminal() {
     shows(&refused, [1]);
     for format in ["table", "markdown"] {
         let forced = wide(&["compare", "--force", &from, &to, "--format", format]).run().exits(0);
-        assert!(forced.stderr.contains(&format!("FORCED: not comparable: kernel: evil1{SHOWN}")), "{}", forced.stderr);
+        assert!(
+            forced.stderr.contains(&format!("FORCED: not comparable: kernel: evil1{SHOWN}")),
+            "{}",
+            forced.stderr
+        );
         shows(&forced, [0, 1]);
     }
 }
@@ -248,20 +289,35 @@ fn a_comparison_commands_no_terminal() {
 fn a_calibration_commands_no_terminal() {
     let home = Home::new();
     for (file, places) in [
-        ("tests/fixtures/calibration.json", &["/subject", "/metrics/0/name", "/metrics/1/name"][..]),
+        (
+            "tests/fixtures/calibration.json",
+            &["/subject", "/metrics/0/name", "/metrics/1/name"][..],
+        ),
         ("fuzz/corpus/calibration/runs.json", &["/program", "/metrics/0/name", "/metrics/0/unit"]),
     ] {
         let mut json = read(file);
         json["warnings"] = warning();
-        home.tells(json, &[places, &["/failure", "/warnings/0/message", "/warnings/0/hint"]].concat(), None);
+        home.tells(
+            json,
+            &[places, &["/failure", "/warnings/0/message", "/warnings/0/hint"]].concat(),
+            None,
+        );
     }
 }
 
 #[test]
 fn a_bench_commands_no_terminal() {
     let home = Home::new();
-    home.tells(read("tests/fixtures/clock.json"), &["/costs/0/clock", "/clock/cross_thread_order"], NONE);
-    home.tells(read("tests/fixtures/clock.json"), &["/order/0/clock", "/clock/why_not_counter"], NONE);
+    home.tells(
+        read("tests/fixtures/clock.json"),
+        &["/costs/0/clock", "/clock/cross_thread_order"],
+        NONE,
+    );
+    home.tells(
+        read("tests/fixtures/clock.json"),
+        &["/order/0/clock", "/clock/why_not_counter"],
+        NONE,
+    );
     for (file, places) in [
         (
             "timeout",
@@ -331,7 +387,8 @@ fn a_list_of_runs_commands_no_terminal() {
     shows(&wide(&["history", &home.path("results")]).run().exits(0), [0, 1]);
 }
 
-/// Of another tool's file less is shown, and none of it is obeyed; a line of text has no return in it.
+/// Of another tool's file less is shown, and none of it is obeyed; a line of text has no return in
+/// it.
 #[test]
 fn a_file_of_another_tool_commands_no_terminal() {
     let home = Home::new();
@@ -351,7 +408,11 @@ fn a_file_of_another_tool_commands_no_terminal() {
     for (name, from, to) in [
         ("python.hlog", "Tag=B,", format!("Tag={},", line(0))),
         ("hwlatdetect.txt", "CPU list:          None", format!("CPU list:          {}", line(0))),
-        ("rtla-timerlat.txt", "# Duration:   0 00:00:12", format!("# Duration:   0 00:00:12 {}", line(0))),
+        (
+            "rtla-timerlat.txt",
+            "# Duration:   0 00:00:12",
+            format!("# Duration:   0 00:00:12 {}", line(0)),
+        ),
     ] {
         let whole = fixture(name);
         let spoilt = whole.replacen(from, &to, 1);
@@ -373,8 +434,15 @@ fn bins_command_no_terminal() {
     let home = Home::new();
     let file = home.path("logs.bins.csv");
     let fixture = root("tests/fixtures/report.json");
-    let made = ["report", fixture.to_str().unwrap(), "--format", "bins", "--host", &evil(5), "--label"];
-    shows(&wide(&made).args([format!("x={}", evil(6)), "--out".to_owned(), file.clone()]).run().exits(0), []);
+    let made =
+        ["report", fixture.to_str().unwrap(), "--format", "bins", "--host", &evil(5), "--label"];
+    shows(
+        &wide(&made)
+            .args([format!("x={}", evil(6)), "--out".to_owned(), file.clone()])
+            .run()
+            .exits(0),
+        [],
+    );
     for name in ["logs.bins.csv", "logs.intervals.csv"] {
         let text = std::fs::read_to_string(home.path(name)).unwrap();
         home.written(name, text.replace(",os-interval,", &format!(",\"{}\",", evil(0))));
@@ -399,7 +467,8 @@ fn a_program_commands_no_terminal() {
     ] {
         let command = format!("sh {}", home.written(name, script));
         let out = home.path(&format!("out-{name}"));
-        let run = ["run", "--command", &command, "--subject", "spin", "--ticks", "20", "--out", &out];
+        let run =
+            ["run", "--command", &command, "--subject", "spin", "--ticks", "20", "--out", &out];
         let ran = wide(&run).run().exits(4);
         assert!(ran.stdout.contains("not measured: "), "{}", ran.stdout);
         shows(&ran, if name == "dies" { vec![0] } else { Vec::new() });

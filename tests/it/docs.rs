@@ -11,13 +11,16 @@ fn root() -> PathBuf {
 }
 
 fn markdown_in(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let entries =
+        fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
 /// The pages of the repository, without what the tool wrote.
 fn pages() -> Vec<PathBuf> {
-    let crates = fs::read_dir(root().join("lib")).expect("the libraries").map(|entry| entry.expect("a crate").path());
+    let crates = fs::read_dir(root().join("lib"))
+        .expect("the libraries")
+        .map(|entry| entry.expect("a crate").path());
     let directories = crates.chain([root(), root().join("docs/src"), root().join("results")]);
     directories.flat_map(|directory| markdown_in(&directory)).collect()
 }
@@ -30,13 +33,18 @@ fn links(text: &str) -> Vec<String> {
         !fenced
     });
     let prose: Vec<&str> = prose.collect();
-    let targets = prose.iter().flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
+    let targets = prose
+        .iter()
+        .flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
     targets.map(str::to_owned).collect()
 }
 
 /// The anchors of a page, as GitHub and mdBook make them of its headings.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let headings = text
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim());
     let slug = |heading: &str| -> String {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -54,10 +62,13 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
         let text = fs::read_to_string(&page).expect("a page");
         for link in links(&text).iter().filter(|link| !link.contains("://")) {
             seen += 1;
-            let (path, anchor) = link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
+            let (path, anchor) =
+                link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
             let target = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
             let there = match anchor {
-                Some(anchor) => fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor)),
+                Some(anchor) => {
+                    fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor))
+                }
                 None => target.exists(),
             };
             if !there {
@@ -102,16 +113,33 @@ fn first_questions_lead_to_commands_and_pages_that_are_there() {
     let questions = items(&page);
     assert!(questions.len() >= 10, "{}", questions.len());
     for (number, question) in (1..).zip(&questions) {
-        assert!(question.starts_with(&format!("{number}. **")) && question.contains("?**"), "{question}");
-        let commands: Vec<&str> =
-            question.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("osjitter ")).collect();
-        assert!(!commands.is_empty() && !links(question).is_empty(), "no command, or no page: {question}");
+        assert!(
+            question.starts_with(&format!("{number}. **")) && question.contains("?**"),
+            "{question}"
+        );
+        let commands: Vec<&str> = question
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter_map(|code| code.strip_prefix("osjitter "))
+            .collect();
+        assert!(
+            !commands.is_empty() && !links(question).is_empty(),
+            "no command, or no page: {question}"
+        );
         for command in commands {
             let words: Vec<&str> = command.split(' ').collect();
             let says = help(&words[..1]);
-            let flags = words.iter().take_while(|word| **word != "--").filter(|word| word.starts_with("--"));
+            let flags = words
+                .iter()
+                .take_while(|word| **word != "--")
+                .filter(|word| word.starts_with("--"));
             for flag in flags {
-                assert!(says.contains(flag.trim_end_matches('…')), "osjitter {} --help has no {flag}", words[0]);
+                assert!(
+                    says.contains(flag.trim_end_matches('…')),
+                    "osjitter {} --help has no {flag}",
+                    words[0]
+                );
             }
         }
     }

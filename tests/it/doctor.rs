@@ -29,17 +29,25 @@ fn a_checkup_is_a_file_that_is_shown_again() {
     for item in checkup["items"].as_array().unwrap() {
         assert!(item["value"].is_null() != item["not_readable"].is_null(), "one of both: {item}");
     }
-    let again = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+    let again =
+        Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
     assert!(again.starts_with("This machine, asked about CPU "), "{again}");
-    let markdown = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).args(["--format", "markdown"]);
+    let markdown = Osjitter::new([Path::new("report"), &ran.path("checkup.json")])
+        .args(["--format", "markdown"]);
     assert!(markdown.run().exits(0).stdout.starts_with("### This machine"));
-    Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).args(["--format", "svg"]).run().exits(2);
+    Osjitter::new([Path::new("report"), &ran.path("checkup.json")])
+        .args(["--format", "svg"])
+        .run()
+        .exits(2);
 }
 
 #[test]
 fn a_machine_without_anything_to_read_is_not_made_up() {
     let empty = tempfile::tempdir().unwrap();
-    let ran = doctor(["--format", "json", "--root", empty.path().to_str().unwrap()]).out("checkup.json").run().exits(0);
+    let ran = doctor(["--format", "json", "--root", empty.path().to_str().unwrap()])
+        .out("checkup.json")
+        .run()
+        .exits(0);
     let checkup = checkup(&ran);
     if cfg!(target_os = "linux") {
         let unread = |item: &&Value| item["weight"] == "unknown" && item["value"].is_null();
@@ -59,8 +67,19 @@ fn a_proof_finds_what_helps_and_nothing_else() {
         "scripted@100us/current-thread+slack": { "lateness_ns": rounds(12_000), "cpu_ns_per_tick": 9_000 },
         "scripted@100us/current-thread+mlock": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 12_000 },
     });
-    let proof = ["--prove", "--subject", "scripted", "--period", "100us", "--seed", "7", "--format", "json"];
-    let command = |time: &str| doctor(proof).args(["--max-time", time]).script(&script).out("checkup.json");
+    let proof = [
+        "--prove",
+        "--subject",
+        "scripted",
+        "--period",
+        "100us",
+        "--seed",
+        "7",
+        "--format",
+        "json",
+    ];
+    let command =
+        |time: &str| doctor(proof).args(["--max-time", time]).script(&script).out("checkup.json");
     let ran = run_long_enough(12, command, |_| true).exits(0);
     assert!(ran.stderr.contains(" settings × ") && ran.stderr.contains("about "), "{}", ran.stderr);
     let checkup = checkup(&ran);
@@ -77,9 +96,12 @@ fn a_proof_finds_what_helps_and_nothing_else() {
         let mlock = row(&checkup, "mlock");
         match mlock["state"].as_str().unwrap() {
             "measured" => assert_eq!(mlock["differences"]["cpu"]["shown"], "more"),
-            state => assert!(state == "not-permitted" && mlock["needs"].as_str().unwrap().contains("ulimit -l")),
+            state => assert!(
+                state == "not-permitted" && mlock["needs"].as_str().unwrap().contains("ulimit -l")
+            ),
         }
-        let table = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+        let table =
+            Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
         assert!(table.contains("timer slack 1 ns makes ticks less late: p50 -60 %"), "{table}");
     }
 }
@@ -98,17 +120,23 @@ fn what_cannot_be_proved_is_refused_before_it_is_measured() {
         assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
     }
     if cfg!(target_os = "linux") {
-        assert!(doctor(["--cpu", "70000"]).run().exits(2).stderr.contains("CPU 70000 is not there"));
+        assert!(
+            doctor(["--cpu", "70000"]).run().exits(2).stderr.contains("CPU 70000 is not there")
+        );
     }
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupted_proof_says_that_it_knows_too_little() {
-    let ran = doctor(["--prove", "--format", "json"]).out("checkup.json").interrupt_at(" settings × ").exits(4);
+    let ran = doctor(["--prove", "--format", "json"])
+        .out("checkup.json")
+        .interrupt_at(" settings × ")
+        .exits(4);
     let checkup = checkup(&ran);
     assert_eq!(checkup["proof"]["partial"], true);
-    let table = Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
+    let table =
+        Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
     assert!(table.contains("Interrupted") && !table.contains("no difference shown"), "{table}");
 }
 
@@ -119,9 +147,14 @@ fn results_of_other_tools_are_read() {
     let import = files.iter().flat_map(|file| ["--import", file]);
     let ran = doctor(import.chain(["--format", "json"])).out("checkup.json").run().exits(0);
     let checkup = checkup(&ran);
-    let item = |key: &str| checkup["items"].as_array().unwrap().iter().find(|item| item["key"] == key).unwrap().clone();
+    let item = |key: &str| {
+        checkup["items"].as_array().unwrap().iter().find(|item| item["key"] == key).unwrap().clone()
+    };
     let gaps = item("imported-hwlatdetect");
-    assert_eq!((gaps["value"].as_str(), gaps["weight"].as_str()), (Some("3 gaps, up to 345 us"), Some("costs")));
+    assert_eq!(
+        (gaps["value"].as_str(), gaps["weight"].as_str()),
+        (Some("3 gaps, up to 345 us"), Some("costs"))
+    );
     assert!(item("imported-oslat")["value"].as_str().unwrap().starts_with("gaps up to "));
     assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
     assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
@@ -129,7 +162,8 @@ fn results_of_other_tools_are_read() {
     assert!(ours.stderr.contains("show it with osjitter report"), "{}", ours.stderr);
 }
 
-/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.4): the kernels at hand have no hwlat tracer.
+/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.4): the kernels at hand
+/// have no hwlat tracer.
 #[test]
 fn the_output_of_hwlatdetect_is_a_report() {
     let text = std::fs::read_to_string("tests/fixtures/hwlatdetect.txt").unwrap();
@@ -142,7 +176,10 @@ fn the_output_of_hwlatdetect_is_a_report() {
     let report: Value = serde_json::from_str(&show("all", &text).exits(0).stdout).unwrap();
     let summary = &report["subjects"][0]["summary"];
     assert_eq!((&summary["ticks"], &summary["lateness_ns"]["max"]), (&json!(3), &json!(345_000)));
-    assert_eq!((&summary["lateness_ns"]["min"], &summary["lateness_ns"]["mean"]), (&json!(16_000), &json!(127_666)));
+    assert_eq!(
+        (&summary["lateness_ns"]["min"], &summary["lateness_ns"]["mean"]),
+        (&json!(16_000), &json!(127_666))
+    );
     let none = text.lines().filter(|line| !line.starts_with("ts:")).collect::<Vec<_>>().join("\n");
     let none = none.replace("recorded: 3", "recorded: 0").replace("345us", "Below threshold");
     let quiet: Value = serde_json::from_str(&show("none", &none).exits(0).stdout).unwrap();

@@ -1,4 +1,5 @@
-//! Every text format from outside, made of one real run and read with something that is not the exporter.
+//! Every text format from outside, made of one real run and read with something that is not the
+//! exporter.
 
 use std::path::Path;
 
@@ -24,8 +25,10 @@ fn report(run: &Ran, format: &[&str]) -> Ran {
 
 fn all_lateness(report: &Value, subject: usize) -> Vec<i64> {
     let rounds = report["subjects"][subject]["rounds"].as_array().unwrap().iter();
-    let mut all: Vec<i64> =
-        rounds.flat_map(|r| r["lateness_ns"].as_array().unwrap()).map(|v| v.as_i64().unwrap()).collect();
+    let mut all: Vec<i64> = rounds
+        .flat_map(|r| r["lateness_ns"].as_array().unwrap())
+        .map(|v| v.as_i64().unwrap())
+        .collect();
     all.sort_unstable();
     all
 }
@@ -60,7 +63,8 @@ fn each_format_says_what_the_report_says() {
 
     let gab: Value = serde_json::from_str(&made(&run, &["gab"])).unwrap();
     let name = format!("{id} lateness p50");
-    let found = gab.as_array().unwrap().iter().find(|e| e["name"] == name.as_str()).expect("the p50");
+    let found =
+        gab.as_array().unwrap().iter().find(|e| e["name"] == name.as_str()).expect("the p50");
     assert_eq!((&found["value"], found["unit"].as_str()), (p50, Some("ns")));
 
     let cyclictest: Value = serde_json::from_str(&made(&run, &["cyclictest-json"])).unwrap();
@@ -71,11 +75,16 @@ fn each_format_says_what_the_report_says() {
 
     let metrics = made(&run, &["openmetrics"]);
     assert!(metrics.ends_with("# EOF\n"));
-    let line = metrics.lines().find(|l| l.starts_with("osjitter_ticks_total{") && l.contains(id)).unwrap();
+    let line =
+        metrics.lines().find(|l| l.starts_with("osjitter_ticks_total{") && l.contains(id)).unwrap();
     assert!(line.ends_with(&format!(" {TICKS}")), "{line}");
 
     let markdown = made(&run, &["markdown"]);
-    assert_eq!(markdown.lines().filter(|l| l.starts_with("| ")).count(), 1 + SUBJECTS, "{markdown}");
+    assert_eq!(
+        markdown.lines().filter(|l| l.starts_with("| ")).count(),
+        1 + SUBJECTS,
+        "{markdown}"
+    );
 }
 
 #[test]
@@ -90,12 +99,19 @@ fn the_page_is_one_file_and_holds_every_tick() {
     let data = page.split("class=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: Value = serde_json::from_str(data).unwrap();
     for subject in data["subjects"].as_array().unwrap() {
-        let codes =
-            base64::Engine::decode(&base64::prelude::BASE64_STANDARD, subject["codes"].as_str().unwrap()).unwrap();
+        let codes = base64::Engine::decode(
+            &base64::prelude::BASE64_STANDARD,
+            subject["codes"].as_str().unwrap(),
+        )
+        .unwrap();
         assert_eq!(codes.len(), 3 * TICKS.div_ceil(2));
-        let exact: Vec<i64> = subject["exact"].as_array().unwrap().iter().map(|v| v.as_i64().unwrap()).collect();
+        let exact: Vec<i64> =
+            subject["exact"].as_array().unwrap().iter().map(|v| v.as_i64().unwrap()).collect();
         let largest = exact.chunks(2).map(|pair| pair[1]).max().unwrap();
-        assert_eq!(largest, subject["curve"].as_array().unwrap().last().unwrap()[1].as_i64().unwrap());
+        assert_eq!(
+            largest,
+            subject["curve"].as_array().unwrap().last().unwrap()[1].as_i64().unwrap()
+        );
     }
 }
 
@@ -111,9 +127,13 @@ fn the_hdr_formats_hold_every_tick() {
     let mut tags = std::collections::BTreeSet::new();
     for entry in IntervalLogIterator::new(log.as_bytes()) {
         if let LogEntry::Interval(interval) = entry.unwrap() {
-            let bytes =
-                base64::Engine::decode(&base64::prelude::BASE64_STANDARD, interval.encoded_histogram()).unwrap();
-            let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+            let bytes = base64::Engine::decode(
+                &base64::prelude::BASE64_STANDARD,
+                interval.encoded_histogram(),
+            )
+            .unwrap();
+            let histogram: Histogram<u64> =
+                Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
             count += histogram.len();
             tags.insert(interval.tag().unwrap().as_str().to_owned());
         }

@@ -25,18 +25,27 @@ fn bracket(ran: &Ran) -> [Option<u64>; 2] {
 
 #[test]
 fn the_shortest_period_that_holds_a_goal_is_enclosed() {
-    // 10 % of a core are 10 us at 100 us; what is 150 us late misses every tick of a shorter period.
+    // 10 % of a core are 10 us at 100 us; what is 150 us late misses every tick of a shorter
+    // period.
     for (goal, limit_ns) in [("cpu=10%", 100_000), ("missed=1%", 150_000)] {
         let ran = find(&["--goal", goal]).exits(0);
         let [Some(broken), Some(kept)] = bracket(&ran) else { panic!("{goal}: {}", ran.stdout) };
-        assert!(broken <= limit_ns && limit_ns <= kept && kept * 100 < broken * 106, "{goal}: {broken} {kept}");
+        assert!(
+            broken <= limit_ns && limit_ns <= kept && kept * 100 < broken * 106,
+            "{goal}: {broken} {kept}"
+        );
         let name = goal.split('=').next().unwrap();
         assert!(
-            ran.stdout.contains(&format!("{name} exceeds")) && ran.stdout.contains("the goal holds"),
+            ran.stdout.contains(&format!("{name} exceeds"))
+                && ran.stdout.contains("the goal holds"),
             "{}",
             ran.stdout
         );
-        assert!(ran.stderr.contains("1 ticker, up to 10 looks each, 20us to 2ms: at most 90s"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("1 ticker, up to 10 looks each, 20us to 2ms: at most 90s"),
+            "{}",
+            ran.stderr
+        );
     }
     let both = find(&["--goal", "cpu=10%", "--goal", "missed=1%", "--goal", "p99=1ms"]).exits(0);
     let [Some(broken), Some(kept)] = bracket(&both) else { panic!("{}", both.stdout) };
@@ -48,20 +57,28 @@ fn the_shortest_period_that_holds_a_goal_is_enclosed() {
 fn what_holds_everywhere_or_nowhere_is_said_with_the_range() {
     let everywhere = find(&["--goal", "p99=200us", "--from", "50us", "--to", "1ms"]).exits(0);
     assert_eq!(bracket(&everywhere), [None, Some(50_000)]);
-    assert!(everywhere.stdout.contains("holds at every period tried, 50us to 1ms"), "{}", everywhere.stdout);
+    assert!(
+        everywhere.stdout.contains("holds at every period tried, 50us to 1ms"),
+        "{}",
+        everywhere.stdout
+    );
     let nowhere = find(&["--goal", "p99=100us"]).exits(0);
     assert_eq!(bracket(&nowhere), [Some(2_000_000), None]);
     let said = nowhere.stdout.replace('\n', " ");
     assert!(
-        said.contains("holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"),
+        said.contains(
+            "holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"
+        ),
         "{said}"
     );
 }
 
 #[test]
 fn what_the_rounds_leave_open_is_looked_at_again_with_more_ticks() {
-    // One tick of 50 is late by more than any of the periods, and 2 % may be missed: no number of ticks decides that.
-    let lateness_ns: Vec<u64> = (0..50).map(|tick| if tick == 7 { 5_000_000 } else { 1_000 }).collect();
+    // One tick of 50 is late by more than any of the periods, and 2 % may be missed: no number of
+    // ticks decides that.
+    let lateness_ns: Vec<u64> =
+        (0..50).map(|tick| if tick == 7 { 5_000_000 } else { 1_000 }).collect();
     let script = json!({"scripted": {"lateness_ns": lateness_ns}});
     let args = ["find", "--subject", "scripted", "--goal", "missed=2%", "--from", "500us"];
     let ran = Osjitter::new(args).script(&script).out("found").run().exits(0);
@@ -80,13 +97,21 @@ fn what_the_rounds_leave_open_is_looked_at_again_with_more_ticks() {
 fn what_can_be_promised_at_a_period_is_the_upper_end_of_each_interval() {
     let ran = find(&["--period", "500us"]).exits(0);
     let said = file(&ran);
-    let names: Vec<&str> =
-        said["goals"].as_array().unwrap().iter().map(|goal| goal["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = said["goals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|goal| goal["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["p50", "p90", "p99", "p99.9", "missed", "cpu"]);
     let checks = said["tickers"][0]["looks"][0]["checks"].as_array().unwrap();
     assert_eq!(checks[2]["interval"], json!([150_000.0, 150_000.0]));
     // No tick of 20,000 was missed: that promises no more than some fewer than that.
-    assert!(checks[4]["interval"][1].as_f64().is_some_and(|percent| percent > 0.02 && percent < 0.03), "{}", checks[4]);
+    assert!(
+        checks[4]["interval"][1].as_f64().is_some_and(|percent| percent > 0.02 && percent < 0.03),
+        "{}",
+        checks[4]
+    );
     let line = ran.stdout.lines().find(|line| line.starts_with("scripted ")).unwrap();
     for cell in ["150 us", "0.02 %", "2.00 %", "20000"] {
         assert!(line.contains(cell), "{cell}: {line}");
@@ -105,24 +130,52 @@ fn what_was_found_is_drawn_again_from_its_file() {
     assert!(report("markdown", "").stdout.contains("| scripted |"));
     assert_eq!(report("svg", "pictures").file("pictures/find.svg"), ran.file("found/find.svg"));
     let broken = ran.path("broken.json");
-    std::fs::write(&broken, ran.file("found/find.json").replace("\"checks\":[{", "\"checks\":[{},{")).unwrap();
+    std::fs::write(
+        &broken,
+        ran.file("found/find.json").replace("\"checks\":[{", "\"checks\":[{},{"),
+    )
+    .unwrap();
     let refused = Osjitter::new(["report"]).args([&broken]).run().exits(2);
-    assert!(refused.stderr.contains("broken.json: not a valid osjitter.find/1"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("broken.json: not a valid osjitter.find/1"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn tickers_may_be_looked_at_beside_a_load_and_a_control_judges_the_machine() {
-    let search =
-        ["find", "--subject", "os-interval", "--goal", "p50=1s", "--from", "1ms", "--to", "2ms", "--max-time", "20s"];
+    let search = [
+        "find",
+        "--subject",
+        "os-interval",
+        "--goal",
+        "p50=1s",
+        "--from",
+        "1ms",
+        "--to",
+        "2ms",
+        "--max-time",
+        "20s",
+    ];
     let ran = Osjitter::new(search).args(["--load", "cpu:1"]).out("found").run().exits(0);
     let found = file(&ran);
     assert_eq!(found["load"]["load"], "cpu:1");
     assert!(found["load"]["cpu_ns"].as_u64() > Some(0), "{}", found["load"]);
     assert!(found["fitness"]["facts"]["spin_gaps"].is_f64(), "{}", found["fitness"]);
     assert_eq!(found["tickers"].as_array().map(Vec::len), Some(1), "the control is none of them");
-    assert!(ran.stdout.starts_with("The shortest period with p50 <= 1.00 s beside cpu:1, "), "{}", ran.stdout);
-    let absent = Osjitter::new(search).args(["--load", "no-such-program"]).out("found").run().exits(2);
-    assert!(absent.stderr.contains("nothing was measured") && !absent.path("found").exists(), "{}", absent.stderr);
+    assert!(
+        ran.stdout.starts_with("The shortest period with p50 <= 1.00 s beside cpu:1, "),
+        "{}",
+        ran.stdout
+    );
+    let absent =
+        Osjitter::new(search).args(["--load", "no-such-program"]).out("found").run().exits(2);
+    assert!(
+        absent.stderr.contains("nothing was measured") && !absent.path("found").exists(),
+        "{}",
+        absent.stderr
+    );
 }
 
 #[test]
@@ -132,7 +185,10 @@ fn what_cannot_be_found_is_refused_before_anything_runs() {
         (&["--goal", "p99=0us"], "more than 0"),
         (&["--goal", "max=1ms"], "there are p50, p90"),
         (&["--goal", "p99=1ms", "--goal", "p99=2ms"], "p99 is given twice"),
-        (&["--goal", "p50=2ms", "--goal", "p99=1ms"], "where p99 <= 1.00 ms holds, so does p50 <= 2.00 ms"),
+        (
+            &["--goal", "p50=2ms", "--goal", "p99=1ms"],
+            "where p99 <= 1.00 ms holds, so does p50 <= 2.00 ms",
+        ),
         (&["--goal", "p99=1ms", "--period", "1ms"], "cannot be used with"),
         (&["--goal", "p99=1ms", "--from", "2ms"], "--from 2ms is no shorter than --to 2ms"),
         (&["--goal", "p99.99=1ms"], "100000 ticks each, which p99.99 takes"),
@@ -147,16 +203,22 @@ fn what_cannot_be_found_is_refused_before_anything_runs() {
 #[test]
 fn what_fails_or_is_interrupted_is_written_with_what_was_measured() {
     let run = |script: Value| {
-        let find = ["find", "--subject", "scripted", "--subject", "scripted-b", "--goal", "cpu=10%"];
+        let find =
+            ["find", "--subject", "scripted", "--subject", "scripted-b", "--goal", "cpu=10%"];
         Osjitter::new(find).script(&script).out("found").run().exits(4)
     };
     let one = json!({"lateness_ns": [1_000], "cpu_ns_per_tick": 10_000});
     let failed = run(
         json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "fail": {"round": 3, "reason": "no timer left"}}}),
     );
-    assert!(failed.stdout.contains("scripted-b: not measured: no timer left."), "{}", failed.stdout);
+    assert!(
+        failed.stdout.contains("scripted-b: not measured: no timer left."),
+        "{}",
+        failed.stdout
+    );
     assert!(file(&failed)["tickers"][0]["kept_ns"].as_u64().is_some(), "the other one goes on");
-    let stopped = run(json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}));
+    let stopped =
+        run(json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}));
     assert!(
         stopped.stdout.contains("no look was complete") && stopped.stdout.contains("Interrupted"),
         "{}",
@@ -167,14 +229,29 @@ fn what_fails_or_is_interrupted_is_written_with_what_was_measured() {
 
 #[test]
 fn a_real_machine_is_searched_within_its_time() {
-    let subjects =
-        ["find", "--subject", "nanosleep", "--subject", "tokio-interval", "--goal", "cpu=20%", "--from", "50us"];
+    let subjects = [
+        "find",
+        "--subject",
+        "nanosleep",
+        "--subject",
+        "tokio-interval",
+        "--goal",
+        "cpu=20%",
+        "--from",
+        "50us",
+    ];
     let command = |time: &str| Osjitter::new(subjects).args(["--max-time", time]).out("found");
     let ran = run_long_enough(4, command, |_| true).exits(0);
     let found = file(&ran);
     // The default is 90 s; the last round of a busy machine may take seconds.
     assert!(found["duration_ns"].as_u64().unwrap() < 60_000_000_000, "{}", found["duration_ns"]);
     for ticker in found["tickers"].as_array().unwrap() {
-        assert!(ticker["looks"].as_array().unwrap().iter().all(|look| look["cpu_percent"].as_f64() > Some(0.0)));
+        assert!(
+            ticker["looks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|look| look["cpu_percent"].as_f64() > Some(0.0))
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Bad input from outside: refused with the place and the reason, exit code 2, in bounded memory; and an existing output is
-//! never half overwritten.
+//! Bad input from outside: refused with the place and the reason, exit code 2, in bounded memory;
+//! and an existing output is never half overwritten.
 #![cfg(unix)]
 
 use std::ffi::OsStr;
@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Address space of a child, in KiB: several times what it needs for itself, and a fraction of what it is led on to take.
+/// Address space of a child, in KiB: several times what it needs for itself, and a fraction of what
+/// it is led on to take.
 const ADDRESS_SPACE_KIB: u64 = 700 << 10;
 
 fn fixture(name: &str) -> PathBuf {
@@ -87,7 +88,10 @@ pub fn contradictions() -> [(String, &'static str); 4] {
     [
         (whole.replace(subject, &format!("{subject},{subject}")), "subjects[1].id"),
         (whole.replace("\"delivered\":9", "\"delivered\":8"), "subjects[0].summary"),
-        (whole.replace("\"period_ns\":1000000", &format!("\"period_ns\":{}", u64::MAX)), "subjects[0].period_ns"),
+        (
+            whole.replace("\"period_ns\":1000000", &format!("\"period_ns\":{}", u64::MAX)),
+            "subjects[0].period_ns",
+        ),
         // A round twice.
         (around(&format!("{round},{round}")), "subjects[0].rounds: they hold 18 ticks, and 9 came"),
     ]
@@ -98,7 +102,11 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
     let home = tempfile::tempdir().unwrap();
     let whole = around(&round_of("[1,2,3,4,5,6,7,8,9]"));
     let good = written(home.path(), "good.json", &whole);
-    assert!(report(&good, &[]).status.success(), "{}", String::from_utf8_lossy(&report(&good, &[]).stderr));
+    assert!(
+        report(&good, &[]).status.success(),
+        "{}",
+        String::from_utf8_lossy(&report(&good, &[]).stderr)
+    );
     let newer = whole.replacen("report/1", "report/2", 1);
     let unknown = whole.replacen("\"partial\"", "\"new_in_2\":1,\"partial\"", 1);
     let cases: [(&str, &[u8], &[&str]); 12] = [
@@ -128,7 +136,11 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
     std::fs::write(home.path().join("report.json"), newer).unwrap();
     refused(home.path(), &["report.json: ", "newer osjitter"]);
     std::fs::copy(&good, home.path().join("report.json")).unwrap();
-    assert_eq!(report(home.path(), &[]).stdout, report(&good, &[]).stdout, "a directory stands for the report in it");
+    assert_eq!(
+        report(home.path(), &[]).stdout,
+        report(&good, &[]).stdout,
+        "a directory stands for the report in it"
+    );
     let marked = written(home.path(), "marked.json", format!("\u{feff}{whole}"));
     assert!(report(&marked, &[]).status.success(), "a byte order mark is no reason to refuse");
 }
@@ -155,10 +167,14 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
         .unwrap();
     assert_eq!(plan.status.code(), Some(2), "{}", String::from_utf8_lossy(&plan.stderr));
 
-    // Four million ticks in a file of eight megabytes: more than the round says were asked for, found after reading them.
+    // Four million ticks in a file of eight megabytes: more than the round says were asked for,
+    // found after reading them.
     let zeros = format!("[{}0]", "0,".repeat(4_000_000));
-    let file =
-        written(home.path(), "zeros.json", around(&round_of(&zeros).replace("\"phase_ns\":0", "\"phase_ns\":-1")));
+    let file = written(
+        home.path(),
+        "zeros.json",
+        around(&round_of(&zeros).replace("\"phase_ns\":0", "\"phase_ns\":-1")),
+    );
     refused(&file, &["subjects[0].rounds[0].phase_ns", "line 1 column"]);
 
     // The header of a histogram promises four gigabytes.
@@ -167,20 +183,33 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
     header.extend([0; 64]);
     use base64::Engine as _;
     let lie = base64::prelude::BASE64_STANDARD.encode(header);
-    refused(&written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")), &["line 1", "ends early"]);
-    let stored = format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
+    refused(
+        &written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")),
+        &["line 1", "ends early"],
+    );
+    let stored =
+        format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
     let text = around(&round_of("[1]")).replace("\"histogram\":null", &stored);
-    refused(&written(home.path(), "lie.json", text), &["subjects[0].histogram: histogram data ends early"]);
+    refused(
+        &written(home.path(), "lie.json", text),
+        &["subjects[0].histogram: histogram data ends early"],
+    );
 
-    let threads: Vec<String> =
-        (0..20_000).map(|i| format!("\"{i}\":{{\"cycles\":0,\"min\":0,\"max\":0,\"avg\":0}}")).collect();
+    let threads: Vec<String> = (0..20_000)
+        .map(|i| format!("\"{i}\":{{\"cycles\":0,\"min\":0,\"max\":0,\"avg\":0}}"))
+        .collect();
     let text = format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{{}}}}}", threads.join(","));
     refused(&written(home.path(), "threads.json", text), &["thread: 20000 of them"]);
 
     let bins: Vec<String> = (0..2_000_000).map(|i| format!("\"{i}\":1")).collect();
-    let text =
-        format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{\"0\": {{\"histogram\": {{{}}}}}}}}}", bins.join(","));
-    refused(&written(home.path(), "bins.json", text), &["thread.0.histogram", "bins", "line 1 column"]);
+    let text = format!(
+        "{{\"cmdline:\": \"cyclictest\", \"thread\": {{\"0\": {{\"histogram\": {{{}}}}}}}}}",
+        bins.join(",")
+    );
+    refused(
+        &written(home.path(), "bins.json", text),
+        &["thread.0.histogram", "bins", "line 1 column"],
+    );
 }
 
 #[test]
@@ -193,11 +222,17 @@ fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bin
          \"cycles\": {many}, \"min\": 5, \"max\": 5, \"avg\": 5.0}}}}}}"
     );
     let file = written(home.path(), "many.json", text);
-    for format in ["table", "html", "svg", "csv", "hgrm", "hlog", "cyclictest-json", "openmetrics"] {
+    for format in ["table", "html", "svg", "csv", "hgrm", "hlog", "cyclictest-json", "openmetrics"]
+    {
         let out = home.path().join(format);
         let output = report(
             &file,
-            &["--format", format, "--out"].map(OsStr::new).iter().copied().chain([out.as_os_str()]).collect::<Vec<_>>(),
+            &["--format", format, "--out"]
+                .map(OsStr::new)
+                .iter()
+                .copied()
+                .chain([out.as_os_str()])
+                .collect::<Vec<_>>(),
         );
         assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -207,11 +242,16 @@ fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bin
 #[test]
 fn names_of_files_may_be_anything() {
     let home = tempfile::tempdir().unwrap();
-    for name in [&b"with a space.json"[..], b"-dash.json", b"not utf-8 \xff\xfe.json", b"new\nline.json"] {
+    for name in
+        [&b"with a space.json"[..], b"-dash.json", b"not utf-8 \xff\xfe.json", b"new\nline.json"]
+    {
         let file = home.path().join(OsStr::from_bytes(name));
         std::fs::copy(fixture("cyclictest.json"), &file).unwrap();
         let out = home.path().join(OsStr::from_bytes(&[name, b".csv"].concat()));
-        let output = report(&file, &[OsStr::new("--format"), OsStr::new("csv"), OsStr::new("--out"), out.as_os_str()]);
+        let output = report(
+            &file,
+            &[OsStr::new("--format"), OsStr::new("csv"), OsStr::new("--out"), out.as_os_str()],
+        );
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(std::fs::read_to_string(&out).unwrap().lines().count(), 3);
     }
@@ -239,8 +279,11 @@ fn an_output_is_written_whole_or_left_as_it_was() {
     written(&occupied, "kept", "kept");
     let before = listing(&out);
     let to = |out: &Path, limits: &str| {
-        let more =
-            ["--format", "html", "--out"].map(OsStr::new).into_iter().chain([out.as_os_str()]).collect::<Vec<_>>();
+        let more = ["--format", "html", "--out"]
+            .map(OsStr::new)
+            .into_iter()
+            .chain([out.as_os_str()])
+            .collect::<Vec<_>>();
         limited(limits, &fixture("cyclictest.json"), &more)
     };
     // A full disk: a file may grow to 512 bytes. Ignored, the signal becomes an error of the call.
@@ -251,10 +294,16 @@ fn an_output_is_written_whole_or_left_as_it_was() {
     // A name that a rename cannot take.
     let taken = to(&occupied, ":");
     assert_eq!(taken.status.code(), Some(4));
-    assert_eq!((listing(&out), std::fs::read(occupied.join("kept")).unwrap()), (before, b"kept".to_vec()));
+    assert_eq!(
+        (listing(&out), std::fs::read(occupied.join("kept")).unwrap()),
+        (before, b"kept".to_vec())
+    );
     let absent = to(&home.path().join("absent/page.html"), ":");
     assert_eq!(absent.status.code(), Some(4));
-    assert!(!String::from_utf8_lossy(&absent.stderr).contains(" at path "), "the place that was given, and no other");
+    assert!(
+        !String::from_utf8_lossy(&absent.stderr).contains(" at path "),
+        "the place that was given, and no other"
+    );
     assert!(!home.path().join("absent").exists());
 
     assert!(to(&file, ":").status.success());
@@ -267,8 +316,10 @@ fn links_permissions_and_pipes_are_respected() {
 
     let home = tempfile::tempdir().unwrap();
     let csv = |out: &Path| {
-        let out =
-            report(&fixture("cyclictest.json"), &["--format".as_ref(), "csv".as_ref(), "--out".as_ref(), out.as_ref()]);
+        let out = report(
+            &fixture("cyclictest.json"),
+            &["--format".as_ref(), "csv".as_ref(), "--out".as_ref(), out.as_ref()],
+        );
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     };
@@ -286,7 +337,8 @@ fn links_permissions_and_pipes_are_respected() {
 
     let pipe = home.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let reader = Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let reader =
+        Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn().unwrap();
     csv(&pipe);
     let read = String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(read.lines().count(), 3, "what cannot be replaced is written to");
@@ -340,7 +392,11 @@ fn bounded(args: &[&OsStr]) -> Output {
 fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
     let home = tempfile::tempdir().unwrap();
     let a = written(home.path(), "a.hlog", log_of(1 << 53, 1_000));
-    let b = written(home.path(), "b.hlog", format!("#[StartTime: 5.000 (another)]\n{}", log_of(1 << 53, 1_100)));
+    let b = written(
+        home.path(),
+        "b.hlog",
+        format!("#[StartTime: 5.000 (another)]\n{}", log_of(1 << 53, 1_100)),
+    );
     let out = home.path().join("out");
     let compared = ["compare", "--force", "--format", "svg", "--out"].map(OsStr::new);
     let args = [&compared[..], &[out.as_os_str(), a.as_os_str(), b.as_os_str()]].concat();
@@ -352,14 +408,17 @@ fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
     let text = String::from_utf8(comparison.stdout).unwrap();
     let mut comparison: serde_json::Value = serde_json::from_str(&text).unwrap();
     let points = comparison["subjects"][0]["quantiles"]["points"].as_array_mut().unwrap();
-    for (point, (quantile, ratio)) in points.iter_mut().zip([(1.0, 1e300), (2.0, -1.0), (-1e300, 0.0), (1e300, 1e-300)])
+    for (point, (quantile, ratio)) in
+        points.iter_mut().zip([(1.0, 1e300), (2.0, -1.0), (-1e300, 0.0), (1e300, 1e-300)])
     {
         point["quantile"] = quantile.into();
         point["ratio"] = ratio.into();
     }
     let file = written(home.path(), "comparison.json", comparison.to_string());
     let report = ["report", "--format", "svg", "--out"].map(OsStr::new);
-    let output = bounded(&[&report[..], &[home.path().join("again").as_os_str(), file.as_os_str()]].concat());
+    let output = bounded(
+        &[&report[..], &[home.path().join("again").as_os_str(), file.as_os_str()]].concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -367,7 +426,8 @@ fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
 fn a_log_is_read_in_a_time_that_grows_with_its_lines() {
     let home = tempfile::tempdir().unwrap();
     let log = format!("{}{}", "# nothing\n".repeat(400_000), log_of(1_000, 1_000));
-    let output = bounded(&["report".as_ref(), written(home.path(), "comments.hlog", log).as_os_str()]);
+    let output =
+        bounded(&["report".as_ref(), written(home.path(), "comments.hlog", log).as_os_str()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -390,7 +450,10 @@ fn a_plan_is_no_larger_than_a_plan() {
     ] {
         let output = run(&text);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && stderr.contains(says) && stderr.len() < 3_000, "{says}: {stderr}");
+        assert!(
+            output.status.code() == Some(2) && stderr.contains(says) && stderr.len() < 3_000,
+            "{says}: {stderr}"
+        );
     }
 }
 
@@ -412,11 +475,21 @@ fn a_report_that_contradicts_itself_is_no_plan() {
 fn counts_beyond_a_number_are_added_up() {
     let home = tempfile::tempdir().unwrap();
     let report = |phase: u64| {
-        let summary =
-            around("").split_once("\"summary\":").unwrap().1.split_once(",\"histogram\"").unwrap().0.to_owned();
+        let summary = around("")
+            .split_once("\"summary\":")
+            .unwrap()
+            .1
+            .split_once(",\"histogram\"")
+            .unwrap()
+            .0
+            .to_owned();
         let most = summary.replace(
             "\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0",
-            &format!("\"ticks\":{0},\"delivered\":9,\"coalesced\":0,\"skipped\":{1}", 1_u64 << 53, (1_u64 << 53) - 9),
+            &format!(
+                "\"ticks\":{0},\"delivered\":9,\"coalesced\":0,\"skipped\":{1}",
+                1_u64 << 53,
+                (1_u64 << 53) - 9
+            ),
         );
         let round = round_of("[0]")
             .replace("\"summary\":null", &format!("\"summary\":{most}"))
@@ -433,7 +506,10 @@ fn counts_beyond_a_number_are_added_up() {
     // A report of all of them could not be read.
     let merged = bounded(&["merge".as_ref(), files[0].as_os_str(), files[1].as_os_str()]);
     let says = String::from_utf8_lossy(&merged.stderr);
-    assert!(merged.status.code() == Some(2) && says.contains("more than a report can hold"), "{says}");
+    assert!(
+        merged.status.code() == Some(2) && says.contains("more than a report can hold"),
+        "{says}"
+    );
 }
 
 #[test]
@@ -460,7 +536,8 @@ fn a_message_about_a_file_cannot_command_the_terminal() {
 #[test]
 fn pictures_are_well_formed_whatever_a_name_holds() {
     let home = tempfile::tempdir().unwrap();
-    let text = around(&round_of("[1,2,3,4,5,6,7,8,9]")).replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
+    let text =
+        around(&round_of("[1,2,3,4,5,6,7,8,9]")).replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
     let out = home.path().join("out");
     let output = report(
         &written(home.path(), "control.json", text),
@@ -470,7 +547,10 @@ fn pictures_are_well_formed_whatever_a_name_holds() {
     let mut pictures = 0;
     for entry in std::fs::read_dir(&out).unwrap() {
         let svg = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        assert!(!svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{ffff}') && !svg.contains("<x>"));
+        assert!(
+            !svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{ffff}')
+                && !svg.contains("<x>")
+        );
         pictures += 1;
     }
     assert!(pictures > 1);
@@ -483,13 +563,20 @@ const CHEAP: [(&str, &str); 5] = [
     ("gate --report tests/fixtures/report.json --subject nanosleep --max p50=1s", "verdict.json"),
     ("bench clock --threads 1 --order-reads 1000 --drift 1ms", "clock.json"),
     ("find --subject scripted --goal cpu=10%", "find.json"),
-    ("compare --force tests/fixtures/report.json#os-interval tests/fixtures/report.json#nanosleep", ""),
+    (
+        "compare --force tests/fixtures/report.json#os-interval tests/fixtures/report.json#nanosleep",
+        "",
+    ),
 ];
 
 /// Runs one of these from a shell that redirects its output.
 #[cfg(target_os = "linux")]
 fn redirected(command: &str, home: &Path, redirect: &str) -> Output {
-    let script = written(home, "script.json", r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#);
+    let script = written(
+        home,
+        "script.json",
+        r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
+    );
     let out = if command.starts_with("compare") { "" } else { "--out \"$1\"" };
     Command::new("sh")
         .args(["-c", &format!("\"$0\" {command} {out} {redirect}"), env!("CARGO_BIN_EXE_osjitter")])
@@ -508,13 +595,19 @@ fn talk_that_nobody_can_hear_is_dropped_and_the_command_goes_on() {
             let output = redirected(command, home.path(), redirect);
             assert!(output.status.success(), "{command} {redirect}: {:?}", output.status);
             assert!(redirect.contains('|') || !output.stdout.is_empty(), "{command} {redirect}");
-            assert!(file.is_empty() || home.path().join("out").join(file).is_file(), "{command} {redirect}");
+            assert!(
+                file.is_empty() || home.path().join("out").join(file).is_file(),
+                "{command} {redirect}"
+            );
         }
     }
     // Nor does it change what is refused.
     let home = tempfile::tempdir().unwrap();
     for redirect in ["2>/dev/full", "2>&-"] {
-        assert_eq!(redirected("report no-such-file.json", home.path(), redirect).status.code(), Some(2));
+        assert_eq!(
+            redirected("report no-such-file.json", home.path(), redirect).status.code(),
+            Some(2)
+        );
     }
 }
 
@@ -529,7 +622,10 @@ fn what_standard_output_cannot_take_is_an_error_and_is_in_the_file() {
             assert_eq!(output.status.code(), Some(4), "{command} {redirect}: {stderr}");
             let says = "error: cannot write to standard output: No space left on device";
             assert!(redirect.contains("2>") || stderr.contains(says), "{command}: {stderr}");
-            assert!(file.is_empty() || home.path().join("out").join(file).is_file(), "{command} {redirect}");
+            assert!(
+                file.is_empty() || home.path().join("out").join(file).is_file(),
+                "{command} {redirect}"
+            );
         }
         // Closed from the start, it is nobody's.
         let home = tempfile::tempdir().unwrap();
@@ -542,7 +638,10 @@ fn on_a_full_disk_the_result_is_still_shown() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" run --subject spin --ticks 200 --out \"$1\""])
+        .args([
+            "-c",
+            "trap '' XFSZ; ulimit -f 1; exec \"$0\" run --subject spin --ticks 200 --out \"$1\"",
+        ])
         .arg(env!("CARGO_BIN_EXE_osjitter"))
         .arg(&out)
         .output()
@@ -573,13 +672,21 @@ fn a_directory_appears_whole_and_nothing_else_stands_in_for_its_report() {
     for out in [&fifo, &link] {
         let refused = run(out);
         let stderr = String::from_utf8_lossy(&refused.stderr);
-        assert!(refused.status.code() == Some(2) && stderr.contains("is a link or no file"), "{stderr}");
+        assert!(
+            refused.status.code() == Some(2) && stderr.contains("is a link or no file"),
+            "{stderr}"
+        );
     }
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
     let fresh = home.path().join("a/b");
     assert!(run(&fresh).status.success());
-    let files = |directory: &Path| listing(directory).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
-    assert_eq!(files(&home.path().join("a")), std::slice::from_ref(&fresh), "what it was made in is gone");
+    let files =
+        |directory: &Path| listing(directory).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    assert_eq!(
+        files(&home.path().join("a")),
+        std::slice::from_ref(&fresh),
+        "what it was made in is gone"
+    );
     // Once more into the same: other files stay.
     written(&fresh, "notes.txt", "mine");
     let before = files(&fresh);

@@ -1,5 +1,5 @@
-//! Other tools' files from outside. Fixtures are made by `scripts/import-fixtures.sh` with the tools themselves; what is
-//! expected is worked out here from their raw numbers.
+//! Other tools' files from outside. Fixtures are made by `scripts/import-fixtures.sh` with the
+//! tools themselves; what is expected is worked out here from their raw numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,12 @@ fn raw(name: &str) -> Value {
 }
 
 fn codes(report: &Value) -> Vec<String> {
-    report["warnings"].as_array().unwrap().iter().map(|w| w["code"].as_str().unwrap().to_owned()).collect()
+    report["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["code"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// Every single value of the bins of one thread, in order.
@@ -57,7 +62,9 @@ fn agrees(subject: &Value, thread: &Value, binned: &[i64], above: usize, unit_ns
     let n = binned.len() + above;
     assert_eq!(summary["ticks"], n);
     let d = &summary["lateness_ns"];
-    for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)] {
+    for (name, q) in
+        [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)]
+    {
         let rank = (q * n as f64 - 1e-6).ceil().max(1.0) as usize;
         let carried = n as f64 * (1.0 - q) + 1e-6 >= 5.0;
         let expected = binned.get(rank - 1).filter(|_| carried).copied();
@@ -92,12 +99,15 @@ fn read_histogram(subject: &Value) -> hdrhistogram::Histogram<u64> {
 
 #[test]
 fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
-    for (name, unit_ns) in [("cyclictest.json", 1_000), ("cyclictest-ns.json", 1), ("cyclictest-no-bins.json", 1_000)] {
+    for (name, unit_ns) in
+        [("cyclictest.json", 1_000), ("cyclictest-ns.json", 1), ("cyclictest-no-bins.json", 1_000)]
+    {
         let (raw, report) = (raw(name), imported(name));
         let threads = raw["thread"].as_object().unwrap();
         assert_eq!(report["subjects"].as_array().unwrap().len(), threads.len());
         let mut overflows = 0;
-        for (subject, thread) in report["subjects"].as_array().unwrap().iter().zip(threads.values()) {
+        for (subject, thread) in report["subjects"].as_array().unwrap().iter().zip(threads.values())
+        {
             let binned = values(thread, unit_ns);
             let above = usize::try_from(thread["cycles"].as_u64().unwrap()).unwrap() - binned.len();
             agrees(subject, thread, &binned, above, unit_ns);
@@ -108,19 +118,29 @@ fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
         assert_eq!(has("import-overflow"), overflows, "{name}");
         assert_eq!(has("import-rounded"), usize::from(unit_ns > 1), "{name}");
         assert_eq!(has("import-no-histogram"), usize::from(name.contains("no-bins")), "{name}");
-        assert_eq!((has("import-no-rounds"), has("import-missed"), has("import-no-cost")), (1, 1, 1), "{name}");
+        assert_eq!(
+            (has("import-no-rounds"), has("import-missed"), has("import-no-cost")),
+            (1, 1, 1),
+            "{name}"
+        );
         assert_eq!(report["started_utc"].as_str().unwrap().len(), "2026-11-21T08:49:02Z".len());
         assert_eq!(report["host"]["kernel"], "6.18.0");
     }
     let period = |name: &str| imported(name)["subjects"][0]["period_ns"].as_u64();
-    assert_eq!(["cyclictest.json", "cyclictest-ns.json"].map(period), [Some(1_000_000), Some(10_000_000)]);
+    assert_eq!(
+        ["cyclictest.json", "cyclictest-ns.json"].map(period),
+        [Some(1_000_000), Some(10_000_000)]
+    );
 }
 
 #[test]
 fn oslat_is_gaps_and_its_last_bin_is_open() {
     let (raw, report) = (raw("oslat.json"), imported("oslat.json"));
-    for (subject, thread) in
-        report["subjects"].as_array().unwrap().iter().zip(raw["thread"].as_object().unwrap().values())
+    for (subject, thread) in report["subjects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(raw["thread"].as_object().unwrap().values())
     {
         let mut bins: Vec<(i64, u64)> = thread["histogram"]
             .as_object()
@@ -130,7 +150,10 @@ fn oslat_is_gaps_and_its_last_bin_is_open() {
             .collect();
         bins.sort_unstable();
         let (last, open) = *bins.last().unwrap();
-        assert!(last < thread["max"].as_i64().unwrap(), "the fixture has values above its last bin");
+        assert!(
+            last < thread["max"].as_i64().unwrap(),
+            "the fixture has values above its last bin"
+        );
         let n: u64 = bins.iter().map(|b| b.1).sum();
         assert_eq!(subject["summary"]["ticks"], n);
         assert_eq!(subject["histogram"]["count"], n);
@@ -169,12 +192,18 @@ fn an_interval_log_is_a_round_a_line_and_a_subject_a_tag() {
     let ids: Vec<&str> = subjects.iter().map(|s| s["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["B", "untagged"]);
     for subject in subjects {
-        assert_eq!((&subject["summary"]["ticks"], &subject["histogram"]["count"]), (&600.into(), &600.into()));
+        assert_eq!(
+            (&subject["summary"]["ticks"], &subject["histogram"]["count"]),
+            (&600.into(), &600.into())
+        );
         let rounds = subject["rounds"].as_array().unwrap();
         let starts: Vec<u64> = rounds.iter().map(|r| r["start_ns"].as_u64().unwrap()).collect();
         assert_eq!(starts, [0, 5_000_000_000, 10_000_000_000]);
-        assert!(rounds.iter().all(|r| r["summary"]["ticks"] == 200 && r["lateness_ns"].as_array().unwrap().is_empty()));
-        let largest = rounds.iter().map(|r| r["summary"]["lateness_ns"]["max"].as_u64().unwrap()).max();
+        assert!(rounds.iter().all(
+            |r| r["summary"]["ticks"] == 200 && r["lateness_ns"].as_array().unwrap().is_empty()
+        ));
+        let largest =
+            rounds.iter().map(|r| r["summary"]["lateness_ns"]["max"].as_u64().unwrap()).max();
         assert_eq!(subject["summary"]["lateness_ns"]["max"].as_u64(), largest);
     }
     assert_eq!(report["started_utc"], "2023-11-14T22:13:20Z");
@@ -190,16 +219,25 @@ fn our_own_interval_log_comes_back_within_three_digits() {
     let before: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     let after: Value = serde_json::from_str(&made(&log, &["--format", "json"])).unwrap();
     for old in before["subjects"].as_array().unwrap() {
-        let new = after["subjects"].as_array().unwrap().iter().find(|s| s["id"] == old["id"]).expect("the subject");
+        let new = after["subjects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|s| s["id"] == old["id"])
+            .expect("the subject");
         for same in ["name", "period_ns", "runtime"] {
             assert_eq!(new[same], old[same]);
         }
-        assert_eq!(new["rounds"].as_array().unwrap().len(), old["rounds"].as_array().unwrap().len());
+        assert_eq!(
+            new["rounds"].as_array().unwrap().len(),
+            old["rounds"].as_array().unwrap().len()
+        );
         for field in ["ticks", "missed"] {
             assert_eq!(new["summary"][field], old["summary"][field], "{field}");
         }
         for percentile in ["p50", "p90", "max"] {
-            let [was, is] = [old, new].map(|s| s["summary"]["lateness_ns"][percentile].as_f64().unwrap());
+            let [was, is] =
+                [old, new].map(|s| s["summary"]["lateness_ns"][percentile].as_f64().unwrap());
             assert!((is - was).abs() <= (was / 500.0).max(2.0), "{percentile}: {was} and {is}");
         }
     }
@@ -213,9 +251,23 @@ fn every_format_takes_every_import_and_the_report_is_valid() {
         let again = home.path().join(name).with_extension("report.json");
         made(&file, &["--format", "json", "--out", again.to_str().unwrap()]);
         let report = schema::valid(&std::fs::read_to_string(&again).unwrap(), "report.1");
-        for format in ["table", "markdown", "html", "csv", "hlog", "cyclictest-json", "bmf", "gab", "openmetrics"] {
+        for format in [
+            "table",
+            "markdown",
+            "html",
+            "csv",
+            "hlog",
+            "cyclictest-json",
+            "bmf",
+            "gab",
+            "openmetrics",
+        ] {
             let text = made(&file, &["--format", format]);
-            assert_eq!(text, made(&again, &["--format", format]), "{name} as {format}: the report holds all of it");
+            assert_eq!(
+                text,
+                made(&again, &["--format", format]),
+                "{name} as {format}: the report holds all of it"
+            );
         }
         let pictures = home.path().join(name);
         made(&file, &["--format", "svg", "--out", pictures.to_str().unwrap()]);
@@ -236,7 +288,9 @@ fn an_import_cannot_be_merged_without_loss() {
 
 #[test]
 fn a_picture_hatches_what_its_source_did_not_resolve() {
-    let drawn = Osjitter::new([Path::new("report"), &fixture("cyclictest.json")]).args(["--format", "svg"]).out("");
+    let drawn = Osjitter::new([Path::new("report"), &fixture("cyclictest.json")])
+        .args(["--format", "svg"])
+        .out("");
     let drawn = drawn.run().exits(0);
     let percentiles = drawn.file("percentiles.svg");
     for says in ["2 above 151 us, up to 4.98 ms", "8 above 370 us, up to 6.02 ms"] {
@@ -248,5 +302,8 @@ fn a_picture_hatches_what_its_source_did_not_resolve() {
         .map(|file| std::fs::read_to_string(file).unwrap())
         .collect();
     assert_eq!(of_a_thread.len(), 2);
-    assert!(of_a_thread.iter().all(|svg| svg.contains("Hatched: ")), "each says what its hatched zone is");
+    assert!(
+        of_a_thread.iter().all(|svg| svg.contains("Hatched: ")),
+        "each says what its hatched zone is"
+    );
 }

@@ -14,9 +14,13 @@ fn report(ran: &Ran) -> Report {
 
 #[test]
 fn what_was_measured_stays() {
-    let run = || Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "10m"]).out("");
+    let run = || {
+        Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "10m"])
+            .out("")
+    };
     let has_measured = |ran: &Ran| report(ran).subjects[0].summary.is_some();
-    let ran = interrupt_while_measuring(run, "1 subject × 600000 ticks: about", has_measured).exits(4);
+    let ran =
+        interrupt_while_measuring(run, "1 subject × 600000 ticks: about", has_measured).exits(4);
     let report = report(&ran);
     assert!(report.partial);
     let subject = &report.subjects[0];
@@ -41,7 +45,9 @@ fn no_tick_is_waited_for_that_is_an_hour_off() {
         &["spin"],
     ];
     for subject in waits {
-        let run = Osjitter::new(["run", "--period", "1h", "--ticks", "2", "--subject"]).args(subject).out("");
+        let run = Osjitter::new(["run", "--period", "1h", "--ticks", "2", "--subject"])
+            .args(subject)
+            .out("");
         let mut running = run.start();
         running.says("2 ticks: about");
         #[allow(clippy::disallowed_methods, reason = "the round begins meanwhile")]
@@ -50,6 +56,10 @@ fn no_tick_is_waited_for_that_is_an_hour_off() {
         let ran = running.ends_within(LIMIT).exits(4);
         let report = report(&ran);
         assert!(report.partial, "{subject:?}");
-        assert!(ran.stdout.contains("interrupted: this is what was measured"), "{subject:?}: {}", ran.stdout);
+        assert!(
+            ran.stdout.contains("interrupted: this is what was measured"),
+            "{subject:?}: {}",
+            ran.stdout
+        );
     }
 }

@@ -25,38 +25,72 @@ fn script() -> Value {
     json!({ "scripted": { "lateness_ns": [plain, plain, third, plain] } })
 }
 
-const SCRIPTED: [&str; 9] =
-    ["--subject", "scripted", "--ticks", "80", "--round-ticks", "10", "--warmup", "2", "--no-progress"];
+const SCRIPTED: [&str; 9] = [
+    "--subject",
+    "scripted",
+    "--ticks",
+    "80",
+    "--round-ticks",
+    "10",
+    "--warmup",
+    "2",
+    "--no-progress",
+];
 
 #[test]
 fn the_first_late_tick_ends_the_run_and_the_second_before_it_is_kept() {
     let ran = run(&["--break", "500us"]).args(SCRIPTED).script(&script()).out("").run().exits(1);
     let report = report(&ran);
-    assert_eq!((&report["partial"], &report["subjects"][0]["status"]["state"]), (&json!(true), &json!("partial")));
+    assert_eq!(
+        (&report["partial"], &report["subjects"][0]["status"]["state"]),
+        (&json!(true), &json!("partial"))
+    );
     assert_eq!(report["subjects"][0]["rounds"].as_array().unwrap().len(), 3);
-    let broken = report["warnings"].as_array().unwrap().iter().find(|w| w["code"] == "break").expect("it says why");
+    let broken = report["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|w| w["code"] == "break")
+        .expect("it says why");
     let message = broken["message"].as_str().unwrap();
     assert!(
-        message.contains("--break 500us: tick 5 of scripted@500us/current-thread in round 2 was 600 us"),
+        message.contains(
+            "--break 500us: tick 5 of scripted@500us/current-thread in round 2 was 600 us"
+        ),
         "{message}"
     );
-    assert!(ran.stdout.contains("--break 500us") && ran.stdout.contains("ended at a late tick"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("--break 500us") && ran.stdout.contains("ended at a late tick"),
+        "{}",
+        ran.stdout
+    );
     let flight = flight(&ran);
     let late = json!({ "subject": "scripted@500us/current-thread", "round": 2, "instance": 0, "tick": 5,
                        "lateness_ns": 600_000 });
-    assert_eq!((&flight["late"], &flight["ended"], &flight["limit_ns"]), (&late, &json!(true), &json!(500_000)));
+    assert_eq!(
+        (&flight["late"], &flight["ended"], &flight["limit_ns"]),
+        (&late, &json!(true), &json!(500_000))
+    );
     let last = flight["rounds"].as_array().unwrap().last().unwrap();
     let tick = last["ticks"].as_array().unwrap().iter().find(|t| t["tick"] == 5).unwrap();
     assert_eq!((&tick["deadline_ns"], &tick["lateness_ns"]), (&json!(-600_000), &json!(600_000)));
-    assert_eq!((&last["asked"], &last["switches"], &tick["causes_ns"]), (&json!(false), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&last["asked"], &last["switches"], &tick["causes_ns"]),
+        (&json!(false), &Value::Null, &Value::Null)
+    );
     assert!(ran.stderr.contains("flight.json"), "{}", ran.stderr);
 }
 
 #[test]
 fn a_run_without_a_late_tick_has_no_record_and_keeps_none_of_another() {
     let directory = tempfile::tempdir().unwrap();
-    let of =
-        |limit: &str| run(&["--break", limit, "--out"]).args([directory.path()]).args(SCRIPTED).script(&script()).run();
+    let of = |limit: &str| {
+        run(&["--break", limit, "--out"])
+            .args([directory.path()])
+            .args(SCRIPTED)
+            .script(&script())
+            .run()
+    };
     of("500us").exits(1);
     assert!(directory.path().join("flight.json").exists());
     let ran = of("1ms").exits(0);
@@ -79,7 +113,18 @@ fn every_kind_of_ticker_is_ended_at_its_tick() {
     ];
     for (name, more) in cases {
         // A nanosecond: any tick but a perfect one.
-        let args = ["--subject", name, "--period", "1ms", "--ticks", "2000", "--round-ticks", "500", "--break", "1ns"];
+        let args = [
+            "--subject",
+            name,
+            "--period",
+            "1ms",
+            "--ticks",
+            "2000",
+            "--round-ticks",
+            "500",
+            "--break",
+            "1ns",
+        ];
         let ran = run(&args).args(more).out("").run().exits(1);
         let (flight, report) = (flight(&ran), report(&ran));
         assert!(flight["late"]["lateness_ns"].as_i64().unwrap() > 0, "{name}: {flight}");
@@ -92,7 +137,8 @@ fn every_kind_of_ticker_is_ended_at_its_tick() {
 
 #[test]
 fn a_limit_that_no_tick_reaches_changes_nothing() {
-    let args = ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "200", "--break", "1m"];
+    let args =
+        ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "200", "--break", "1m"];
     let ran = run(&args).out("").run().exits(0);
     assert_eq!(report(&ran)["partial"], json!(false));
     assert!(!ran.path("flight.json").exists());
@@ -107,7 +153,13 @@ mod commands {
         let copies = r#"sh -c 'cp "$OSJITTER_FLIGHT" copy.json; echo "$OSJITTER_SUBJECT $OSJITTER_LATENESS_NS" >> said; echo out'"#;
         let directory = tempfile::tempdir().unwrap();
         let args = ["--break", "500us", "--on-late", copies];
-        let ran = run(&args).args(SCRIPTED).script(&script()).directory(directory.path()).out("").run().exits(1);
+        let ran = run(&args)
+            .args(SCRIPTED)
+            .script(&script())
+            .directory(directory.path())
+            .out("")
+            .run()
+            .exits(1);
         let file = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(file("copy.json"), ran.file("flight.json"));
         assert_eq!(file("said"), "scripted@500us/current-thread 600000\n");
@@ -120,7 +172,13 @@ mod commands {
         let says = r#"sh -c 'echo "$OSJITTER_LATENESS_NS ${OSJITTER_FLIGHT-none} $OSJITTER_LATE_AT" >> said'"#;
         let directory = tempfile::tempdir().unwrap();
         let args = ["--late-threshold", "500us", "--on-late", says];
-        let ran = run(&args).args(SCRIPTED).script(&script()).directory(directory.path()).out("").run().exits(0);
+        let ran = run(&args)
+            .args(SCRIPTED)
+            .script(&script())
+            .directory(directory.path())
+            .out("")
+            .run()
+            .exits(0);
         let said = std::fs::read_to_string(directory.path().join("said")).unwrap();
         // Two rounds have late ticks, and come at once: one may have been let go.
         assert!((1..=2).contains(&said.lines().count()), "{said}");
@@ -134,7 +192,16 @@ mod commands {
     #[test]
     fn a_command_is_run_while_ticks_go_on() {
         let directory = tempfile::tempdir().unwrap();
-        let args = ["--subject", "os-interval", "--period", "1ms", "--ticks", "1500", "--late-threshold", "1ns"];
+        let args = [
+            "--subject",
+            "os-interval",
+            "--period",
+            "1ms",
+            "--ticks",
+            "1500",
+            "--late-threshold",
+            "1ns",
+        ];
         let command = ["--on-late", "sh -c 'echo x >> said'"];
         let ran = run(&args).args(command).directory(directory.path()).out("").run().exits(0);
         let said = std::fs::read_to_string(directory.path().join("said")).unwrap();
@@ -146,10 +213,18 @@ mod commands {
 
     #[test]
     fn a_command_that_fails_is_said_and_counts() {
-        let of =
-            |flag: &str| run(&[flag, "500us", "--on-late", "sh -c 'exit 3'"]).args(SCRIPTED).script(&script()).out("");
+        let of = |flag: &str| {
+            run(&[flag, "500us", "--on-late", "sh -c 'exit 3'"])
+                .args(SCRIPTED)
+                .script(&script())
+                .out("")
+        };
         let ran = of("--late-threshold").run().exits(4);
-        assert!(ran.stderr.contains("--on-late failed") && ran.stderr.contains('3'), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("--on-late failed") && ran.stderr.contains('3'),
+            "{}",
+            ran.stderr
+        );
         assert!(!ran.file("report.json").is_empty());
         // That a limit was broken is the news.
         let ran = of("--break").run().exits(1);
@@ -161,8 +236,12 @@ mod commands {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("plain");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
-        let ran =
-            run(&["--break", "500us", "--on-late"]).args([&file]).args(SCRIPTED).script(&script()).out("run").run();
+        let ran = run(&["--break", "500us", "--on-late"])
+            .args([&file])
+            .args(SCRIPTED)
+            .script(&script())
+            .out("run")
+            .run();
         let ran = ran.exits(2);
         assert!(ran.stderr.contains("not executable"), "{}", ran.stderr);
         assert!(!ran.path("run").exists(), "nothing was measured");
@@ -185,7 +264,10 @@ fn what_cannot_be_done_is_refused_before_anything_is_measured() {
     ] {
         let ran = run(args).args(SCRIPTED).script(&script()).out("run").run().exits(2);
         assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
-        assert!(ran.stdout.is_empty() && !ran.path("run").exists(), "{args:?}: nothing was measured");
+        assert!(
+            ran.stdout.is_empty() && !ran.path("run").exists(),
+            "{args:?}: nothing was measured"
+        );
     }
     if cfg!(unix) {
         let args = ["--break", "1ms", "--on-late", "no-such-program-anywhere"];
@@ -198,14 +280,16 @@ fn what_cannot_be_done_is_refused_before_anything_is_measured() {
 /// Where tracefs can be written the mark is in the trace; elsewhere it is refused with what to do.
 #[test]
 fn a_late_tick_is_marked_or_the_mark_refused() {
-    let args = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "50", "--break", "1ns", "--mark"];
+    let args =
+        ["--subject", "nanosleep", "--period", "1ms", "--ticks", "50", "--break", "1ns", "--mark"];
     let ran = run(&args).out("run").run();
     if ran.code == 2 {
         assert!(ran.stderr.contains("--mark: ") && !ran.path("run").exists(), "{}", ran.stderr);
         return;
     }
     let ran = ran.exits(1);
-    let trace = std::fs::read_to_string("/sys/kernel/tracing/trace").expect("who writes it reads it");
+    let trace =
+        std::fs::read_to_string("/sys/kernel/tracing/trace").expect("who writes it reads it");
     let late: Value = serde_json::from_str(&ran.file("run/flight.json")).unwrap();
     let tick = late["late"]["tick"].as_u64().unwrap();
     assert!(trace.contains(&format!("osjitter: nanosleep@1ms: tick {tick} was ")), "{trace}");
@@ -213,7 +297,17 @@ fn a_late_tick_is_marked_or_the_mark_refused() {
 
 #[test]
 fn rounds_that_are_asked_have_causes_in_the_record() {
-    let args = ["--subject", "os-interval", "--period", "1ms", "--ticks", "60", "--why", "--late-threshold", "1ns"];
+    let args = [
+        "--subject",
+        "os-interval",
+        "--period",
+        "1ms",
+        "--ticks",
+        "60",
+        "--why",
+        "--late-threshold",
+        "1ns",
+    ];
     // The latest tick may be in the very first round, before any that is asked.
     let asked = (0..20).find_map(|_| {
         let ran = run(&args).args(["--on-late", "true"]).out("").run().exits(0);
@@ -222,7 +316,9 @@ fn rounds_that_are_asked_have_causes_in_the_record() {
         rounds.into_iter().find(|round| round["asked"] == true).map(|round| (tier, round))
     });
     let (tier, round) = asked.expect("one that was asked in 20 runs");
-    for tick in round["ticks"].as_array().unwrap().iter().filter(|t| t["lateness_ns"].as_i64().unwrap() > 1) {
+    for tick in
+        round["ticks"].as_array().unwrap().iter().filter(|t| t["lateness_ns"].as_i64().unwrap() > 1)
+    {
         let causes = tick["causes_ns"].as_object().expect("a late tick of such a round has causes");
         // Page faults are a part of the thread's own time.
         let parts = causes.iter().filter_map(|(_, ns)| ns.as_i64()).sum::<i64>();

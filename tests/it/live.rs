@@ -22,13 +22,18 @@ struct Seen {
 }
 
 impl Seen {
-    /// Every screen that a person could see, and the last one: after each byte, as nobody knows when it is drawn.
+    /// Every screen that a person could see, and the last one: after each byte, as nobody knows
+    /// when it is drawn.
     fn screens(&self) -> Vec<String> {
         let mut terminal = vt100::Parser::new(LINES, COLUMNS, 0);
         let screen = |byte: u8| {
             terminal.process(&[byte]);
             let rows = terminal.screen().rows(0, COLUMNS);
-            rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+            rows.map(|row| row.trim_end().to_owned())
+                .collect::<Vec<_>>()
+                .join("\n")
+                .trim_end()
+                .to_owned()
         };
         let mut screens: Vec<String> = self.stderr.iter().copied().map(screen).collect();
         screens.dedup();
@@ -42,8 +47,10 @@ fn on_terminal(args: &[&str], environment: &[(&str, &str)]) -> Seen {
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
     let name = ptsname(&main, Vec::new()).unwrap();
-    let other = OpenOptions::new().read(true).write(true).open(OsStr::from_bytes(name.as_bytes())).unwrap();
-    tcsetwinsize(&other, Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let other =
+        OpenOptions::new().read(true).write(true).open(OsStr::from_bytes(name.as_bytes())).unwrap();
+    tcsetwinsize(&other, Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })
+        .unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
         .args(args)
         .env("TERM", "xterm-256color")
@@ -67,13 +74,24 @@ fn on_terminal(args: &[&str], environment: &[(&str, &str)]) -> Seen {
 /// Two rounds of two subjects, played.
 fn a_run(more: &[&str], environment: &[(&str, &str)]) -> Seen {
     let home = tempfile::tempdir().unwrap();
-    let [out, script] = ["run", "script.json"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
+    let [out, script] =
+        ["run", "script.json"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
     let lateness = json!({
         "scripted": { "lateness_ns": [[14_000], [14_000, 15_000, 16_000]], "skipped": [3] },
         "scripted-b": { "lateness_ns": [[1_200_000], [1_100_000]] },
     });
     std::fs::write(&script, lateness.to_string()).unwrap();
-    let mut args = vec!["run", "--subject", "scripted", "--subject", "scripted-b", "--ticks", "60", "--seed", "1"];
+    let mut args = vec![
+        "run",
+        "--subject",
+        "scripted",
+        "--subject",
+        "scripted-b",
+        "--ticks",
+        "60",
+        "--seed",
+        "1",
+    ];
     args.extend(["--round-ticks", "30", "--out", &out]);
     args.extend(more);
     let seen = on_terminal(&args, &[environment, &[("OSJITTER_SCRIPT", script.as_str())]].concat());
@@ -110,13 +128,18 @@ scripted: 16.0 us late in round 2, its latest so far",
 fn figures_are_seen_while_it_runs_and_gone_when_it_is_over() {
     let seen = a_run(&[], &[("NO_COLOR", "1")]);
     let screens = seen.screens();
-    let below_the_bar = |screen: &String| screen.splitn(3, '\n').nth(2).unwrap_or_default().to_owned();
-    let mut drawn: Vec<String> = screens.iter().map(below_the_bar).filter(|s| FRAMES.contains(&s.as_str())).collect();
+    let below_the_bar =
+        |screen: &String| screen.splitn(3, '\n').nth(2).unwrap_or_default().to_owned();
+    let mut drawn: Vec<String> =
+        screens.iter().map(below_the_bar).filter(|s| FRAMES.contains(&s.as_str())).collect();
     drawn.dedup();
     assert_eq!(drawn, FRAMES, "{screens:#?}");
     let last = screens.last().unwrap();
     assert!(!last.contains("missed") && last.contains("report: "), "{last}");
-    assert!(String::from_utf8(seen.stdout.clone()).unwrap().contains("p99"), "the table is on standard output");
+    assert!(
+        String::from_utf8(seen.stdout.clone()).unwrap().contains("p99"),
+        "the table is on standard output"
+    );
     assert!(!contains(&seen.stdout, b"\x1b"), "nothing that is drawn is data");
 }
 
@@ -124,7 +147,11 @@ fn figures_are_seen_while_it_runs_and_gone_when_it_is_over() {
 fn nobody_who_does_not_want_it_sees_it() {
     for flag in ["--no-progress", "--quiet"] {
         let seen = a_run(&[flag], &[("TERM", "dumb")]);
-        assert!(!contains(&seen.stderr, b"\x1b"), "{flag}: {}", String::from_utf8_lossy(&seen.stderr));
+        assert!(
+            !contains(&seen.stderr, b"\x1b"),
+            "{flag}: {}",
+            String::from_utf8_lossy(&seen.stderr)
+        );
         assert_eq!(contains(&seen.stderr, b"report: "), flag == "--no-progress");
         // The last line is the page, as a link where a terminal may know them.
         assert_eq!(contains(&seen.stderr, b"page: "), flag == "--no-progress");
@@ -152,7 +179,8 @@ fn no_color_is_honoured() {
         })
     };
     assert!(colours(b"\x1b[31mred") && !colours(b"\x1b[2K\x1b[1Amoved"));
-    let bad = |environment: &[(&str, &str)]| on_terminal(&["run", "--no-such-flag"], environment).stderr;
+    let bad =
+        |environment: &[(&str, &str)]| on_terminal(&["run", "--no-such-flag"], environment).stderr;
     assert!(colours(&bad(&[])), "an error of usage is coloured on a terminal");
     assert!(!colours(&bad(&[("NO_COLOR", "1")])));
     assert!(!colours(&a_run(&[], &[("NO_COLOR", "1")]).stderr));

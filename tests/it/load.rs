@@ -9,7 +9,17 @@ fn json(text: &str) -> Value {
 }
 
 fn short(loads: &[&str]) -> Osjitter {
-    let run = ["run", "--subject", "nanosleep", "--subject", "tokio-interval", "--period", "1ms", "--ticks", "20"];
+    let run = [
+        "run",
+        "--subject",
+        "nanosleep",
+        "--subject",
+        "tokio-interval",
+        "--period",
+        "1ms",
+        "--ticks",
+        "20",
+    ];
     loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
 }
 
@@ -21,22 +31,41 @@ fn with_and_without_are_measured_in_the_same_rounds_and_run_again() {
     let loads: Vec<(&str, Option<&str>)> =
         subjects.iter().map(|s| (s["name"].as_str().unwrap(), s["load"].as_str())).collect();
     let of = |name| [(name, None), (name, Some("cpu:1")), (name, Some("tasks:3x50us"))];
-    assert_eq!(loads, [&of("tokio-interval")[..], &of("nanosleep")[..2]].concat(), "a thread has no tasks beside it");
-    let rounds = |s: &Value| s["rounds"].as_array().unwrap().iter().map(|r| r["index"].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        loads,
+        [&of("tokio-interval")[..], &of("nanosleep")[..2]].concat(),
+        "a thread has no tasks beside it"
+    );
+    let rounds = |s: &Value| {
+        s["rounds"].as_array().unwrap().iter().map(|r| r["index"].clone()).collect::<Vec<_>>()
+    };
     assert!(subjects.iter().all(|s| rounds(s) == rounds(&subjects[0])));
     for (load, name) in report["loads"].as_array().unwrap().iter().zip(["cpu:1", "tasks:3x50us"]) {
         assert_eq!(load["load"], name);
-        assert!(load["cpu_ns"].as_u64().unwrap() > 0 && load["active_ns"].as_u64().unwrap() > 0, "{load}");
+        assert!(
+            load["cpu_ns"].as_u64().unwrap() > 0 && load["active_ns"].as_u64().unwrap() > 0,
+            "{load}"
+        );
     }
-    for name in ["tokio-interval ", "tokio-interval+cpu:1", "tokio-interval+tasks:3x50us", "load cpu:1: "] {
+    for name in
+        ["tokio-interval ", "tokio-interval+cpu:1", "tokio-interval+tasks:3x50us", "load cpu:1: "]
+    {
         assert!(ran.stdout.contains(name), "{name}: {}", ran.stdout);
     }
     assert!(ran.file("report.html").contains("tokio-interval+cpu:1"));
-    let plan = Osjitter::new(["run", "--print-plan", "--plan"]).args([ran.path("report.json")]).run().exits(0).stdout;
+    let plan = Osjitter::new(["run", "--print-plan", "--plan"])
+        .args([ran.path("report.json")])
+        .run()
+        .exits(0)
+        .stdout;
     assert_eq!(plan.matches("load = \"cpu:1\"").count(), 2, "{plan}");
     let file = ran.path("plan.toml");
     std::fs::write(&file, plan).unwrap();
-    let again = Osjitter::new(["run", "--format", "json", "--plan"]).args([&file]).out("again").run().exits(0);
+    let again = Osjitter::new(["run", "--format", "json", "--plan"])
+        .args([&file])
+        .out("again")
+        .run()
+        .exits(0);
     assert_eq!(json(&again.stdout)["plan"], report["plan"]);
 }
 
@@ -45,7 +74,11 @@ fn one_load_for_all_stands_in_the_title() {
     let ran = short(&["memory"]).run().exits(0);
     assert!(ran.stdout.contains(", load memory:1"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("+memory"), "{}", ran.stdout);
-    assert_eq!(json(&ran.file("report.json"))["fitness"], Value::Null, "a machine is judged without a load");
+    assert_eq!(
+        json(&ran.file("report.json"))["fitness"],
+        Value::Null,
+        "a machine is judged without a load"
+    );
 }
 
 #[test]
@@ -76,19 +109,42 @@ fn what_is_no_load_is_refused_before_anything_runs() {
 #[test]
 fn a_command_that_ends_at_once_is_no_load_and_one_that_dies_is_named() {
     let ran = short(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
-    assert!(ran.stderr.contains("exit status: 3; it said: no licence; nothing was measured"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("exit status: 3; it said: no licence; nothing was measured"),
+        "{}",
+        ran.stderr
+    );
     assert!(!ran.path("report.json").exists());
 
     let dies = "sh -c 'sleep 1; echo out of licences >&2; exit 3'";
-    let run = ["run", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1500", "--round-ticks", "50"];
+    let run = [
+        "run",
+        "--subject",
+        "nanosleep",
+        "--period",
+        "1ms",
+        "--ticks",
+        "1500",
+        "--round-ticks",
+        "50",
+    ];
     let ran = Osjitter::new(run).args(["--load", "none", "--load", dies]).out("").run().exits(4);
-    let says = format!("its load {dies} ended by itself, with exit status: 3; it said: out of licences");
+    let says =
+        format!("its load {dies} ended by itself, with exit status: 3; it said: out of licences");
     assert!(ran.stdout.replace('\n', " ").contains(&says), "{}", ran.stdout);
     let report = json(&ran.file("report.json"));
-    let [without, with] = &report["subjects"].as_array().unwrap()[..] else { panic!("two subjects") };
-    assert_eq!((&without["status"]["state"], &without["summary"]["ticks"]), (&"measured".into(), &1500.into()));
+    let [without, with] = &report["subjects"].as_array().unwrap()[..] else {
+        panic!("two subjects")
+    };
+    assert_eq!(
+        (&without["status"]["state"], &without["summary"]["ticks"]),
+        (&"measured".into(), &1500.into())
+    );
     assert_eq!(with["status"]["state"], "failed");
-    assert!(with["summary"]["ticks"].as_u64().is_some_and(|n| n > 0 && n < 1500), "what was measured is there");
+    assert!(
+        with["summary"]["ticks"].as_u64().is_some_and(|n| n > 0 && n < 1500),
+        "what was measured is there"
+    );
 }
 
 /// Whether a process of that number is there, and no zombie.
@@ -103,7 +159,10 @@ fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
     let ids = tempfile::tempdir().unwrap();
     let command = |name: &str| {
         let file = ids.path().join(name);
-        format!("sh -c 'setsid sleep 1000 & sleep 1000 & echo $$ $! > {}; while :; do :; done'", file.display())
+        format!(
+            "sh -c 'setsid sleep 1000 & sleep 1000 & echo $$ $! > {}; while :; do :; done'",
+            file.display()
+        )
     };
     let started = |name: &str| -> Vec<String> {
         let text = std::fs::read_to_string(ids.path().join(name)).unwrap();
@@ -112,7 +171,8 @@ fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
     let [one, two] = ["one", "two"].map(command);
     let (two_of_them, short_run) =
         (["--load", &one, "--load", &two], ["run", "--subject", "nanosleep", "--period", "1ms"]);
-    let ran = Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them).out("").run().exits(0);
+    let ran =
+        Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them).out("").run().exits(0);
     let loads = json(&ran.file("report.json"))["loads"].clone();
     assert!(
         loads[0]["cpu_ns"].as_u64() > Some(0) && loads[1]["cpu_ns"].as_u64() > Some(0),
@@ -122,7 +182,11 @@ fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
         assert!(!is_there(&id), "{id} is left");
     }
 
-    let ran = Osjitter::new(short_run).args(["--duration", "60s"]).args(two_of_them).out("").interrupt_at("about");
+    let ran = Osjitter::new(short_run)
+        .args(["--duration", "60s"])
+        .args(two_of_them)
+        .out("")
+        .interrupt_at("about");
     assert_eq!(ran.code, 4, "{}", ran.stderr);
     for id in [started("one"), started("two")].concat() {
         assert!(!is_there(&id), "{id} is left");

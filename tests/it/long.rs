@@ -16,10 +16,20 @@ fn report(ran: &Ran) -> Report {
 
 #[test]
 fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
-    let script =
-        json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
+    let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
     let long = |more: &[&str]| {
-        let args = ["--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0", "--seed", "3"];
+        let args = [
+            "--subject",
+            "scripted",
+            "--ticks",
+            "6k",
+            "--round-ticks",
+            "5",
+            "--warmup",
+            "0",
+            "--seed",
+            "3",
+        ];
         report(&Osjitter::new(["run"]).args(args).args(more).script(&script).out("").run().exits(0))
     };
     let (drawn, whole) = (long(&["--no-samples"]), long(&[]));
@@ -33,7 +43,10 @@ fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
         (a.ticks, a.delivered, a.missed, a.cpu_ns_per_tick),
         (b.ticks, b.delivered, b.missed, b.cpu_ns_per_tick)
     );
-    assert_eq!((a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max), (13_500, b.lateness_ns.mean, 900_000));
+    assert_eq!(
+        (a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max),
+        (13_500, b.lateness_ns.mean, 900_000)
+    );
     assert!((a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16, "three digits");
     assert_eq!(drawn.subjects[0].histogram, whole.subjects[0].histogram);
     assert!(!a.lateness_ns.ci95.is_empty());
@@ -50,8 +63,11 @@ impl Streamed {
     fn start(args: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let script = home.path().join("script.json");
-        std::fs::write(&script, json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000] } }).to_string())
-            .unwrap();
+        std::fs::write(
+            &script,
+            json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000] } }).to_string(),
+        )
+        .unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
             .args(["run", "--no-samples", "--quiet", "--format", "jsonl", "--out"])
             .arg(home.path().join("out"))
@@ -71,7 +87,8 @@ impl Streamed {
     /// The most memory it has had so far, in KiB.
     fn peak_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
@@ -87,24 +104,40 @@ impl Drop for Streamed {
 fn the_memory_of_a_run_without_samples_does_not_grow() {
     // One number of each tick more would be several times this.
     const MORE_KIB: u64 = 512;
-    for (subject, round_ticks, full, rounds) in [("scripted", "100", 2_000, 6_000), ("spin", "250", 1_200, 800)] {
-        let length = ["--subject", subject, "--period", "1us", "--ticks", "1G", "--round-ticks", round_ticks];
+    for (subject, round_ticks, full, rounds) in
+        [("scripted", "100", 2_000, 6_000), ("spin", "250", 1_200, 800)]
+    {
+        let length = [
+            "--subject",
+            subject,
+            "--period",
+            "1us",
+            "--ticks",
+            "1G",
+            "--round-ticks",
+            round_ticks,
+        ];
         let mut run = Streamed::start(&[&length[..], &["--warmup", "0"]].concat());
         // By then there are as many rounds as are kept.
         (0..full).for_each(|_| drop(run.lines.next().expect("a round")));
         let before = run.peak_kib();
         (0..rounds).for_each(|_| drop(run.lines.next().expect("a round")));
         let after = run.peak_kib();
-        assert!(after <= before + MORE_KIB, "{subject}: {before} KiB at first, {after} KiB after {rounds} rounds more");
+        assert!(
+            after <= before + MORE_KIB,
+            "{subject}: {before} KiB at first, {after} KiB after {rounds} rounds more"
+        );
     }
 }
 
 #[test]
 fn a_day_of_short_periods_is_measured_without_samples() {
-    let mut day = Streamed::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
+    let mut day =
+        Streamed::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
     let first = day.line();
     assert_eq!((&first["line"], &first["round"]["index"]), (&"round".into(), &0.into()), "{first}");
-    let interrupted = Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
+    let interrupted =
+        Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     let last = std::iter::from_fn(|| day.lines.next()).last().expect("a summary").unwrap();
     assert_eq!(serde_json::from_str::<Value>(&last).unwrap()["line"], "summary");
@@ -113,7 +146,11 @@ fn a_day_of_short_periods_is_measured_without_samples() {
     let report = Report::from_json(&report).unwrap();
     assert_eq!((report.partial, report.plan.scenarios[0].ticks), (true, 864_000_000));
     let subject = &report.subjects[0];
-    let ticks: u64 = subject.rounds.iter().map(|round| round.summary.as_ref().map_or(0, |s| s.ticks)).sum();
-    assert!(ticks > 0 && subject.rounds.iter().all(|round| round.lateness_ns.is_empty()), "{ticks}");
+    let ticks: u64 =
+        subject.rounds.iter().map(|round| round.summary.as_ref().map_or(0, |s| s.ticks)).sum();
+    assert!(
+        ticks > 0 && subject.rounds.iter().all(|round| round.lateness_ns.is_empty()),
+        "{ticks}"
+    );
     assert_eq!(subject.summary.as_ref().unwrap().ticks, ticks);
 }

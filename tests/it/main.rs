@@ -1,6 +1,7 @@
 //! The binary from outside: what it prints, writes and exits with.
 //!
-//! A change of a snapshot that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
+//! A change of a snapshot that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at
+//! the difference.
 #![allow(unreachable_pub, reason = "a test binary has no public interface")]
 
 mod bench;

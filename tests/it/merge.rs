@@ -9,7 +9,15 @@ use crate::osjitter::{Osjitter, Ran};
 const COUNTS: [&str; 6] = ["ticks", "delivered", "coalesced", "skipped", "missed", "early"];
 
 fn a_run(more: &[&str]) -> Ran {
-    let run = Osjitter::new(["run", "--subject", "nanosleep", "--subject", "tokio-interval-skip", "--ticks", "200"]);
+    let run = Osjitter::new([
+        "run",
+        "--subject",
+        "nanosleep",
+        "--subject",
+        "tokio-interval-skip",
+        "--ticks",
+        "200",
+    ]);
     run.args(more).out("").run().exits(0)
 }
 
@@ -64,7 +72,8 @@ fn a_round_in_which_no_tick_came_counts() {
     let mut stalled = whole.clone();
     let skipping = &mut stalled["subjects"][1];
     let round = &mut skipping["rounds"][3];
-    let [ticks, delivered, missed] = ["ticks", "delivered", "missed"].map(|n| round["summary"][n].as_u64().unwrap());
+    let [ticks, delivered, missed] =
+        ["ticks", "delivered", "missed"].map(|n| round["summary"][n].as_u64().unwrap());
     assert_eq!((skipping["name"].as_str(), ticks), (Some("tokio-interval-skip"), delivered));
     let round = &mut skipping["rounds"][3];
     round["lateness_ns"] = Value::Array(vec![]);
@@ -82,7 +91,11 @@ fn a_round_in_which_no_tick_came_counts() {
     let home = tempfile::tempdir().unwrap();
     // The other is another run.
     let mut other = whole.clone();
-    for round in other["subjects"].as_array_mut().unwrap().iter_mut().flat_map(|s| s["rounds"].as_array_mut().unwrap())
+    for round in other["subjects"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .flat_map(|s| s["rounds"].as_array_mut().unwrap())
     {
         round["phase_ns"] = (round["phase_ns"].as_u64().unwrap() + 1).into();
     }
@@ -95,7 +108,13 @@ fn a_round_in_which_no_tick_came_counts() {
 
 /// A report of which every round has ticks, as none that is measured here has for certain.
 fn recorded() -> Value {
-    parsed(&std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json")).unwrap())
+    parsed(
+        &std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/report.json"
+        ))
+        .unwrap(),
+    )
 }
 
 /// One part of a report: these rounds of each subject, with the sums that its summary has.
@@ -110,7 +129,8 @@ fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
         }
         let ticks = subject["summary"]["ticks"].as_f64().unwrap();
         for cost in ["cpu_ns_per_tick", "wakeups_per_tick"] {
-            let all = summaries.iter().map(|s| s[cost].as_f64().unwrap() * s["ticks"].as_f64().unwrap());
+            let all =
+                summaries.iter().map(|s| s[cost].as_f64().unwrap() * s["ticks"].as_f64().unwrap());
             subject["summary"][cost] = (all.sum::<f64>() / ticks).into();
         }
         subject["histogram"] = Value::Null;
@@ -127,14 +147,19 @@ fn the_halves_of_a_report_make_the_whole_again() {
     let halves = [0..4, 4..rounds].map(|rounds| part(&whole, rounds));
     let home = tempfile::tempdir().unwrap();
     let files = ["one.json", "other.json"].map(|name| home.path().join(name));
-    files.iter().zip(&halves).for_each(|(file, half)| std::fs::write(file, half.to_string()).unwrap());
+    files
+        .iter()
+        .zip(&halves)
+        .for_each(|(file, half)| std::fs::write(file, half.to_string()).unwrap());
     let merged = parsed(&Osjitter::new(["merge"]).args(&files).run().exits(0).stdout);
     for subject in whole["subjects"].as_array().unwrap() {
         let again = &self::subject(&merged, &subject["id"])["summary"];
         for (name, value) in subject["summary"].as_object().unwrap() {
             // Costs are kept as fractions, and drift is a sum of products: neither is exact.
             match (value.as_f64().filter(|_| !value.is_i64()), again[name].as_f64()) {
-                (Some(value), Some(again)) if value != 0.0 => assert!((again / value - 1.0).abs() < 1e-3, "{name}"),
+                (Some(value), Some(again)) if value != 0.0 => {
+                    assert!((again / value - 1.0).abs() < 1e-3, "{name}")
+                }
                 _ => assert_eq!(again[name], *value, "{name}"),
             }
         }
@@ -147,11 +172,16 @@ fn a_run_that_is_there_twice_is_refused() {
     let runs = [a_run(&[]), a_run(&[])];
     let [one, other] = runs.each_ref().map(Ran::directory);
     let both = one.join("both.json");
-    let merged = Osjitter::new([Path::new("merge"), one, other, Path::new("--out"), &both]).run().exits(0);
+    let merged =
+        Osjitter::new([Path::new("merge"), one, other, Path::new("--out"), &both]).run().exits(0);
     assert!(merged.stdout.is_empty());
     for files in [[one, one], [one, &both], [&both, other]] {
         let refused = Osjitter::new(["merge", "--force"]).args(files).run().exits(2);
-        assert!(refused.stderr.contains("the same run") && refused.stdout.is_empty(), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("the same run") && refused.stdout.is_empty(),
+            "{}",
+            refused.stderr
+        );
     }
 }
 
@@ -171,7 +201,8 @@ fn what_differs_or_has_no_samples_is_refused() {
 
 #[test]
 fn many_instances_of_a_ticker_are_merged_with_what_they_coalesced() {
-    // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one instance has.
+    // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one
+    // instance has.
     let run = || {
         let args = ["run", "--subject", "periodic-interval", "--instances", "8", "--period", "2us"];
         Osjitter::new(args).args(["--round-ticks", "20", "--ticks", "100"]).out("").run().exits(0)
@@ -180,7 +211,8 @@ fn many_instances_of_a_ticker_are_merged_with_what_they_coalesced() {
     let merged = parsed(&merge([&runs[0], &runs[1]], &[]).exits(0).stdout);
     let parts = runs.each_ref().map(|run| parsed(&run.file("report.json")));
     for count in COUNTS {
-        let sum: u64 = parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
+        let sum: u64 =
+            parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
         assert_eq!(merged["subjects"][0]["summary"][count], sum, "{count}");
     }
 }

@@ -14,10 +14,11 @@ use crate::osjitter::{Osjitter, Running};
 use crate::schema;
 use crate::top::Metered;
 
-/// A monitor whose meters are in `home`, and which ends by itself should a test fail. Nothing is stretched: how much CPU time
-/// it takes is another test's.
+/// A monitor whose meters are in `home`, and which ends by itself should a test fail. Nothing is
+/// stretched: how much CPU time it takes is another test's.
 fn monitor(home: &Path, args: &[&str]) -> Osjitter {
-    Osjitter::new(["monitor", "--budget", "400%"].iter().chain(args)).env(ENV_DIRECTORY, home.join("meters"))
+    Osjitter::new(["monitor", "--budget", "400%"].iter().chain(args))
+        .env(ENV_DIRECTORY, home.join("meters"))
 }
 
 fn started(home: &Path, args: &[&str]) -> Running {
@@ -72,15 +73,21 @@ fn number(row: &Row, column: &str) -> i64 {
 fn intervals(log: &Path) -> Vec<Row> {
     let all: Vec<Row> = files(log, ".intervals.csv").iter().flat_map(|file| rows(file)).collect();
     let bins: Vec<Row> = files(log, ".bins.csv").iter().flat_map(|file| rows(file)).collect();
-    const KEY: [&str; 8] = ["host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id"];
+    const KEY: [&str; 8] =
+        ["host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id"];
     let key = |row: &Row| KEY.map(|column| row[column].clone());
     let mut by_key: BTreeMap<[String; 8], Vec<&Row>> = BTreeMap::new();
     bins.iter().for_each(|bin| by_key.entry(key(bin)).or_default().push(bin));
     for row in &all {
         let of = by_key.remove(&key(row)).unwrap_or_default();
         let [ticks, delivered, coalesced, skipped, early] =
-            ["ticks", "delivered", "coalesced", "skipped", "early"].map(|column| number(row, column));
-        assert_eq!(of.iter().map(|bin| number(bin, "count")).sum::<i64>(), ticks - skipped, "{row:?}");
+            ["ticks", "delivered", "coalesced", "skipped", "early"]
+                .map(|column| number(row, column));
+        assert_eq!(
+            of.iter().map(|bin| number(bin, "count")).sum::<i64>(),
+            ticks - skipped,
+            "{row:?}"
+        );
         assert_eq!((delivered + coalesced + skipped, early), (ticks, 0), "{row:?}");
         if let Some(last) = of.iter().max_by_key(|bin| number(bin, "lower_ns")) {
             let [lower, upper] = ["lower_ns", "upper_ns"].map(|column| number(last, column));
@@ -88,7 +95,11 @@ fn intervals(log: &Path) -> Vec<Row> {
         }
     }
     assert!(by_key.is_empty(), "bins of no interval: {:?}", by_key.keys());
-    assert_eq!(all.iter().map(key).collect::<BTreeSet<_>>().len(), all.len(), "no interval is there twice");
+    assert_eq!(
+        all.iter().map(key).collect::<BTreeSet<_>>().len(),
+        all.len(),
+        "no interval is there twice"
+    );
     all
 }
 
@@ -123,24 +134,40 @@ fn scraped(address: &str) -> BTreeMap<String, f64> {
 fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let args = ["--interval", "1s", "--listen", "127.0.0.1:0", "--label", "rack=r7", "--host", "a,b", "--log"];
+    let args = [
+        "--interval",
+        "1s",
+        "--listen",
+        "127.0.0.1:0",
+        "--label",
+        "rack=r7",
+        "--host",
+        "a,b",
+        "--log",
+    ];
     let mut running = started(home.path(), &[&args[..], &[log.to_str().unwrap()]].concat());
     let address = address(&mut running);
     let program = Metered::ticking(&home.path().join("meters"), 700);
     // What is no meter stands beside it.
     std::fs::write(home.path().join("meters/1.tickmeter"), "not a meter").unwrap();
     let count = |samples: &BTreeMap<String, f64>, name: &str, loop_of: &str| {
-        samples.iter().find(|(key, _)| key.starts_with(name) && key.contains(loop_of)).map_or(0.0, |(_, value)| *value)
+        samples
+            .iter()
+            .find(|(key, _)| key.starts_with(name) && key.contains(loop_of))
+            .map_or(0.0, |(_, value)| *value)
     };
     let samples = awaited(|| {
         let samples = scraped(&address);
         let ticked = count(&samples, "osjitter_ticks_total", "meter=\"control-loop\"");
-        (ticked == 700.0 && count(&samples, "osjitter_intervals_closed_total", "") >= 2.0).then_some(samples)
+        (ticked == 700.0 && count(&samples, "osjitter_intervals_closed_total", "") >= 2.0)
+            .then_some(samples)
     });
     running.says("1.tickmeter is not a meter's file");
 
-    let histograms: BTreeSet<&str> =
-        samples.keys().filter_map(|key| key.strip_prefix("osjitter_lateness_seconds_count{")).collect();
+    let histograms: BTreeSet<&str> = samples
+        .keys()
+        .filter_map(|key| key.strip_prefix("osjitter_lateness_seconds_count{"))
+        .collect();
     assert_eq!(histograms.len(), 4, "two probes, two meters: {histograms:?}");
     for labels in histograms {
         let labels = labels.trim_end_matches('}');
@@ -153,12 +180,21 @@ fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
             })
             .collect();
         buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        assert!(buckets.len() > 10 && buckets.is_sorted_by(|a, b| a.1 <= b.1), "{labels}: {buckets:?}");
+        assert!(
+            buckets.len() > 10 && buckets.is_sorted_by(|a, b| a.1 <= b.1),
+            "{labels}: {buckets:?}"
+        );
         let counted = samples[&format!("osjitter_lateness_seconds_count{{{labels}}}")];
         assert_eq!(buckets.last(), Some(&(f64::INFINITY, counted)), "{labels}");
-        assert!(samples.contains_key(&format!("osjitter_lateness_seconds_sum{{{labels}}}")), "{labels}");
+        assert!(
+            samples.contains_key(&format!("osjitter_lateness_seconds_sum{{{labels}}}")),
+            "{labels}"
+        );
     }
-    assert!(samples["osjitter_cpu_seconds_total"] > 0.0 && count(&samples, "osjitter_info", "version") == 1.0);
+    assert!(
+        samples["osjitter_cpu_seconds_total"] > 0.0
+            && count(&samples, "osjitter_info", "version") == 1.0
+    );
 
     // Somebody who says nothing keeps nobody waiting; what is no scrape is answered.
     let silent = TcpStream::connect(&address).unwrap();
@@ -172,7 +208,8 @@ fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
         assert!(asked(&address, request).starts_with(&format!("HTTP/1.1 {status} ")), "{request}");
     }
     let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
-    let asked_for = format!("HEAD /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5, {protobuf}\r\n\r\n");
+    let asked_for =
+        format!("HEAD /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5, {protobuf}\r\n\r\n");
     assert!(asked(&address, &asked_for).contains(&format!("Content-Type: {protobuf}\r\n")));
     let long = format!("GET /metrics HTTP/1.1\r\nA: {}", "a".repeat(20_000));
     let mut stream = TcpStream::connect(&address).unwrap();
@@ -194,7 +231,10 @@ fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
         assert!(row["start"].ends_with('Z') && row["start"].len() == 27, "{row:?}");
         let labels = row["labels"].as_str();
         let probe = matches!(row["subject"].as_str(), "os-interval" | "nanosleep");
-        assert!(if probe { labels == "rack=r7" } else { labels.starts_with("program=it-") }, "{row:?}");
+        assert!(
+            if probe { labels == "rack=r7" } else { labels.starts_with("program=it-") },
+            "{row:?}"
+        );
         assert!(!probe || !cfg!(target_os = "linux") || number(row, "cpu_ns") > 0, "{row:?}");
         assert!(probe || row["cpu_ns"].is_empty(), "another program's is not known: {row:?}");
     }
@@ -211,12 +251,19 @@ fn sigterm_writes_the_open_interval_and_leaves_no_meter() {
     let mut running = started(home.path(), &args);
     let address = address(&mut running);
     let ticked = |samples: BTreeMap<String, f64>| {
-        let ticks: Vec<f64> =
-            samples.iter().filter(|(key, _)| key.starts_with("osjitter_ticks_total")).map(|(_, n)| *n).collect();
+        let ticks: Vec<f64> = samples
+            .iter()
+            .filter(|(key, _)| key.starts_with("osjitter_ticks_total"))
+            .map(|(_, n)| *n)
+            .collect();
         (ticks.len() == 2 && ticks.iter().all(|n| *n > 0.0)).then_some(())
     };
     awaited(|| ticked(scraped(&address)));
-    assert_eq!(tickmeter::read::list(&home.path().join("meters")).unwrap().len(), 2, "top shows them, too");
+    assert_eq!(
+        tickmeter::read::list(&home.path().join("meters")).unwrap().len(),
+        2,
+        "top shows them, too"
+    );
     running.signal("TERM");
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("ended after 1 interval"), "{}", ran.stderr);
@@ -234,7 +281,15 @@ fn killed_at_any_moment_it_leaves_whole_files() {
     let mut all: Vec<Running> = (0..6)
         .map(|n| {
             let host = format!("host-{n}");
-            let args = ["--interval", "1s", "--no-meters", "--host", &host, "--log", log.to_str().unwrap()];
+            let args = [
+                "--interval",
+                "1s",
+                "--no-meters",
+                "--host",
+                &host,
+                "--log",
+                log.to_str().unwrap(),
+            ];
             let mut running = started(home.path(), &args);
             running.says("log: ");
             running
@@ -265,7 +320,10 @@ fn a_broken_limit_is_said_counted_and_written() {
     let args = ["--interval", "1s", "--listen", "127.0.0.1:0", "--log", log.to_str().unwrap()];
     let mut running = started(home.path(), &[&limits[..], &args[..]].concat());
     let line = running.says("limit broken");
-    assert!(line.starts_with("limit broken: nanosleep@10ms: nanosleep:max=1ns, and it was "), "{line}");
+    assert!(
+        line.starts_with("limit broken: nanosleep@10ms: nanosleep:max=1ns, and it was "),
+        "{line}"
+    );
     let address = address(&mut running);
     let key = "osjitter_limit_breaches_total{subject=\"nanosleep\",period=\"0.01\",limit=\"nanosleep:max=1ns\"}";
     let broken = |samples: BTreeMap<String, f64>| samples.get(key).copied();
@@ -279,14 +337,18 @@ fn a_broken_limit_is_said_counted_and_written() {
     assert_eq!((&breach["subject"], &breach["limit"]), (&"nanosleep".into(), &1.0.into()));
     let late = breach["late"].as_array().unwrap();
     assert!(!late.is_empty() && late.len() <= 128, "{breaches:#}");
-    assert!(late.iter().any(|tick| tick["lateness_ns"].as_f64() == breach["value"].as_f64()) || late.len() == 128);
+    assert!(
+        late.iter().any(|tick| tick["lateness_ns"].as_f64() == breach["value"].as_f64())
+            || late.len() == 128
+    );
 }
 
 #[test]
 fn a_disk_that_vanishes_costs_intervals_and_not_the_monitor() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let mut running = started(home.path(), &["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()]);
+    let mut running =
+        started(home.path(), &["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()]);
     awaited(|| files(&log, ".bins.csv").first().cloned());
     std::fs::rename(&log, home.path().join("gone")).unwrap();
     let line = running.says(" is lost: ");
@@ -309,7 +371,16 @@ fn a_full_disk_leaves_no_half_of_a_file() {
     // Nothing can be written to any file: neither to a meter's, so that the probes' are private.
     let script = r#"trap "" XFSZ; ulimit -f 0; exec "$0" "$@""#;
     let ran = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_osjitter"), "monitor", "--interval", "1s", "--duration", "2500ms"])
+        .args([
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_osjitter"),
+            "monitor",
+            "--interval",
+            "1s",
+            "--duration",
+            "2500ms",
+        ])
         .args(["--budget", "400%", "--log"])
         .arg(&log)
         .env(ENV_DIRECTORY, home.path().join("meters"))
@@ -317,7 +388,10 @@ fn a_full_disk_leaves_no_half_of_a_file() {
         .unwrap();
     let stderr = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains(" is lost: ") && stderr.contains("intervals could not be written"), "{stderr}");
+    assert!(
+        stderr.contains(" is lost: ") && stderr.contains("intervals could not be written"),
+        "{stderr}"
+    );
     assert_eq!(files(&log, ""), Vec::<PathBuf>::new(), "{stderr}");
 }
 
@@ -325,10 +399,24 @@ fn a_full_disk_leaves_no_half_of_a_file() {
 fn a_budget_is_kept_by_longer_periods() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let args = ["monitor", "--budget", "0.001%", "--interval", "1s", "--no-meters", "--duration", "5m", "--log"];
-    let mut running = Osjitter::new(args).args([&log]).env(ENV_DIRECTORY, home.path().join("meters")).start();
+    let args = [
+        "monitor",
+        "--budget",
+        "0.001%",
+        "--interval",
+        "1s",
+        "--no-meters",
+        "--duration",
+        "5m",
+        "--log",
+    ];
+    let mut running =
+        Osjitter::new(args).args([&log]).env(ENV_DIRECTORY, home.path().join("meters")).start();
     let line = running.says("stretched");
-    assert!(line.ends_with("its probes are stretched: os-interval every 20ms, nanosleep every 20ms"), "{line}");
+    assert!(
+        line.ends_with("its probes are stretched: os-interval every 20ms, nanosleep every 20ms"),
+        "{line}"
+    );
     let stretched = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
     awaited(|| intervals_so_far(&log).iter().any(stretched).then_some(()));
     running.signal("TERM");
@@ -342,7 +430,8 @@ fn intervals_so_far(log: &Path) -> Vec<Row> {
     files(log, ".intervals.csv").iter().flat_map(|file| rows(file)).collect()
 }
 
-/// glibc begins an arena of a thread at a multiple of 64 MB, reserves as much, and makes it usable bit by bit.
+/// glibc begins an arena of a thread at a multiple of 64 MB, reserves as much, and makes it usable
+/// bit by bit.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 #[test]
 fn scrapes_do_not_get_memory_of_their_own() {
@@ -373,8 +462,17 @@ fn scrapes_do_not_get_memory_of_their_own() {
 fn old_intervals_go() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let args =
-        ["--interval", "1s", "--no-meters", "--keep", "2", "--duration", "5500ms", "--log", log.to_str().unwrap()];
+    let args = [
+        "--interval",
+        "1s",
+        "--no-meters",
+        "--keep",
+        "2",
+        "--duration",
+        "5500ms",
+        "--log",
+        log.to_str().unwrap(),
+    ];
     monitor(home.path(), &args).run().exits(0);
     assert_eq!([".bins.csv", ".intervals.csv"].map(|ending| files(&log, ending).len()), [2, 2]);
     intervals(&log);
@@ -407,7 +505,11 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         (vec!["--listen", "0", "--keep", "3"], "--log <DIR>"),
         (vec!["--log", log_name, "--subject", "wibble"], "no subject"),
     ] {
-        let ran = Osjitter::new(["monitor"]).args(&args).env(ENV_DIRECTORY, home.path().join("meters")).run().exits(2);
+        let ran = Osjitter::new(["monitor"])
+            .args(&args)
+            .env(ENV_DIRECTORY, home.path().join("meters"))
+            .run()
+            .exits(2);
         assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
     }
     assert!(!log.exists());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// A command line under construction. What it writes goes to a directory of its own, unless told otherwise.
+/// A command line under construction. What it writes goes to a directory of its own, unless told
+/// otherwise.
 pub struct Osjitter {
     command: Command,
     out: TempDir,
@@ -53,12 +54,14 @@ impl Osjitter {
 
     /// Adds `--out` with a path in its directory; `""` is the directory itself.
     pub fn out(mut self, name: &str) -> Self {
-        let path = if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
+        let path =
+            if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
         self.command.arg("--out").arg(path);
         self
     }
 
-    /// What the hidden subjects play; the format stands in `lib/instrument/src/subject/scripted.rs`.
+    /// What the hidden subjects play; the format stands in
+    /// `lib/instrument/src/subject/scripted.rs`.
     pub fn script(self, scripts: &serde_json::Value) -> Self {
         let file = self.out.path().join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");
@@ -76,7 +79,8 @@ impl Osjitter {
         }
     }
 
-    /// Runs it, and sends an interrupt as soon as a line of stderr contains `line`: by then its handler is installed.
+    /// Runs it, and sends an interrupt as soon as a line of stderr contains `line`: by then its
+    /// handler is installed.
     #[cfg(unix)]
     pub fn interrupt_at(self, line: &str) -> Ran {
         self.interrupt_after(line, Duration::ZERO)
@@ -95,14 +99,20 @@ impl Osjitter {
 
     /// Starts it, to be talked to.
     pub fn start(mut self) -> Running {
-        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = self
+            .command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
         let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         Running { child, stderr, said: String::new(), out: self.out }
     }
 }
 
-/// Runs a command line that measures for a time, and runs it again for a longer one as long as the time is refused as too
-/// short or the result `is_enough` not: a busy machine fits few rounds into a second.
+/// Runs a command line that measures for a time, and runs it again for a longer one as long as the
+/// time is refused as too short or the result `is_enough` not: a busy machine fits few rounds into
+/// a second.
 pub fn run_long_enough(
     first_seconds: u64,
     command: impl Fn(&str) -> Osjitter,
@@ -124,8 +134,9 @@ pub fn run_long_enough(
     }
 }
 
-/// Runs a command line and interrupts it after `line`, until an interrupt came late enough for `has_measured`: a busy
-/// machine takes longer for its first round. The runs must be longer than the longest pause.
+/// Runs a command line and interrupts it after `line`, until an interrupt came late enough for
+/// `has_measured`: a busy machine takes longer for its first round. The runs must be longer than
+/// the longest pause.
 #[cfg(unix)]
 pub fn interrupt_while_measuring(
     command: impl Fn() -> Osjitter,
@@ -158,13 +169,21 @@ pub fn service() -> PathBuf {
     example("service", &["--package", "tickmeter", "--features", "tokio"])
 }
 
-/// An example beside the binary; cargo builds the program's own with the tests unless one target alone is asked for.
+/// An example beside the binary; cargo builds the program's own with the tests unless one target
+/// alone is asked for.
 fn example(name: &str, of: &[&str]) -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
-    let example = binary.with_file_name("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    let example = binary
+        .with_file_name("examples")
+        .join(name)
+        .with_extension(std::env::consts::EXE_EXTENSION);
     if !example.exists() {
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-        let built = Command::new(env!("CARGO")).args(["build", "--example", name]).args(of).args(profile).status();
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--example", name])
+            .args(of)
+            .args(profile)
+            .status();
         assert!(built.unwrap().success());
     }
     example
@@ -196,7 +215,8 @@ impl Running {
 
     #[cfg(unix)]
     pub fn signal(&self, name: &str) {
-        let kill = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        let kill =
+            Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
         assert!(kill.expect("kill runs").success());
     }
 
@@ -227,7 +247,12 @@ impl Running {
         self.child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
         self.stderr.read_to_string(&mut self.said).expect("text");
         let status = self.child.wait().expect("it ends");
-        Ran { code: status.code().expect("it was not killed"), stdout, stderr: self.said, out: self.out }
+        Ran {
+            code: status.code().expect("it was not killed"),
+            stdout,
+            stderr: self.said,
+            out: self.out,
+        }
     }
 }
 
@@ -252,6 +277,7 @@ impl Ran {
     /// A file that it wrote.
     #[track_caller]
     pub fn file(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}; stderr: {}", self.stderr))
+        std::fs::read_to_string(self.path(name))
+            .unwrap_or_else(|e| panic!("{name}: {e}; stderr: {}", self.stderr))
     }
 }

@@ -26,16 +26,24 @@ fn what_is_fetched_is_what_the_release_is_called() {
         text.replace("{ bin }", "osjitter").replace("{ binary-ext }", "").replace("{ repo }", "R")
     };
     let all = metadata("binstall");
-    let url = |table: &toml::Table, target: &str| filled(table["pkg-url"].as_str().unwrap(), target);
-    let inside = |table: &toml::Table, target: &str| filled(table["bin-dir"].as_str().unwrap(), target);
+    let url =
+        |table: &toml::Table, target: &str| filled(table["pkg-url"].as_str().unwrap(), target);
+    let inside =
+        |table: &toml::Table, target: &str| filled(table["bin-dir"].as_str().unwrap(), target);
     let linux = "x86_64-unknown-linux-musl";
-    assert_eq!(url(&all, linux), format!("R/releases/download/v1.2.3/osjitter-1.2.3-{linux}.tar.gz"));
+    assert_eq!(
+        url(&all, linux),
+        format!("R/releases/download/v1.2.3/osjitter-1.2.3-{linux}.tar.gz")
+    );
     assert_eq!(inside(&all, linux), format!("osjitter-1.2.3-{linux}/osjitter"));
     // Both Windows targets get the program of the one that is built.
     let windows = "x86_64-pc-windows-gnu";
     for target in [windows, "x86_64-pc-windows-msvc"] {
         let table = all["overrides"][target].as_table().unwrap();
-        assert_eq!(url(table, target), format!("R/releases/download/v1.2.3/osjitter-1.2.3-{windows}.zip"));
+        assert_eq!(
+            url(table, target),
+            format!("R/releases/download/v1.2.3/osjitter-1.2.3-{windows}.zip")
+        );
         assert_eq!(inside(table, target), format!("osjitter-1.2.3-{windows}/osjitter"));
     }
 }
@@ -50,7 +58,8 @@ fn what_a_debian_package_takes_is_there_or_is_built() {
         match source.strip_prefix("target/") {
             Some(built) if built.starts_with("release/") => {}
             Some(built) => {
-                let directory = Path::new("target").join(Path::new(built).components().next().unwrap());
+                let directory =
+                    Path::new("target").join(Path::new(built).components().next().unwrap());
                 assert!(script.contains(directory.to_str().unwrap()), "{source} is not made");
             }
             None => assert!(root().join(source).is_file(), "there is no {source}"),
@@ -64,10 +73,14 @@ fn every_action_of_others_is_pinned_by_its_commit() {
     let mut seen = 0;
     for workflow in workflows.map(|entry| entry.unwrap().path()) {
         let text = std::fs::read_to_string(&workflow).unwrap();
-        for line in text.lines().filter_map(|line| line.split_once("uses: ").map(|(_, action)| action)) {
+        for line in
+            text.lines().filter_map(|line| line.split_once("uses: ").map(|(_, action)| action))
+        {
             let pinned = line.split_once('@').is_some_and(|(_, pin)| {
                 let (commit, version) = pin.split_once(" # v").unwrap_or((pin, ""));
-                commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) && !version.is_empty()
+                commit.len() == 40
+                    && commit.bytes().all(|b| b.is_ascii_hexdigit())
+                    && !version.is_empty()
             });
             assert!(pinned || line.starts_with("./"), "{}: {line}", workflow.display());
             seen += 1;
@@ -82,7 +95,8 @@ fn the_script_refuses_what_it_does_not_know_before_it_builds() {
     if read("scripts/release.sh").is_none() {
         return;
     }
-    let ran = Command::new("bash").arg(root().join("scripts/release.sh")).arg("--debb").output().unwrap();
+    let ran =
+        Command::new("bash").arg(root().join("scripts/release.sh")).arg("--debb").output().unwrap();
     assert_eq!(ran.status.code(), Some(2));
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "release: unknown option --debb\n");
 }

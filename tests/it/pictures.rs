@@ -1,4 +1,5 @@
-//! The pictures of `osjitter run` from outside: which are drawn, and how many subjects share their axes.
+//! The pictures of `osjitter run` from outside: which are drawn, and how many subjects share their
+//! axes.
 
 use crate::osjitter::Osjitter;
 
@@ -9,7 +10,8 @@ fn run(args: &[&str]) -> Osjitter {
 #[test]
 fn pictures_are_drawn_where_they_are_asked_for() {
     let files = |more: &[&str]| {
-        let ran = run(&["--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
+        let ran =
+            run(&["--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
         let mut names: Vec<String> = std::fs::read_dir(ran.path("fresh"))
             .unwrap()
             .map(|file| file.unwrap().file_name().into_string().unwrap())
@@ -21,20 +23,37 @@ fn pictures_are_drawn_where_they_are_asked_for() {
     assert!(files(&["--svg"]).iter().any(|name| name == "percentiles.svg"));
 }
 
-/// Up to 12 subjects share their axes and have their names beside them; more have axes and a legend of their own.
+/// Up to 12 subjects share their axes and have their names beside them; more have axes and a legend
+/// of their own.
 #[test]
 fn a_crowd_is_drawn_apart() {
     const SUBJECTS: &str = "os-interval os-interval-delay os-interval-skip os-interval-group os-sleep os-timeout nanosleep \
                     tokio-interval tokio-interval-delay tokio-interval-skip tokio-sleep tokio-sleep-reused tokio-timeout";
     let pictures = |subjects: usize| {
-        let asked = SUBJECTS.split_whitespace().take(subjects).flat_map(|subject| ["--subject", subject]);
+        let asked =
+            SUBJECTS.split_whitespace().take(subjects).flat_map(|subject| ["--subject", subject]);
         let args = ["--svg", "--period", "1ms", "--ticks", "20"];
         let ran = run(&args).args(asked.collect::<Vec<_>>()).out("drawn").run().exits(0);
         ["percentiles", "tradeoff"].map(|name| ran.file(&format!("drawn/{name}.svg")))
     };
     let [few, names] = pictures(12);
-    assert_eq!((few.matches("percentile of the ticks").count(), names.matches("tokio-interval-skip").count()), (1, 1));
+    assert_eq!(
+        (
+            few.matches("percentile of the ticks").count(),
+            names.matches("tokio-interval-skip").count()
+        ),
+        (1, 1)
+    );
     let [many, legend] = pictures(13);
-    assert_eq!((many.matches("percentile of the ticks").count(), many.matches("tokio-interval-skip").count()), (0, 1));
-    assert!(legend.find("tokio-timeout") < legend.find("CPU time per tick"), "the legend stands before the axes");
+    assert_eq!(
+        (
+            many.matches("percentile of the ticks").count(),
+            many.matches("tokio-interval-skip").count()
+        ),
+        (0, 1)
+    );
+    assert!(
+        legend.find("tokio-timeout") < legend.find("CPU time per tick"),
+        "the legend stands before the axes"
+    );
 }

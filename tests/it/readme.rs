@@ -1,5 +1,5 @@
-//! The README and the book: their programs compile, and their figures come from reports. The libraries' READMEs: what they
-//! have a reader put into Cargo.toml is what there is.
+//! The README and the book: their programs compile, and their figures come from reports. The
+//! libraries' READMEs: what they have a reader put into Cargo.toml is what there is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,8 @@ fn root() -> &'static Path {
 
 /// The README first, then the pages of the book.
 fn pages() -> Vec<String> {
-    let book = std::fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    let book =
+        std::fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let pages = [root().join("README.md")].into_iter().chain(book);
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
@@ -32,17 +33,26 @@ fn every_program_is_an_example_that_cargo_compiles() {
         .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
         .collect();
     for program in programs {
-        assert!(examples.iter().any(|example| example.ends_with(&program)), "no example ends with:\n{program}");
+        assert!(
+            examples.iter().any(|example| example.ends_with(&program)),
+            "no example ends with:\n{program}"
+        );
     }
 }
 
-/// What a script puts into a page stands between two comments, and names the file that it comes from.
+/// What a script puts into a page stands between two comments, and names the file that it comes
+/// from.
 #[test]
 fn every_block_of_figures_is_there_once_and_names_its_file() {
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let crates = std::fs::read_dir(root().join("lib")).unwrap().map(|entry| entry.unwrap().path().join("README.md"));
-    for page in pages().into_iter().chain(crates.map(|page| std::fs::read_to_string(page).unwrap())) {
-        let comments = page.match_indices("<!-- ").filter_map(|(at, mark)| page[at + mark.len()..].split_once(" -->"));
+    let crates = std::fs::read_dir(root().join("lib"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("README.md"));
+    for page in pages().into_iter().chain(crates.map(|page| std::fs::read_to_string(page).unwrap()))
+    {
+        let comments = page
+            .match_indices("<!-- ")
+            .filter_map(|(at, mark)| page[at + mark.len()..].split_once(" -->"));
         for (name, rest) in comments.filter(|(name, _)| !name.starts_with("end of ")) {
             let end = format!("<!-- end of {name} -->");
             let (text, _) = rest.split_once(&end).unwrap_or_else(|| panic!("{name} has no end"));
@@ -52,12 +62,18 @@ fn every_block_of_figures_is_there_once_and_names_its_file() {
     let scripts = std::fs::read_dir(root().join("scripts"));
     // A published package has no scripts.
     let Ok(scripts) = scripts else { return };
-    let scripts: String =
-        scripts.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok()).collect::<Vec<_>>().join("\n");
-    let put: Vec<&str> = scripts.split("put(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let scripts: String = scripts
+        .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
+        .collect::<Vec<_>>()
+        .join("\n");
+    let put: Vec<&str> =
+        scripts.split("put(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     for (name, texts) in &blocks {
         assert_eq!(texts.len(), 1, "{name}");
-        assert!(texts[0].contains("](results/") || texts[0].contains("](../../results/"), "{name} names no file");
+        assert!(
+            texts[0].contains("](results/") || texts[0].contains("](../../results/"),
+            "{name} names no file"
+        );
         assert!(put.contains(&name.as_str()), "no script puts {name}");
     }
     assert!(blocks.len() >= 5, "{:?}", blocks.keys());
@@ -65,25 +81,32 @@ fn every_block_of_figures_is_there_once_and_names_its_file() {
 
 fn manifest(directory: &str) -> Table {
     let path = root().join(directory).join("Cargo.toml");
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().unwrap()
+    std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .parse()
+        .unwrap()
 }
 
 /// The libraries' directories.
 fn libraries() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("lib")).unwrap().map(|entry| entry.unwrap().file_name());
+    let entries =
+        std::fs::read_dir(root().join("lib")).unwrap().map(|entry| entry.unwrap().file_name());
     entries.map(|name| format!("lib/{}", name.into_string().unwrap())).collect()
 }
 
 /// The `[dependencies]` that a page shows, each with its key.
 fn dependencies(page: &str) -> Vec<(String, Value)> {
     let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let tables = blocks.map(|block| block.parse::<Table>().unwrap_or_else(|error| panic!("{error}\n{block}")));
+    let tables = blocks
+        .map(|block| block.parse::<Table>().unwrap_or_else(|error| panic!("{error}\n{block}")));
     let shown = tables.filter_map(|mut table| table.remove("dependencies"));
     shown.flat_map(|shown| shown.as_table().expect("a table").clone()).collect()
 }
 
 fn text<'a>(dependency: &'a Value, key: &str) -> Option<&'a str> {
-    dependency.get(key).map(|value| value.as_str().unwrap_or_else(|| panic!("{key} is a string: {dependency}")))
+    dependency
+        .get(key)
+        .map(|value| value.as_str().unwrap_or_else(|| panic!("{key} is a string: {dependency}")))
 }
 
 fn features(dependency: &Value) -> BTreeSet<String> {
@@ -102,7 +125,9 @@ fn features_of_others() -> BTreeMap<String, BTreeSet<String>> {
     for directory in libraries().into_iter().chain([String::new()]) {
         let manifest = manifest(&directory);
         for kind in ["dependencies", "dev-dependencies"] {
-            for (name, dependency) in manifest.get(kind).and_then(Value::as_table).into_iter().flatten() {
+            for (name, dependency) in
+                manifest.get(kind).and_then(Value::as_table).into_iter().flatten()
+            {
                 known.entry(name.clone()).or_default().extend(features(dependency));
             }
         }
@@ -121,31 +146,52 @@ fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
     let others = features_of_others();
     let manifests: BTreeMap<String, Table> =
         libraries().iter().map(|directory| (directory.clone(), manifest(directory))).collect();
-    let name = |manifest: &Table| manifest["package"]["name"].as_str().expect("a string").to_owned();
+    let name =
+        |manifest: &Table| manifest["package"]["name"].as_str().expect("a string").to_owned();
     for (directory, itself) in &manifests {
-        let shown = dependencies(&std::fs::read_to_string(root().join(directory).join("README.md")).unwrap());
+        let shown = dependencies(
+            &std::fs::read_to_string(root().join(directory).join("README.md")).unwrap(),
+        );
         let mut shows_itself = false;
         for (key, dependency) in shown {
             let package = text(&dependency, "package").unwrap_or(&key);
-            let asked = version(&dependency).unwrap_or_else(|| panic!("{directory}: {key} has no version"));
-            let Some(manifest) = manifests.values().find(|manifest| name(manifest) == package) else {
-                let known = shared.get(package).filter(|known| known.get("path").is_none()).and_then(version);
-                assert_eq!(Some(asked), known, "{directory}: {package} is asked for as Cargo.toml does");
-                let unknown: Vec<_> = features(&dependency).difference(&others[package]).cloned().collect();
-                assert!(unknown.is_empty(), "{directory}: nobody asks for these features of {package}: {unknown:?}");
+            let asked =
+                version(&dependency).unwrap_or_else(|| panic!("{directory}: {key} has no version"));
+            let Some(manifest) = manifests.values().find(|manifest| name(manifest) == package)
+            else {
+                let known = shared
+                    .get(package)
+                    .filter(|known| known.get("path").is_none())
+                    .and_then(version);
+                assert_eq!(
+                    Some(asked),
+                    known,
+                    "{directory}: {package} is asked for as Cargo.toml does"
+                );
+                let unknown: Vec<_> =
+                    features(&dependency).difference(&others[package]).cloned().collect();
+                assert!(
+                    unknown.is_empty(),
+                    "{directory}: nobody asks for these features of {package}: {unknown:?}"
+                );
                 continue;
             };
             // The programs beside it name the library.
-            let library =
-                manifest.get("lib").and_then(|lib| lib.get("name")).and_then(Value::as_str).unwrap_or(package);
+            let library = manifest
+                .get("lib")
+                .and_then(|lib| lib.get("name"))
+                .and_then(Value::as_str)
+                .unwrap_or(package);
             assert_eq!(key, library, "{directory}: the library of {package}");
             assert!(
                 ours.as_str().is_some_and(|ours| ours.starts_with(&format!("{asked}."))),
                 "{directory}: {asked}, not {ours}"
             );
             let has = manifest.get("features").and_then(Value::as_table);
-            let lacks: Vec<_> =
-                features(&dependency).into_iter().filter(|f| has.is_none_or(|has| !has.contains_key(f))).collect();
+            let lacks: Vec<_> = features(&dependency)
+                .into_iter()
+                .filter(|f| has.is_none_or(|has| !has.contains_key(f)))
+                .collect();
             assert!(lacks.is_empty(), "{directory}: {package} has no features {lacks:?}");
             shows_itself |= package == name(itself);
         }

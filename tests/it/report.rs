@@ -11,7 +11,15 @@ fn report(file: &Path) -> Osjitter {
 }
 
 fn run(more: &[&str]) -> Ran {
-    let run = Osjitter::new(["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "100"]);
+    let run = Osjitter::new([
+        "run",
+        "--subject",
+        "os-interval",
+        "--subject",
+        "nanosleep",
+        "--ticks",
+        "100",
+    ]);
     run.args(more).out("").run().exits(0)
 }
 
@@ -20,9 +28,15 @@ fn table_and_pictures_come_again_from_the_report() {
     for more in [&[][..], &["--no-samples"]] {
         let run = run(&[more, &["--svg"]].concat());
         assert_eq!(run.stdout, report(&run.path("report.json")).run().exits(0).stdout);
-        assert_eq!(run.stdout, report(run.directory()).run().exits(0).stdout, "a directory stands for its report");
-        let again = report(&run.path("report.json")).args(["--format", "svg"]).out("").run().exits(0);
-        let pictures: Vec<_> = std::fs::read_dir(again.directory()).unwrap().map(|f| f.unwrap().file_name()).collect();
+        assert_eq!(
+            run.stdout,
+            report(run.directory()).run().exits(0).stdout,
+            "a directory stands for its report"
+        );
+        let again =
+            report(&run.path("report.json")).args(["--format", "svg"]).out("").run().exits(0);
+        let pictures: Vec<_> =
+            std::fs::read_dir(again.directory()).unwrap().map(|f| f.unwrap().file_name()).collect();
         assert!(pictures.len() >= 4, "{pictures:?}");
         for name in pictures {
             let name = name.to_str().unwrap();
@@ -38,9 +52,15 @@ fn what_is_no_report_is_refused_with_the_reason() {
     let home = tempfile::tempdir().unwrap();
     for (text, says) in [
         ("", "not a report: it is empty or cut off: EOF"),
-        ("{\"schema\": \"osjitter.report/1\"", "cut off: EOF while parsing an object at line 1 column 30"),
+        (
+            "{\"schema\": \"osjitter.report/1\"",
+            "cut off: EOF while parsing an object at line 1 column 30",
+        ),
         ("{\"schema\": \"osjitter.report/2\"}", "schema \"osjitter.report/2\" is not known"),
-        ("{\"schema\": \"osjitter.report/1\", \"tool\": 3}", "expected struct Tool at line 1 column"),
+        (
+            "{\"schema\": \"osjitter.report/1\", \"tool\": 3}",
+            "expected struct Tool at line 1 column",
+        ),
         ("[1, 2]", "not a report"),
     ] {
         let file = home.path().join("with space.json");
@@ -79,7 +99,8 @@ fn a_file_is_known_by_its_schema_wherever_that_stands() {
     let sorted = home.path().join("sorted.json");
     for file in ["tests/fixtures/verdict.json", "tests/fixtures/calibration.json"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        let value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         let text = serde_json::to_string_pretty(&value).unwrap();
         assert!(text.find("\"schema\"").unwrap() > 4_096, "{}", file.display());
         std::fs::write(&sorted, text).unwrap();
@@ -107,7 +128,11 @@ fn what_goes_with_another_format_or_file_is_refused() {
         (Path::new(FIXTURE), &["--samples"], "csv or parquet"),
         (Path::new(FIXTURE), &["--subject", "nanosleep"], "hgrm"),
         (Path::new(FIXTURE), &["--histogram", "--format", "csv"], "--format table"),
-        (Path::new(FIXTURE), &["--format", "junit"], "offers table, json, markdown, svg, html, csv"),
+        (
+            Path::new(FIXTURE),
+            &["--format", "junit"],
+            "offers table, json, markdown, svg, html, csv",
+        ),
         (Path::new(FIXTURE), &["--format", "svg"], "a directory with --out"),
         (Path::new(FIXTURE), &[FIXTURE, "--format", "hlog"], "give one"),
         (
@@ -124,6 +149,10 @@ fn what_goes_with_another_format_or_file_is_refused() {
         ),
     ] {
         let refused = report(file).args(args).run().exits(2);
-        assert!(refused.stderr.contains(says) && refused.stdout.is_empty(), "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(says) && refused.stdout.is_empty(),
+            "{args:?}: {}",
+            refused.stderr
+        );
     }
 }

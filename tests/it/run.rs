@@ -25,7 +25,8 @@ fn of<'a>(report: &'a Report, name: &str) -> &'a Subject {
 
 #[test]
 fn every_subject_is_measured_and_every_tick_booked_once() {
-    let ran = run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);
+    let ran =
+        run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);
     let report = report(&ran);
     schema::valid(&ran.file("report.json"), "report.1");
     assert!(!report.partial);
@@ -45,8 +46,11 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
         assert!(ran.stdout.contains(&subject.name), "{}", ran.stdout);
     }
     let observer = report.clock.observer_ns_per_tick.expect("they are stamped by this program");
-    let markdown =
-        Osjitter::new(["report", "--format", "markdown"]).args([ran.path("report.json")]).run().exits(0).stdout;
+    let markdown = Osjitter::new(["report", "--format", "markdown"])
+        .args([ran.path("report.json")])
+        .run()
+        .exits(0)
+        .stdout;
     assert!(observer > 0 && markdown.contains("; stamping costs "), "{observer}: {markdown}");
     // Each round holds every subject once.
     let rounds = report.subjects[0].rounds.len();
@@ -61,7 +65,8 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
 
 const LATENESS_NS: [i64; 4] = [14_000, 15_000, 13_500, 16_250];
 
-/// Three subjects: one with every kind of tick, one that is a round late now and then, one that fails in its second round.
+/// Three subjects: one with every kind of tick, one that is a round late now and then, one that
+/// fails in its second round.
 fn script() -> Value {
     json!({
         "scripted": {
@@ -73,18 +78,26 @@ fn script() -> Value {
     })
 }
 
-/// The machine is judged by what the rounds saw of it, and only `--strict` makes that the command's answer.
+/// The machine is judged by what the rounds saw of it, and only `--strict` makes that the command's
+/// answer.
 #[test]
 fn a_run_on_an_unfit_machine_fails_where_it_was_asked_to() {
     // A round takes 28.5 ms, and half of it is spent behind others.
     let on = |waited_ns: u64| json!({ "scripted": { "lateness_ns": [9_000], "run_queue_ns": waited_ns } });
     let strict = |waited_ns| {
-        let ran = run(&SCRIPTED).args(["scripted", "--warmup", "7", "--strict"]).script(&on(waited_ns)).out("").run();
+        let ran = run(&SCRIPTED)
+            .args(["scripted", "--warmup", "7", "--strict"])
+            .script(&on(waited_ns))
+            .out("")
+            .run();
         let fitness = report(&ran).fitness.expect("a verdict");
         (ran, fitness)
     };
     let (ran, fitness) = strict(14_250_000);
-    assert_eq!((fitness.verdict, fitness.reasons.len(), fitness.facts.waited), (Verdict::Unfit, 1, Some(0.5)));
+    assert_eq!(
+        (fitness.verdict, fitness.reasons.len(), fitness.facts.waited),
+        (Verdict::Unfit, 1, Some(0.5))
+    );
     let ran = ran.exits(4);
     assert!(
         ran.stdout.starts_with("Unfit machine: other programs held the CPU for 50.0 % of the time"),
@@ -100,11 +113,15 @@ const SCRIPTED: [&str; 7] = ["--seed", "1", "--ticks", "1000", "--round-ticks", 
 
 #[test]
 fn what_was_late_is_in_the_report_to_the_nanosecond() {
-    let ran = run(&SCRIPTED).args(["scripted", "--warmup", "7"]).script(&script()).out("").run().exits(0);
+    let ran =
+        run(&SCRIPTED).args(["scripted", "--warmup", "7"]).script(&script()).out("").run().exits(0);
     let report = report(&ran);
     assert_eq!(report.clock.observer_ns_per_tick, None, "nothing is stamped");
     let subject = &report.subjects[0];
-    assert_eq!((subject.status.clone(), subject.backend.as_deref()), (Status::Measured, Some("a script")));
+    assert_eq!(
+        (subject.status.clone(), subject.backend.as_deref()),
+        (Status::Measured, Some("a script"))
+    );
     assert_eq!(subject.rounds.len(), 20);
     let (mut pooled, mut ticks) = (Vec::new(), Vec::new());
     for (index, round) in (0..).zip(&subject.rounds) {
@@ -119,16 +136,25 @@ fn what_was_late_is_in_the_report_to_the_nanosecond() {
         ticks.clear();
         ticks.extend((7..57).filter(|&tick| tick != 11));
         assert_eq!((round.first_tick, round.tick.as_ref()), (7, Some(&ticks)));
-        assert_eq!((round.cpu_ns, round.steal_ns, round.run_queue_ns), (Some(57 * 9_000), Some(5), Some(7)));
+        assert_eq!(
+            (round.cpu_ns, round.steal_ns, round.run_queue_ns),
+            (Some(57 * 9_000), Some(5), Some(7))
+        );
         pooled.extend(expected);
     }
     pooled.sort_unstable();
     let s = subject.summary.as_ref().unwrap();
-    assert_eq!((s.ticks, s.delivered, s.coalesced, s.skipped, s.missed, s.early), (1_000, 940, 40, 20, 60, 0));
+    assert_eq!(
+        (s.ticks, s.delivered, s.coalesced, s.skipped, s.missed, s.early),
+        (1_000, 940, 40, 20, 60, 0)
+    );
     assert_eq!((s.cpu_ns_per_tick, s.wakeups_per_tick), (Some(9_000.0), Some(2.0)));
     let lateness = &s.lateness_ns;
     assert_eq!((lateness.min, lateness.p50, lateness.max), (13_500, Some(pooled[489]), 1_014_000));
-    assert_eq!((lateness.p90, lateness.p99, lateness.p99_9), (Some(pooled[881]), Some(pooled[970]), None));
+    assert_eq!(
+        (lateness.p90, lateness.p99, lateness.p99_9),
+        (Some(pooled[881]), Some(pooled[970]), None)
+    );
     // Where a tick has no park of its own, nothing is made up.
     assert_eq!(s.until_unpark_ns.as_ref().unwrap().p50, Some(9_000));
     assert_eq!(s.after_unpark_ns.as_ref().unwrap().max, 5_000);
@@ -144,11 +170,17 @@ fn a_subject_that_fails_is_named_and_the_others_are_measured() {
     assert_eq!(of(&report, "scripted").status, Status::Measured);
     assert_eq!(of(&report, "scripted-b").status, Status::Measured);
     let failed = of(&report, "scripted-c");
-    assert_eq!((&failed.status, failed.rounds.len()), (&Status::Failed { reason: "no timer left".into() }, 1));
+    assert_eq!(
+        (&failed.status, failed.rounds.len()),
+        (&Status::Failed { reason: "no timer left".into() }, 1)
+    );
     let said: Vec<&str> = ran.stderr.lines().collect();
     assert_eq!(
         said[..2],
-        ["3 subjects × 1000 ticks: about 2s", "scripted-c@500us/current-thread: not measured: no timer left"]
+        [
+            "3 subjects × 1000 ticks: about 2s",
+            "scripted-c@500us/current-thread: not measured: no timer left"
+        ]
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
     Lateness, and CPU time, per tick; period 500us, current-thread
@@ -165,7 +197,12 @@ fn a_subject_that_fails_is_named_and_the_others_are_measured() {
 fn a_run_that_is_interrupted_keeps_what_it_measured() {
     let mut script = script();
     script["scripted"]["interrupt_at_round"] = 2.into();
-    let ran = run(&SCRIPTED).args(["scripted", "--subject", "scripted-b"]).script(&script).out("").run().exits(4);
+    let ran = run(&SCRIPTED)
+        .args(["scripted", "--subject", "scripted-b"])
+        .script(&script)
+        .out("")
+        .run()
+        .exits(4);
     let report = report(&ran);
     assert!(report.partial);
     let [a, b] = ["scripted", "scripted-b"].map(|name| of(&report, name));
@@ -174,7 +211,10 @@ fn a_run_that_is_interrupted_keeps_what_it_measured() {
     assert_eq!((a.rounds.len(), s.ticks, s.delivered + s.coalesced + s.skipped), (3, 125, 125));
     // Whether the other had its turn before is the seed's choice.
     let first = a.rounds[2].slot == 1;
-    assert_eq!((b.rounds.len(), b.summary.as_ref().unwrap().ticks), if first { (3, 150) } else { (2, 100) });
+    assert_eq!(
+        (b.rounds.len(), b.summary.as_ref().unwrap().ticks),
+        if first { (3, 150) } else { (2, 100) }
+    );
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
     Lateness, and CPU time, per tick; period 500us, current-thread
     subject         p50       p90  p99  p99.9      max  missed       CPU
@@ -193,14 +233,22 @@ fn the_subjects_of_a_script_are_hidden_and_mistakes_in_it_are_placed() {
         (json!({ "scripted": { "latenes_ns": [1] } }), "script.json: unknown field `latenes_ns`"),
         (json!({ "scripted": {} }), "script.json: missing field `lateness_ns`"),
     ] {
-        let stderr = run(&["--subject", "scripted"]).script(&script).out("run").run().exits(2).stderr;
+        let stderr =
+            run(&["--subject", "scripted"]).script(&script).out("run").run().exits(2).stderr;
         assert!(stderr.contains(says), "{stderr}");
     }
     let nothing = run(&["--subject", "scripted"]).out("run").run().exits(2).stderr;
     assert!(nothing.contains("OSJITTER_SCRIPT"), "{nothing}");
-    let absent = run(&["--subject", "scripted"]).env("OSJITTER_SCRIPT", "no-such.json").out("run").run().exits(2);
+    let absent = run(&["--subject", "scripted"])
+        .env("OSJITTER_SCRIPT", "no-such.json")
+        .out("run")
+        .run()
+        .exits(2);
     assert!(absent.stderr.contains("no-such.json: "), "{}", absent.stderr);
-    let all = run(&["--subject", "all", "--subject", "s*", "--print-plan"]).script(&script()).run().exits(0);
+    let all = run(&["--subject", "all", "--subject", "s*", "--print-plan"])
+        .script(&script())
+        .run()
+        .exits(0);
     let near = run(&["--subject", "scripte"]).script(&script()).run().exits(2);
     let list = Osjitter::new(["list"]).run();
     let help = run(&["--help"]).run();
@@ -243,12 +291,20 @@ fn what_a_plan_leaves_out_or_overrules_is_named() {
         let args = ["--plan", plan, "--print-plan"];
         run(&args).args(more).run().exits(0).stderr
     };
-    let states = plan("[[scenario]]\nsubject = \"spin\"\n[[scenario]]\nsubject = \"nanosleep\"\nticks = 20\n");
+    let states = plan(
+        "[[scenario]]\nsubject = \"spin\"\n[[scenario]]\nsubject = \"nanosleep\"\nticks = 20\n",
+    );
     let said = noted(&states, &["--subject", "os-interval", "--ticks", "50"]);
-    assert_eq!(said, format!("--subject has no effect: each scenario of {states} states its own\n"));
+    assert_eq!(
+        said,
+        format!("--subject has no effect: each scenario of {states} states its own\n")
+    );
     assert_eq!(noted(&states, &["--period", "2ms"]), "");
     let empty = plan("[defaults]\nperiod = \"2ms\"\n");
-    assert_eq!(noted(&empty, &[]), format!("{empty} names no subject: the default ones are measured\n"));
+    assert_eq!(
+        noted(&empty, &[]),
+        format!("{empty} names no subject: the default ones are measured\n")
+    );
     assert_eq!(noted(&empty, &["--subject", "spin"]), "");
 }
 
@@ -258,7 +314,10 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();
     std::fs::write(home.path().join("newer.json"), "{\"schema\": \"osjitter.report/99\"}").unwrap();
     let cases: &[(&[&str], &str)] = &[
-        (&["--period", "0us"], "'--period <DURATION>': a period of 0us is no period; give one from 1us to 1h"),
+        (
+            &["--period", "0us"],
+            "'--period <DURATION>': a period of 0us is no period; give one from 1us to 1h",
+        ),
         (&["--period", "-5us"], "'--period <DURATION>': \"-5us\" is negative"),
         (&["--period", "500"], "no unit"),
         (&["--period", "2h"], "outside 1us to 1h"),
@@ -281,7 +340,10 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
             &["--sched", "fifo:100"],
             "'--sched <CLASS>': no scheduling class \"fifo:100\"; use other, fifo:N or rr:N with a priority from 1 to 99",
         ),
-        (&["--runtime", "green-threads"], "'--runtime <KIND>': no runtime \"green-threads\"; use current-thread"),
+        (
+            &["--runtime", "green-threads"],
+            "'--runtime <KIND>': no runtime \"green-threads\"; use current-thread",
+        ),
         (&["--out", "/proc/no-such-place"], "--out"),
     ];
     for (args, says) in cases {
@@ -294,7 +356,10 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
 
 #[test]
 fn a_printed_plan_runs_again() {
-    let printed = run(&["--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"]).run().exits(0);
+    let printed =
+        run(&["--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"])
+            .run()
+            .exits(0);
     let plan = printed.path("plan.toml");
     std::fs::write(&plan, &printed.stdout).unwrap();
     let again = |from: &Path| run(&["--quiet", "--plan", from.to_str().unwrap()]);
@@ -309,14 +374,18 @@ fn a_printed_plan_runs_again() {
 
 #[test]
 fn many_instances_are_all_recorded_with_phases_of_their_own() {
-    let subjects = ["--subject", "os-interval*", "--subject", "spin", "--instances", "20", "--period", "5ms"];
+    let subjects =
+        ["--subject", "os-interval*", "--subject", "spin", "--instances", "20", "--period", "5ms"];
     let ran = run(&subjects).args(["--ticks", "12", "--round-ticks", "4"]).out("").run().exits(0);
     let report = report(&ran);
     for subject in &report.subjects {
         let instances = if subject.name == "spin" { 1 } else { 20 };
         assert_eq!(subject.instances, instances, "{}", subject.id);
         let s = subject.summary.as_ref().unwrap();
-        assert_eq!((s.ticks, s.delivered + s.coalesced + s.skipped, s.early), (12 * instances, s.ticks, 0));
+        assert_eq!(
+            (s.ticks, s.delivered + s.coalesced + s.skipped, s.early),
+            (12 * instances, s.ticks, 0)
+        );
         assert_eq!(subject.histogram.as_ref().unwrap().count, s.ticks - s.skipped);
         assert_eq!(subject.rounds.len() as u64, 3 * instances);
         for round in subject.rounds.chunks(instances as usize) {
@@ -326,7 +395,8 @@ fn many_instances_are_all_recorded_with_phases_of_their_own() {
         }
     }
     // The plan says so too, and runs again.
-    let again = run(&["--print-plan", "--plan", ran.path("report.json").to_str().unwrap()]).run().exits(0);
+    let again =
+        run(&["--print-plan", "--plan", ran.path("report.json").to_str().unwrap()]).run().exits(0);
     assert_eq!(again.stdout.matches("instances = 20").count(), report.subjects.len() - 1);
 }
 
@@ -336,7 +406,17 @@ fn a_reader_that_goes_away_is_no_error() {
     use std::process::{Command, Stdio};
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["run", "--subject", "nanosleep", "--ticks", "20", "--format", "json", "--quiet", "--out"])
+        .args([
+            "run",
+            "--subject",
+            "nanosleep",
+            "--ticks",
+            "20",
+            "--format",
+            "json",
+            "--quiet",
+            "--out",
+        ])
         .arg(out.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -347,7 +427,11 @@ fn a_reader_that_goes_away_is_no_error() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
     let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
-    assert_eq!(Report::from_json(&text).unwrap().subjects.len(), 1, "the report is written all the same");
+    assert_eq!(
+        Report::from_json(&text).unwrap().subjects.len(),
+        1,
+        "the report is written all the same"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -386,8 +470,13 @@ fn without_threads_a_subject_is_not_measured_and_the_others_are() {
     let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains("cannot start 256 threads") && !stderr.contains("panicked"), "{stderr}");
-    let report = Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap()).unwrap();
+    assert!(
+        stderr.contains("cannot start 256 threads") && !stderr.contains("panicked"),
+        "{stderr}"
+    );
+    let report =
+        Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
+            .unwrap();
     assert_eq!(of(&report, "spin").status, Status::Measured);
 }
 
@@ -420,15 +509,20 @@ fn busy_subjects_never_wait_and_run_where_they_say() {
     for subject in &report.subjects {
         let s = subject.summary.as_ref().unwrap();
         assert_eq!((s.delivered, s.early), (TICKS * subject.instances, 0), "{}", subject.id);
-        assert!(s.until_unpark_ns.is_none(), "{}: a runtime that never parks cannot come back", subject.id);
+        assert!(
+            s.until_unpark_ns.is_none(),
+            "{}: a runtime that never parks cannot come back",
+            subject.id
+        );
         // A thread that slept for each tick would have given up its CPU as often.
         let switches: u64 = subject.rounds.iter().filter_map(|r| r.switches_voluntary).sum();
         assert!(switches < TICKS / 2, "{}: {switches} waits", subject.id);
     }
 }
 
-/// The lateness of every tick of one round of 1,200 ticks at 500 us, during which the whole process was stopped for a
-/// while, and how long that was at least. The stop comes `pause_ms` after the run's first line.
+/// The lateness of every tick of one round of 1,200 ticks at 500 us, during which the whole process
+/// was stopped for a while, and how long that was at least. The stop comes `pause_ms` after the
+/// run's first line.
 #[cfg(unix)]
 fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
     use std::io::{BufRead, BufReader};
@@ -436,7 +530,17 @@ fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
     use std::time::Instant;
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["run", "--subject", subject, "--period", "500us", "--ticks", "1200", "--round-ticks", "1200"])
+        .args([
+            "run",
+            "--subject",
+            subject,
+            "--period",
+            "500us",
+            "--ticks",
+            "1200",
+            "--round-ticks",
+            "1200",
+        ])
         .arg("--out")
         .arg(out.path())
         .stdout(Stdio::null())
@@ -446,7 +550,9 @@ fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(stderr.next().unwrap().unwrap().starts_with("1 subject"), "it begins");
     let signal = |name: &str| {
-        assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success()
+        );
     };
     #[allow(clippy::disallowed_methods, reason = "the length of the stall is what is tested")]
     let stalled = {
@@ -460,7 +566,9 @@ fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
     };
     stderr.for_each(drop);
     assert!(child.wait().unwrap().success());
-    let report = Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap()).unwrap();
+    let report =
+        Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
+            .unwrap();
     assert_eq!(report.subjects[0].rounds.len(), 1);
     (report.subjects[0].rounds[0].lateness_ns.clone(), i64::try_from(stalled.as_nanos()).unwrap())
 }
@@ -471,7 +579,9 @@ fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
     const PERIOD_NS: i64 = 500_000;
     // A tick this much earlier than the end of the stall must be late by at least as much.
     const MARGIN_NS: i64 = 10_000_000;
-    for subject in ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"] {
+    for subject in
+        ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"]
+    {
         // On a busy machine the round may begin after the stall, so the next one comes later.
         let found = [100, 100, 200, 400, 800, 1_600, 3_200].into_iter().any(|pause_ms| {
             let (lateness, stalled) = stalled_round(subject, pause_ms);
@@ -479,11 +589,15 @@ fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
             let (worst, &max) = lateness.iter().enumerate().max_by_key(|(_, l)| **l).unwrap();
             let whole = max >= stalled && worst + 500 < lateness.len();
             if whole {
-                // Tick by tick, the lateness falls by no more than a period: none is hidden, and none is left out.
+                // Tick by tick, the lateness falls by no more than a period: none is hidden, and
+                // none is left out.
                 let backlog = usize::try_from((stalled - MARGIN_NS) / PERIOD_NS).unwrap();
                 for (k, late) in lateness[worst..].iter().take(backlog).enumerate() {
                     let least = stalled - i64::try_from(k).unwrap() * PERIOD_NS;
-                    assert!(*late >= least, "{subject}: tick {k} of the stall is late by {late} ns, not {least}");
+                    assert!(
+                        *late >= least,
+                        "{subject}: tick {k} of the stall is late by {late} ns, not {least}"
+                    );
                 }
             }
             whole
@@ -502,21 +616,33 @@ fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
         ("", "written: plan.toml; osjitter run --plan plan.toml\n")
     );
     let again = new().exits(2);
-    assert_eq!(again.stderr, "error: plan.toml is there already; choose another name, or remove it\n");
+    assert_eq!(
+        again.stderr,
+        "error: plan.toml is there already; choose another name, or remove it\n"
+    );
     let printed = Osjitter::new(["new-plan"]).run().exits(0).stdout;
     assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), printed);
-    let ran = run(&["--ticks", "20", "--plan", "plan.toml"]).directory(home.path()).out("").run().exits(0);
+    let ran = run(&["--ticks", "20", "--plan", "plan.toml"])
+        .directory(home.path())
+        .out("")
+        .run()
+        .exits(0);
     let names: Vec<String> = report(&ran).subjects.iter().map(|s| s.name.clone()).collect();
     assert_eq!(names, ["os-interval", "tokio-interval", "nanosleep", "spin"]);
-    let nowhere = Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(4);
-    assert_eq!(nowhere.stderr, "error: cannot write none/plan.toml: No such file or directory (os error 2)\n");
+    let nowhere =
+        Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(4);
+    assert_eq!(
+        nowhere.stderr,
+        "error: cannot write none/plan.toml: No such file or directory (os error 2)\n"
+    );
 }
 
 #[test]
 fn a_stream_has_a_line_for_each_round_and_the_report_at_its_end() {
     let args = ["scripted", "--subject", "scripted-c", "--no-samples", "--format", "jsonl"];
     let ran = run(&SCRIPTED).args(args).script(&script()).out("").run().exits(4);
-    let lines: Vec<Value> = ran.stdout.lines().map(|line| schema::valid(line, "rounds.1")).collect();
+    let lines: Vec<Value> =
+        ran.stdout.lines().map(|line| schema::valid(line, "rounds.1")).collect();
     let (summary, rounds) = lines.split_last().unwrap();
     let kind = |of: &str| rounds.iter().filter(|line| line["line"] == of).count();
     // The second subject fails in its second round.
@@ -562,7 +688,10 @@ fn a_number_that_is_none_is_named_with_its_flag_and_what_would_work() {
         ("run --cpu x", "invalid value 'x' for '--cpu <N>': \"x\" is not a number such as 0 or 3"),
         ("run --warmup few", "for '--warmup <N>': \"few\" is not a whole number, such as 0 or 20"),
         ("run --seed x", "for '--seed <N>': \"x\" is not a whole number; give one from 0 to "),
-        ("run --period 0", "for '--period <DURATION>': \"0\" has no unit; write for example 500us or 500ms"),
+        (
+            "run --period 0",
+            "for '--period <DURATION>': \"0\" has no unit; write for example 500us or 500ms",
+        ),
         ("gate --max-pairs 3", "for '--max-pairs <N>': 3 is outside 24 to 6400"),
         ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),
     ] {

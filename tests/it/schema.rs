@@ -8,10 +8,12 @@ use serde_json::Value;
 pub fn valid(json: &str, name: &str) -> Value {
     let document: Value = serde_json::from_str(json).expect("JSON");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema");
-    let schema = std::fs::read_to_string(directory.join(format!("osjitter.{name}.json"))).expect("a published schema");
+    let schema = std::fs::read_to_string(directory.join(format!("osjitter.{name}.json")))
+        .expect("a published schema");
     let schema = serde_json::from_str(&schema).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path)).collect();
+    let errors: Vec<String> =
+        validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:?}");
     document
 }

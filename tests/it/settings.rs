@@ -31,14 +31,19 @@ impl Project {
         let shown = self.run(&format!("{line} --print-config --format json")).exits(0).stdout;
         schema::valid(&shown, "settings.1");
         let shown: Value = serde_json::from_str(&shown).unwrap();
-        let found = shown["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key);
+        let found =
+            shown["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key);
         found.unwrap_or_else(|| panic!("no {key} in {shown}")).clone()
     }
 
     #[track_caller]
     fn is(&self, line: &str, key: &str, values: &[&str], source: &str) -> Value {
         let setting = self.shown(line, key);
-        assert_eq!((&setting["values"], &setting["source"]), (&values.into(), &source.into()), "{setting}");
+        assert_eq!(
+            (&setting["values"], &setting["source"]),
+            (&values.into(), &source.into()),
+            "{setting}"
+        );
         setting
     }
 }
@@ -76,10 +81,22 @@ fn the_command_line_beats_the_file_and_the_file_beats_the_default() {
     project.is("run --no-config", "histogram", &["false"], "default");
 
     let plan = project.run("run --subject nanosleep --period 1ms --print-plan").exits(0);
-    assert!(plan.stdout.contains("ticks = 60\n") && !plan.stdout.contains("2ms"), "{}", plan.stdout);
-    assert_eq!(plan.stderr, "settings: osjitter.toml (ticks, mlock, histogram); --no-config leaves it out\n");
+    assert!(
+        plan.stdout.contains("ticks = 60\n") && !plan.stdout.contains("2ms"),
+        "{}",
+        plan.stdout
+    );
+    assert_eq!(
+        plan.stderr,
+        "settings: osjitter.toml (ticks, mlock, histogram); --no-config leaves it out\n"
+    );
     let plan = project.run("run --subject nanosleep --print-plan --no-config").exits(0);
-    assert!(plan.stdout.contains("ticks = 10000\n") && plan.stderr.is_empty(), "{} {}", plan.stdout, plan.stderr);
+    assert!(
+        plan.stdout.contains("ticks = 10000\n") && plan.stderr.is_empty(),
+        "{} {}",
+        plan.stdout,
+        plan.stderr
+    );
 }
 
 #[test]
@@ -91,17 +108,34 @@ fn what_the_command_line_excludes_is_not_used() {
     assert!(plan.stdout.contains("ticks = 3000\n"), "{}", plan.stdout);
     // What a setting needs may stand on the command line, or nowhere.
     assert_eq!(project.is("gate", "see", &[], "default")["unused"], "needs --calibration");
-    assert_eq!(project.is("gate --calibration c.json", "see", &["5%"], "file")["unused"], Value::Null);
-    assert_eq!(project.is("gate --calibration c.json --duet", "see", &[], "default")["unused"], "excluded by --duet");
+    assert_eq!(
+        project.is("gate --calibration c.json", "see", &["5%"], "file")["unused"],
+        Value::Null
+    );
+    assert_eq!(
+        project.is("gate --calibration c.json --duet", "see", &[], "default")["unused"],
+        "excluded by --duet"
+    );
 }
 
 #[test]
 fn a_plan_says_itself_what_it_measures() {
     let project = Project::new(SETTINGS);
-    std::fs::write(project.path().join("plan.toml"), "[defaults]\nticks = 70\nsubject = \"spin\"\n").unwrap();
+    std::fs::write(
+        project.path().join("plan.toml"),
+        "[defaults]\nticks = 70\nsubject = \"spin\"\n",
+    )
+    .unwrap();
     let plan = project.run("run --plan plan.toml --print-plan").exits(0);
-    assert!(plan.stdout.contains("ticks = 70\n") && plan.stdout.contains("500us"), "{}", plan.stdout);
-    assert_eq!(project.is("run --plan plan.toml", "ticks", &[], "default")["unused"], "--plan says it");
+    assert!(
+        plan.stdout.contains("ticks = 70\n") && plan.stdout.contains("500us"),
+        "{}",
+        plan.stdout
+    );
+    assert_eq!(
+        project.is("run --plan plan.toml", "ticks", &[], "default")["unused"],
+        "--plan says it"
+    );
     project.is("run --plan plan.toml", "histogram", &["true"], "file");
 }
 
@@ -110,7 +144,10 @@ fn a_command_within_another_takes_what_it_has_too() {
     let project = Project::new(SETTINGS);
     let shown = project.run("gate baseline add x.json --print-config").exits(0).stdout;
     let has = |line: &str, at: &str| {
-        let found = shown.lines().find(|l| l.starts_with(line)).unwrap_or_else(|| panic!("no {line} in {shown}"));
+        let found = shown
+            .lines()
+            .find(|l| l.starts_with(line))
+            .unwrap_or_else(|| panic!("no {line} in {shown}"));
         assert!(found.ends_with(at), "{found}");
     };
     assert!(shown.contains("\n[gate.baseline.add]\n"), "{shown}");
@@ -130,15 +167,28 @@ fn a_file_is_found_above_up_to_the_repository_and_paths_start_where_it_is() {
     };
     assert!(ran(project.path(), &[]).exits(0).stdout.contains("ticks = 61\n"));
     let elsewhere = tempfile::tempdir().unwrap();
-    assert!(ran(elsewhere.path(), &[]).exits(0).stdout.contains("ticks = 10000\n"), "nothing ends the search");
+    assert!(
+        ran(elsewhere.path(), &[]).exits(0).stdout.contains("ticks = 10000\n"),
+        "nothing ends the search"
+    );
     std::fs::create_dir(project.path().join(".git")).unwrap();
     assert!(ran(elsewhere.path(), &[]).exits(0).stdout.contains("ticks = 61\n"));
     let file = project.path().join("osjitter.toml");
-    assert!(ran(elsewhere.path(), &["--config", file.to_str().unwrap()]).exits(0).stdout.contains("ticks = 61\n"));
-    let named = Osjitter::new(["run", "--print-config"]).directory(elsewhere.path()).env("OSJITTER_CONFIG", &file);
+    assert!(
+        ran(elsewhere.path(), &["--config", file.to_str().unwrap()])
+            .exits(0)
+            .stdout
+            .contains("ticks = 61\n")
+    );
+    let named = Osjitter::new(["run", "--print-config"])
+        .directory(elsewhere.path())
+        .env("OSJITTER_CONFIG", &file);
     let named = named.run().exits(0).stdout;
     let out = project.path().canonicalize().unwrap().join("runs/a");
-    assert!(named.contains(&format!("out = \"{}\"", project.path().join("runs/a").display())), "{named} {out:?}");
+    assert!(
+        named.contains(&format!("out = \"{}\"", project.path().join("runs/a").display())),
+        "{named} {out:?}"
+    );
 
     let missing = ran(elsewhere.path(), &["--config", "none.toml"]).exits(2);
     assert_eq!(missing.stderr, "error: --config: there is no none.toml\n");
@@ -153,15 +203,33 @@ fn what_is_wrong_is_named_with_its_line() {
             "[run]\n\ntick = 5\n",
             "osjitter.toml:3: [run] has no key tick; did you mean ticks? `osjitter run --help` lists",
         ),
-        ("[run]\nround_ticks = 5\n", "osjitter.toml:2: [run] has no key round_ticks; did you mean round-ticks? "),
-        ("[run]\ncolour = 5\n", "osjitter.toml:2: [run] has no key colour; `osjitter run --help` lists"),
-        ("[rnu]\nticks = 5\n", "osjitter.toml:1: there is no command for [rnu]; did you mean run? "),
+        (
+            "[run]\nround_ticks = 5\n",
+            "osjitter.toml:2: [run] has no key round_ticks; did you mean round-ticks? ",
+        ),
+        (
+            "[run]\ncolour = 5\n",
+            "osjitter.toml:2: [run] has no key colour; `osjitter run --help` lists",
+        ),
+        (
+            "[rnu]\nticks = 5\n",
+            "osjitter.toml:1: there is no command for [rnu]; did you mean run? ",
+        ),
         ("[bench]\nticks = 5\n", "osjitter.toml:2: [bench] has no key ticks; "),
-        ("[bench.clok]\n", "osjitter.toml:1: there is no command for [bench.clok]; did you mean clock? "),
+        (
+            "[bench.clok]\n",
+            "osjitter.toml:1: there is no command for [bench.clok]; did you mean clock? ",
+        ),
         ("[stress]\n", "osjitter.toml:1: there is no command for [stress]; "),
-        ("ticks = 5\n", "osjitter.toml:1: ticks is in no section; put it below [run], [gate] or another command"),
+        (
+            "ticks = 5\n",
+            "osjitter.toml:1: ticks is in no section; put it below [run], [gate] or another command",
+        ),
         ("run = 5\n", "osjitter.toml:1: run is in no section; "),
-        ("[run]\nticks = \"many\"\n", "osjitter.toml:2: ticks: \"many\" is not a whole number of at least 1"),
+        (
+            "[run]\nticks = \"many\"\n",
+            "osjitter.toml:2: ticks: \"many\" is not a whole number of at least 1",
+        ),
         ("[run]\nticks = 0\n", "osjitter.toml:2: ticks: 0 is nothing to measure; "),
         ("[run]\nticks = true\n", "osjitter.toml:2: ticks: takes a value, not true"),
         ("[run]\nticks = [1, 2]\n", "osjitter.toml:2: ticks: takes one value, not a list"),
@@ -172,7 +240,10 @@ fn what_is_wrong_is_named_with_its_line() {
             "osjitter.toml:2: subject: no subject \"os-intervall\"; did you mean os-interval",
         ),
         ("[run]\nmlock = \"yes\"\n", "osjitter.toml:2: mlock: is true or false"),
-        ("[run]\nformat = \"tabel\"\n", "osjitter.toml:2: format: \"tabel\" is none of table, json"),
+        (
+            "[run]\nformat = \"tabel\"\n",
+            "osjitter.toml:2: format: \"tabel\" is none of table, json",
+        ),
         ("[run]\nticks = 1979-05-27\n", "osjitter.toml:2: ticks: takes a text or a number"),
         (
             "[run]\nticks = 5\n\nduration = \"1s\"\n",
@@ -190,7 +261,9 @@ fn what_is_wrong_is_named_with_its_line() {
     }
     // What is wrong with the command line is said first, and help needs no file.
     let project = Project::new("[rnu]\n");
-    assert!(project.run("run --nothing").exits(2).stderr.contains("unexpected argument '--nothing'"));
+    assert!(
+        project.run("run --nothing").exits(2).stderr.contains("unexpected argument '--nothing'")
+    );
     project.run("run --help").exits(0);
     project.run("list --no-config").exits(0);
 }
@@ -215,7 +288,11 @@ fn a_file_is_no_larger_than_settings() {
         .set_len(1 << 40)
         .unwrap();
     let ran = project.run("run --print-plan").exits(2);
-    assert!(ran.stderr.contains("/osjitter.toml: is 1048576 MiB large, and at most "), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("/osjitter.toml: is 1048576 MiB large, and at most "),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -223,11 +300,18 @@ fn what_is_printed_is_a_file_of_the_same_settings() {
     let project = Project::new(SETTINGS);
     let printed = project.run("run --ticks 5k --duration=1s --print-config").exits(2);
     assert!(printed.stderr.contains("cannot be used with"), "{}", printed.stderr);
-    let printed = project.run("run --ticks 5k --subject spin --subject nanosleep --print-config").exits(0).stdout;
+    let printed = project
+        .run("run --ticks 5k --subject spin --subject nanosleep --print-config")
+        .exits(0)
+        .stdout;
     let line = |key: &str| {
-        let is = |line: &&str| line.trim_start_matches("# ").split(' ').next() == Some(key) && line.contains("  # ");
+        let is = |line: &&str| {
+            line.trim_start_matches("# ").split(' ').next() == Some(key) && line.contains("  # ")
+        };
         let line = printed.lines().find(is).unwrap_or_else(|| panic!("no {key} in {printed}"));
-        line.split_once("  # ").map(|(left, source)| (left.trim_end().to_owned(), source.to_owned())).unwrap()
+        line.split_once("  # ")
+            .map(|(left, source)| (left.trim_end().to_owned(), source.to_owned()))
+            .unwrap()
     };
     let own = |left: &str, source: &str| (left.to_owned(), source.to_owned());
     assert_eq!(line("period"), own("period = [\"1ms\", \"2ms\"]", "osjitter.toml:3"));
@@ -253,8 +337,11 @@ fn what_is_printed_is_a_file_of_the_same_settings() {
 
 #[test]
 fn the_file_of_the_book_is_read() {
-    let book = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/settings.md")).unwrap();
-    let file = book.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
+    let book =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/settings.md"))
+            .unwrap();
+    let file =
+        book.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
     let project = Project::new(file);
     project.is("run", "load", &["none", "cpu:2"], "file");
     project.is("gate", "max", &["p99=200us", "missed=0.1%"], "file");

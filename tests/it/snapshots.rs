@@ -1,5 +1,5 @@
-//! What people look at, held: every help text and kind of table, the Markdown and the structure of every picture of fixed
-//! files.
+//! What people look at, held: every help text and kind of table, the Markdown and the structure of
+//! every picture of fixed files.
 //!
 //! A change that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
 
@@ -23,9 +23,12 @@ fn named(what: &str, parts: &[&str]) -> String {
 fn helps(command: &[&str]) {
     let text = shown(command.iter().copied().chain(["--help"]), "100");
     insta::assert_snapshot!(named("help", command), text);
-    let below = text.split_once("Commands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap());
+    let below =
+        text.split_once("Commands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap());
     let below = below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    for name in below.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    for name in
+        below.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
+    {
         helps(&[command, &[name]].concat());
     }
 }
@@ -76,7 +79,10 @@ fn every_bench() {
         }
     }
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
-    insta::assert_snapshot!("bench_timeout_reference", shown(["report", timeout, "--reference"], "80"));
+    insta::assert_snapshot!(
+        "bench_timeout_reference",
+        shown(["report", timeout, "--reference"], "80")
+    );
 }
 
 #[test]
@@ -92,12 +98,25 @@ fn a_comparison() {
 fn a_verdict_on_limits() {
     let limits = ["--max", "p50=1ms", "--max", "p50=20us", "--max", "missed=0.1%"];
     for format in ["table", "markdown", "junit"] {
-        let gate = Osjitter::new(["gate", "--report", REPORT, "--subject", "nanosleep", "--format", format]);
+        let gate = Osjitter::new([
+            "gate",
+            "--report",
+            REPORT,
+            "--subject",
+            "nanosleep",
+            "--format",
+            format,
+        ]);
         let gate = gate.args(limits).env("COLUMNS", "80").out("").run().exits(1);
         // How long the judging took.
-        let text =
-            gate.stdout.split("time=\"").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
-        insta::assert_snapshot!(named("verdict", &[format]), text.collect::<Vec<_>>().join("time=\""));
+        let text = gate
+            .stdout
+            .split("time=\"")
+            .map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
+        insta::assert_snapshot!(
+            named("verdict", &[format]),
+            text.collect::<Vec<_>>().join("time=\"")
+        );
     }
 }
 
@@ -118,7 +137,8 @@ fn a_calibration() {
 fn the_list() {
     let text = shown(["list"], "200");
     // What a machine lacks is another text on each.
-    let everywhere: Vec<&str> = text.lines().filter(|line| !line.contains("not available here")).collect();
+    let everywhere: Vec<&str> =
+        text.lines().filter(|line| !line.contains("not available here")).collect();
     insta::assert_snapshot!(everywhere.join("\n"));
 }
 
@@ -150,14 +170,15 @@ fn every_table_fits_a_narrow_terminal() {
 #[test]
 fn the_pictures() {
     let pictures = Osjitter::new(["report", REPORT, "--format", "svg"]).out("").run().exits(0);
-    let mut files: Vec<_> = std::fs::read_dir(pictures.directory()).unwrap().map(|f| f.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(pictures.directory()).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     let all: Vec<String> = files.iter().map(|file| structure(file)).collect();
     insta::assert_snapshot!(all.join("\n"));
 }
 
-/// An SVG without its coordinates: what is drawn, in which colour, in which order, and every word of it. Equal
-/// neighbours stand in one line with their number.
+/// An SVG without its coordinates: what is drawn, in which colour, in which order, and every word
+/// of it. Equal neighbours stand in one line with their number.
 fn structure(file: &Path) -> String {
     let svg = std::fs::read_to_string(file).unwrap();
     let mut lines: Vec<(String, usize)> = Vec::new();
@@ -165,18 +186,21 @@ fn structure(file: &Path) -> String {
         let (tag, text) = part.split_once('>').unwrap();
         let name = tag.split([' ', '/']).next().unwrap();
         let colours = ["fill", "stroke"].map(|key| {
-            let value = tag.split_once(&format!(" {key}=\"")).and_then(|(_, rest)| rest.split('"').next());
+            let value =
+                tag.split_once(&format!(" {key}=\"")).and_then(|(_, rest)| rest.split('"').next());
             value.filter(|v| *v != "none").map_or(String::new(), |v| format!(" {key} {v}"))
         });
         let text = text.trim();
-        let says = if text.is_empty() || name == "style" { String::new() } else { format!(": {text}") };
+        let says =
+            if text.is_empty() || name == "style" { String::new() } else { format!(": {text}") };
         let line = format!("{name}{}{says}", colours.concat());
         match lines.last_mut() {
             Some((last, n)) if *last == line => *n += 1,
             _ => lines.push((line, 1)),
         }
     }
-    let body =
-        lines.into_iter().map(|(line, n)| if n == 1 { format!("  {line}\n") } else { format!("  {line} ×{n}\n") });
+    let body = lines
+        .into_iter()
+        .map(|(line, n)| if n == 1 { format!("  {line}\n") } else { format!("  {line} ×{n}\n") });
     format!("{}\n{}", file.file_name().unwrap().display(), body.collect::<String>())
 }

@@ -1,4 +1,5 @@
-//! The terminal table and histogram at every width, for every subject and the largest numbers there can be.
+//! The terminal table and histogram at every width, for every subject and the largest numbers there
+//! can be.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::osjitter::Osjitter;
 
-/// An hour in nanoseconds: the longest period, and as late as a tick of it can be without being missed.
+/// An hour in nanoseconds: the longest period, and as late as a tick of it can be without being
+/// missed.
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 fn report_at(file: &Path, columns: &str) -> String {
@@ -19,7 +21,8 @@ fn shown(file: &Path) -> String {
 
 fn names() -> Vec<String> {
     let listed: Vec<Value> =
-        serde_json::from_str(&Osjitter::new(["list", "--format", "json"]).run().exits(0).stdout).unwrap();
+        serde_json::from_str(&Osjitter::new(["list", "--format", "json"]).run().exits(0).stdout)
+            .unwrap();
     listed.iter().map(|s| s["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -29,7 +32,10 @@ fn report(
     ids: impl Fn(&str) -> (String, u64, Option<&'static str>),
     numbers: &[(&str, Value)],
 ) -> PathBuf {
-    let run = Osjitter::new(["run", "--quiet", "--subject", "spin", "--ticks", "30"]).out("").run().exits(0);
+    let run = Osjitter::new(["run", "--quiet", "--subject", "spin", "--ticks", "30"])
+        .out("")
+        .run()
+        .exits(0);
     let mut report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     // What the machine did in between is not in the table.
     report["fitness"] = Value::Null;
@@ -40,7 +46,8 @@ fn report(
     for (name, value) in numbers {
         let summary = &mut template["summary"];
         let of_lateness = summary["lateness_ns"].get(name).is_some();
-        let place = if of_lateness { &mut summary["lateness_ns"][*name] } else { &mut summary[*name] };
+        let place =
+            if of_lateness { &mut summary["lateness_ns"][*name] } else { &mut summary[*name] };
         *place = value.clone();
     }
     let subjects = names().into_iter().map(|name| {
@@ -84,15 +91,21 @@ fn usual_numbers_stand_in_one_line_of_eighty_columns() {
         ("missed", json!(10_000)),
         ("cpu_ns_per_tick", json!(512_345.6)),
     ];
-    let file =
-        report(home.path(), |name| (format!("{name}@500us/current-thread"), 1, Some("current-thread")), &numbers);
+    let file = report(
+        home.path(),
+        |name| (format!("{name}@500us/current-thread"), 1, Some("current-thread")),
+        &numbers,
+    );
     let text = shown(&file);
     assert!(widest(&text) <= 80, "{text}");
     for name in names() {
-        let line =
-            figures(&text).lines().find(|l| l.split_whitespace().next() == Some(&name)).expect("a line of its own");
+        let line = figures(&text)
+            .lines()
+            .find(|l| l.split_whitespace().next() == Some(&name))
+            .expect("a line of its own");
         let figures = line.split_once(' ').unwrap().1.replace('*', "");
-        let figures: Vec<&str> = figures.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let figures: Vec<&str> =
+            figures.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(figures, ["1.25 ms", "12.3 ms", "112 ms", "312 ms", "33.3 %", "512 us"]);
     }
     // With more room there is more of it, the interval of what ranks last.
@@ -103,22 +116,40 @@ fn usual_numbers_stand_in_one_line_of_eighty_columns() {
 fn a_person_chooses_columns_percentiles_and_order() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json");
     let table = |args: &[&str]| {
-        let args = [Path::new("report"), &fixture, Path::new("--quiet")].into_iter().chain(args.iter().map(Path::new));
+        let args = [Path::new("report"), &fixture, Path::new("--quiet")]
+            .into_iter()
+            .chain(args.iter().map(Path::new));
         Osjitter::new(args).run().exits(0).stdout
     };
     let plain = table(&[]);
     assert!(!plain.contains("\n\n"), "the table alone: {plain}");
     let few = table(&["--percentiles", "p90,p50", "--columns", "ticks,percentiles,core"]);
-    let heading: Vec<&str> = few.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|h| !h.is_empty()).collect();
+    let heading: Vec<&str> =
+        few.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|h| !h.is_empty()).collect();
     assert_eq!(heading, ["subject", "ticks", "p90", "p50", "of a core"]);
-    assert!(table(&["--percentiles", "p50", "--columns", "max"]).lines().nth(1).unwrap().contains("p50"));
-    let first = |args: &[&str]| table(args).lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
+    assert!(
+        table(&["--percentiles", "p50", "--columns", "max"])
+            .lines()
+            .nth(1)
+            .unwrap()
+            .contains("p50")
+    );
+    let first = |args: &[&str]| {
+        table(args).lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned()
+    };
     assert_eq!(first(&["--sort", "name"]), "nanosleep");
     assert_eq!(first(&["--sort", "missed"]), "os-interval");
-    assert_eq!([first(&["--sort", "lateness"]), first(&["--sort", "cpu"])], ["os-interval", "nanosleep"]);
-    let wide = Osjitter::new([Path::new("report"), &fixture]).env("COLUMNS", "200").run().exits(0).stdout;
+    assert_eq!(
+        [first(&["--sort", "lateness"]), first(&["--sort", "cpu"])],
+        ["os-interval", "nanosleep"]
+    );
+    let wide =
+        Osjitter::new([Path::new("report"), &fixture]).env("COLUMNS", "200").run().exits(0).stdout;
     assert!(wide.contains("[95 % interval]"), "{wide}");
-    let refused = Osjitter::new([Path::new("report"), &fixture]).args(["--percentiles", "p95"]).run().exits(2);
+    let refused = Osjitter::new([Path::new("report"), &fixture])
+        .args(["--percentiles", "p95"])
+        .run()
+        .exits(2);
     assert!(refused.stderr.contains("there are p50, p90, p99"), "{}", refused.stderr);
 }
 
@@ -141,7 +172,8 @@ fn no_figure_is_lost_at_any_width() {
     ];
     let runtime = |name: &str| {
         // No two of them share what could be said once.
-        let runtime = if name.len().is_multiple_of(2) { "multi-thread:1024" } else { "current-thread" };
+        let runtime =
+            if name.len().is_multiple_of(2) { "multi-thread:1024" } else { "current-thread" };
         (format!("{name}*1000@500us/{runtime}"), 1_000, Some(runtime))
     };
     let file = report(home.path(), runtime, &numbers);
@@ -173,11 +205,21 @@ fn no_figure_is_lost_at_any_width() {
 
 #[test]
 fn the_histogram_counts_every_tick_and_fits() {
-    let args =
-        ["run", "--quiet", "--histogram", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "300"];
+    let args = [
+        "run",
+        "--quiet",
+        "--histogram",
+        "--subject",
+        "os-interval",
+        "--subject",
+        "nanosleep",
+        "--ticks",
+        "300",
+    ];
     let run = Osjitter::new(args).env("COLUMNS", "72").out("").run().exits(0);
-    let again =
-        Osjitter::new([Path::new("report"), run.directory()]).args(["--histogram", "--quiet"]).env("COLUMNS", "72");
+    let again = Osjitter::new([Path::new("report"), run.directory()])
+        .args(["--histogram", "--quiet"])
+        .env("COLUMNS", "72");
     let again = again.run().exits(0).stdout;
     assert_eq!(run.stdout, again, "the report holds all of it");
     assert!(!again.contains(" % of one core"), "quiet is the table, and what was asked for");
@@ -187,7 +229,8 @@ fn the_histogram_counts_every_tick_and_fits() {
         let heading = format!("{}: 300 ticks", subject["name"].as_str().unwrap());
         let part = again.split(&heading).nth(1).expect("its part").split("\n\n").next().unwrap();
         let (percentiles, histogram) = part.split_once("from").expect("two pictures");
-        let bars: Vec<usize> = percentiles.lines().map(|l| l.matches('\u{2588}').count()).filter(|&n| n > 0).collect();
+        let bars: Vec<usize> =
+            percentiles.lines().map(|l| l.matches('\u{2588}').count()).filter(|&n| n > 0).collect();
         assert_eq!(bars.len(), 4, "min, p50, p90 and max; 300 ticks carry no p99: {part}");
         assert!(bars.is_sorted(), "{part}");
         // The count is the last number of a line: before it stand a time and its unit.
@@ -200,6 +243,9 @@ fn the_histogram_counts_every_tick_and_fits() {
             })
             .collect();
         assert_eq!(counts.iter().map(|c| c.0).sum::<u64>(), 300, "{part}");
-        assert!(counts.iter().all(|&(n, cells)| (n == 0) == (cells == 0)), "a single tick is seen: {part}");
+        assert!(
+            counts.iter().all(|&(n, cells)| (n == 0) == (cells == 0)),
+            "a single tick is seen: {part}"
+        );
     }
 }

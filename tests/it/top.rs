@@ -15,7 +15,8 @@ use crate::schema;
 /// How often it ticks; without end where that is not set.
 const TICKS: &str = "OSJITTER_TEST_TICKS";
 
-/// A metered program: run by the tests below, as a process of its own. It ticks until its parent has gone.
+/// A metered program: run by the tests below, as a process of its own. It ticks until its parent
+/// has gone.
 #[test]
 #[ignore = "a process for the other tests"]
 #[allow(clippy::disallowed_methods, reason = "it is the program that is metered")]
@@ -24,7 +25,8 @@ fn metered_program() {
         return;
     }
     let period = Duration::from_millis(2);
-    let mut meters = ["control-loop", "control-loop"].map(|name| Meter::register(name, period).unwrap());
+    let mut meters =
+        ["control-loop", "control-loop"].map(|name| Meter::register(name, period).unwrap());
     println!("\nready {}", std::process::id());
     let parent = std::os::unix::process::parent_id();
     let mut deadline = Instant::now();
@@ -60,7 +62,10 @@ impl Metered {
             .spawn()
             .unwrap();
         let ready = format!("ready {}", child.id());
-        let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).any(|line| line == ready);
+        let said = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line == ready);
         assert!(said, "the program announces itself");
         Self(child)
     }
@@ -74,7 +79,8 @@ impl Drop for Metered {
 }
 
 fn top(directory: &Path, more: &[&str]) -> Osjitter {
-    Osjitter::new(["top", "--once", "--window", "1s"].iter().chain(more)).env(ENV_DIRECTORY, directory)
+    Osjitter::new(["top", "--once", "--window", "1s"].iter().chain(more))
+        .env(ENV_DIRECTORY, directory)
 }
 
 #[test]
@@ -103,12 +109,16 @@ fn a_metered_program_is_shown_while_it_runs() {
         assert_eq!(meter["total"]["early"], 0);
     }
     let (last, total) = (&meters[0]["last_1s"], &meters[0]["total"]);
-    assert!(last["ticks"].as_u64().unwrap() > 0 && last["ticks"].as_u64() <= total["ticks"].as_u64(), "{document:#}");
+    assert!(
+        last["ticks"].as_u64().unwrap() > 0 && last["ticks"].as_u64() <= total["ticks"].as_u64(),
+        "{document:#}"
+    );
     assert!(last["lateness_ns"]["p50"].as_u64() <= last["lateness_ns"]["max"].as_u64());
     assert_eq!(meters[1]["last_1s"]["lateness_ns"]["p99"], Value::Null, "no tick, no percentile");
 
     let lines = top(&directory, &["--format", "jsonl", "--sort", "name"]).run().exits(0);
-    let lines: Vec<Value> = lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.iter().map(|m| m["meter"].as_str().unwrap()).collect::<Vec<_>>(), names);
 
     let table = top(&directory, &[]).run().exits(0);
@@ -120,7 +130,10 @@ fn a_metered_program_is_shown_while_it_runs() {
     drop(program);
     // What a process that was killed leaves behind is swept, and what is no meter stays.
     let over = top(&directory, &["--format", "json"]).run().exits(0);
-    assert_eq!(serde_json::from_str::<Value>(&over.stdout).unwrap()["meters"], Value::Array(Vec::new()));
+    assert_eq!(
+        serde_json::from_str::<Value>(&over.stdout).unwrap()["meters"],
+        Value::Array(Vec::new())
+    );
     assert!(
         directory.join("1.tickmeter").exists() && over.stderr.contains("docs/src/watching.md"),
         "it says what to do: {}",
@@ -143,7 +156,11 @@ fn files_that_are_hostile_are_named() {
     write(17 * 8, b"\x1b[2Jrol-");
     std::fs::write(home.path().join("x\u{1b}[2J.tickmeter"), "").unwrap();
     let ran = top(home.path(), &[]).run().exits(0);
-    assert!(ran.stderr.contains("layout version 9") && ran.stderr.contains("is not a meter's file"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("layout version 9") && ran.stderr.contains("is not a meter's file"),
+        "{}",
+        ran.stderr
+    );
     assert!(ran.stdout.contains("\u{fffd}[2Jrol-loop"), "{}", ran.stdout);
     assert!(!(ran.stderr + &ran.stdout).contains('\u{1b}'));
     drop(program);
@@ -161,7 +178,8 @@ fn without_a_meter_or_a_terminal_it_says_what_to_do() {
     Osjitter::new(["top", "--format", "json"]).run().exits(2);
 }
 
-/// On a terminal of our own making: what was drawn until the keys had ended it, and whether the terminal is as it was.
+/// On a terminal of our own making: what was drawn until the keys had ended it, and whether the
+/// terminal is as it was.
 #[cfg(target_os = "linux")]
 fn live(directory: &Path, keys: &[u8]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -214,8 +232,12 @@ fn the_live_view_ends_clean() {
     let program = Metered::start(home.path());
     for keys in [&b"q"[..], b"\x03", b"s1q"] {
         let seen = live(home.path(), keys);
-        let [entered, left] = ["\u{1b}[?1049h", "\u{1b}[?1049l"].map(|code| seen.rfind(code).unwrap());
-        assert!(entered < left && seen[left - 40..].contains("\u{1b}[?25h"), "the cursor is back: {seen:?}");
+        let [entered, left] =
+            ["\u{1b}[?1049h", "\u{1b}[?1049l"].map(|code| seen.rfind(code).unwrap());
+        assert!(
+            entered < left && seen[left - 40..].contains("\u{1b}[?25h"),
+            "the cursor is back: {seen:?}"
+        );
         assert!(seen[entered..left].contains("control-loop-2"), "{seen:?}");
     }
     drop(program);

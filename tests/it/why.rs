@@ -1,4 +1,5 @@
-//! `osjitter run --why` from outside: what it leaves alone, what it adds, and that causes from outside are found.
+//! `osjitter run --why` from outside: what it leaves alone, what it adds, and that causes from
+//! outside are found.
 
 use jitterstat::file::File as _;
 use jitterstat::report::Report;
@@ -35,7 +36,11 @@ fn the_figures_are_those_of_a_run_that_was_not_asked() {
         let mut value: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
         value["subjects"][0].as_object_mut().unwrap().remove("why");
         // Where the rounds begin is of this run.
-        value["subjects"][0]["rounds"].as_array_mut().unwrap().iter_mut().for_each(|r| r["start_ns"] = Value::Null);
+        value["subjects"][0]["rounds"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|r| r["start_ns"] = Value::Null);
         value["subjects"].take()
     };
     assert_eq!(subjects(&plain), subjects(&asked));
@@ -51,7 +56,12 @@ fn every_subject_is_asked_and_every_nanosecond_booked_once() {
     schema::valid(&ran.file("report.json"), "report.1");
     for subject in report(&ran).subjects {
         let why = subject.why.expect("it was asked");
-        assert_eq!((why.ticks <= 60, why.rounds.len()), (true, subject.rounds.len()), "{}", subject.id);
+        assert_eq!(
+            (why.ticks <= 60, why.rounds.len()),
+            (true, subject.rounds.len()),
+            "{}",
+            subject.id
+        );
         let plain: Vec<u64> = subject.rounds.iter().map(|r| r.index).collect();
         let asked: Vec<u64> = why.rounds.iter().map(|r| r.index).collect();
         assert_eq!(plain, asked, "{}: a round beside each", subject.id);
@@ -59,7 +69,10 @@ fn every_subject_is_asked_and_every_nanosecond_booked_once() {
         let lateness: u64 = why.rounds.iter().map(|r| r.lateness_ns).sum();
         assert_eq!((why.late_ticks, why.lateness_ns), (late, lateness), "{}", subject.id);
         assert!(why.longest.iter().all(|t| t.lateness_ns >= 20_000), "{}", subject.id);
-        assert_eq!(why.shares_ns.is_some(), why.tier.is_some() && why.late_ticks >= 20 && why.episodes >= 5);
+        assert_eq!(
+            why.shares_ns.is_some(),
+            why.tier.is_some() && why.late_ticks >= 20 && why.episodes >= 5
+        );
         assert!(ran.stdout.contains("Why ticks of 20.0 us and more were late ("), "{}", ran.stdout);
         assert_eq!(why.kernel_chain.is_some(), why.tier == Some(Tier::B2), "{}", subject.id);
         let chain = why.kernel_chain.iter().map(|c| c.whole + c.broken).sum::<u64>();
@@ -69,17 +82,39 @@ fn every_subject_is_asked_and_every_nanosecond_booked_once() {
             subject.id
         );
         for (tick, chain) in why.longest.iter().filter_map(|tick| Some((tick, tick.chain?))) {
-            let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap_or(0), chain.task_ns];
+            let links = [
+                chain.timer_ns,
+                chain.woken_ns,
+                chain.on_cpu_ns,
+                chain.runtime_ns.unwrap_or(0),
+                chain.task_ns,
+            ];
             assert_eq!(links.iter().sum::<i64>(), tick.lateness_ns as i64, "{}", subject.id);
         }
     }
-    let again = Osjitter::new(["report", "--format", "markdown"]).args([ran.path("report.json")]).run().exits(0);
-    assert!(again.stdout.contains("#### Why ticks of 20.0 us and more were late"), "{}", again.stdout);
+    let again = Osjitter::new(["report", "--format", "markdown"])
+        .args([ran.path("report.json")])
+        .run()
+        .exits(0);
+    assert!(
+        again.stdout.contains("#### Why ticks of 20.0 us and more were late"),
+        "{}",
+        again.stdout
+    );
 }
 
 #[test]
 fn threads_and_instances_are_asked_too() {
-    let args = ["--subject", "os-interval", "--runtime", "multi-thread:2", "--instances", "3", "--ticks", "50"];
+    let args = [
+        "--subject",
+        "os-interval",
+        "--runtime",
+        "multi-thread:2",
+        "--instances",
+        "3",
+        "--ticks",
+        "50",
+    ];
     let why = only(&run(&args).args(["--why-threshold", "1us"]).out("").run().exits(0));
     assert_eq!(why.ticks, 150);
     if why.tier.is_some() {
@@ -90,9 +125,16 @@ fn threads_and_instances_are_asked_too() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_with_a_meter_is_asked_from_outside() {
-    let args = ["--why-threshold", "1us", "--period", "10ms", "--ticks", "60", "--round-ticks", "30"];
+    let args =
+        ["--why-threshold", "1us", "--period", "10ms", "--ticks", "60", "--round-ticks", "30"];
     let service = service();
-    let ran = run(&args).args(["--subject", "nanosleep"]).out("").args(["--"]).args([&service]).run().exits(0);
+    let ran = run(&args)
+        .args(["--subject", "nanosleep"])
+        .out("")
+        .args(["--"])
+        .args([&service])
+        .run()
+        .exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
     let report = report(&ran);
     assert_eq!(report.subjects[0].name, "service");
@@ -108,16 +150,24 @@ fn a_program_with_a_meter_is_asked_from_outside() {
     // Its meter says how long its thread has waited; nothing does before the first tick of a round.
     let unexplained: u64 = why.rounds.iter().map(|r| r.shares_ns.unexplained).sum();
     assert!(unexplained < why.lateness_ns && why.evidence.threads == 1, "{why:?}");
-    let unknown =
-        why.rounds.iter().all(|r| (r.shares_ns.quota, r.shares_ns.faults, r.shares_ns.slack) == (None, None, None));
+    let unknown = why
+        .rounds
+        .iter()
+        .all(|r| (r.shares_ns.quota, r.shares_ns.faults, r.shares_ns.slack) == (None, None, None));
     assert!(unknown, "{why:?}");
-    // What the kernel records of its timers is beside that; where the runtime came back, nobody sees.
+    // What the kernel records of its timers is beside that; where the runtime came back, nobody
+    // sees.
     assert_eq!(why.kernel_chain.is_some(), tier == Tier::B2, "{why:?}");
     for (tick, chain) in why.longest.iter().filter_map(|tick| Some((tick, tick.chain?))) {
         let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.task_ns];
-        assert_eq!((links.iter().sum::<i64>(), chain.runtime_ns), (tick.lateness_ns as i64, None), "{tick:?}");
+        assert_eq!(
+            (links.iter().sum::<i64>(), chain.runtime_ns),
+            (tick.lateness_ns as i64, None),
+            "{tick:?}"
+        );
     }
-    let without: Vec<u64> = report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
+    let without: Vec<u64> =
+        report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
     assert_eq!(without, [30, 30], "what was asked is in no other figure");
 }
 
@@ -129,8 +179,8 @@ fn what_asks_nothing_has_nothing_to_say_about_it() {
     assert!(refused.stderr.contains("--why"), "{}", refused.stderr);
 }
 
-/// In three of five tries, most of what the machine did not add by itself is of these classes; a try that cannot be made
-/// ends the test.
+/// In three of five tries, most of what the machine did not add by itself is of these classes; a
+/// try that cannot be made ends the test.
 #[cfg(target_os = "linux")]
 #[track_caller]
 fn is_found(injected: &[Class], mut one: impl FnMut() -> Option<Shares>) {
@@ -138,7 +188,11 @@ fn is_found(injected: &[Class], mut one: impl FnMut() -> Option<Shares>) {
     const MACHINES: [Class; 4] = [Class::Queue, Class::Quota, Class::Host, Class::Below];
     let good = |shares: &Shares| {
         let part: u64 = injected.iter().map(|&class| shares.of(class)).sum();
-        let machines = MACHINES.iter().filter(|class| !injected.contains(class)).map(|&class| shares.of(class)).sum();
+        let machines = MACHINES
+            .iter()
+            .filter(|class| !injected.contains(class))
+            .map(|&class| shares.of(class))
+            .sum();
         part as f64 >= 0.6 * shares.total_ns().saturating_sub(machines) as f64
     };
     let mut found = Vec::new();
@@ -176,13 +230,29 @@ mod injected {
         let out = tempfile::tempdir().expect("a temporary directory");
         let hog = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-            let args = ["run", "--subject", "spin", "--duration", "30s", "--cpu", "0", "--no-progress"];
+            let args =
+                ["run", "--subject", "spin", "--duration", "30s", "--cpu", "0", "--no-progress"];
             command.args(args).arg("--out").arg(out.path());
-            Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs"))
+            Ended(
+                command
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .expect("the binary runs"),
+            )
         };
         is_found(&[Class::Queue, Class::Quota], || {
             let _hog = hog();
-            let args = ["--subject", "os-interval", "--cpu", "0", "--ticks", "1000", "--why-threshold", "150us"];
+            let args = [
+                "--subject",
+                "os-interval",
+                "--cpu",
+                "0",
+                "--ticks",
+                "1000",
+                "--why-threshold",
+                "150us",
+            ];
             let ran = run(&args).out("").run();
             // CPU 0 may not be ours to use.
             let why = (ran.code == 0).then(|| only(&ran)).filter(|why| why.tier.is_some())?;
@@ -198,19 +268,37 @@ mod injected {
     fn a_process_that_was_stopped_says_so() {
         is_found(&[Class::Stopped], || {
             let out = tempfile::tempdir().expect("a temporary directory");
-            let args =
-                ["run", "--why", "--subject", "os-interval", "--ticks", "1000", "--why-threshold", "1ms", "--quiet"];
+            let args = [
+                "run",
+                "--why",
+                "--subject",
+                "os-interval",
+                "--ticks",
+                "1000",
+                "--why-threshold",
+                "1ms",
+                "--quiet",
+            ];
             let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-            command.args(args).arg("--out").arg(out.path()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(args)
+                .arg("--out")
+                .arg(out.path())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             let mut measured = command.spawn().expect("the binary runs");
             let stops = "while kill -STOP $1; do sleep 0.004; kill -CONT $1; sleep 0.02; done";
             let stopper = shell(stops, &[&measured.id().to_string()]);
             assert!(measured.wait().expect("it ends").success());
             drop(stopper);
-            let text = std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
+            let text =
+                std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
             let why = Report::from_json(&text).unwrap().subjects.remove(0).why?;
             let one_cpu = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
-            assert!(one_cpu || why.tier.is_none() || why.evidence.standstill_ns.is_some(), "it has witnesses");
+            assert!(
+                one_cpu || why.tier.is_none() || why.evidence.standstill_ns.is_some(),
+                "it has witnesses"
+            );
             why.shares_ns
         });
     }
@@ -218,7 +306,16 @@ mod injected {
     #[test]
     fn timer_slack_is_told_from_what_cannot_be_known() {
         is_found(&[Class::Slack], || {
-            let args = ["--subject", "tokio-sleep", "--period", "2ms", "--ticks", "300", "--timer-slack", "10ms"];
+            let args = [
+                "--subject",
+                "tokio-sleep",
+                "--period",
+                "2ms",
+                "--ticks",
+                "300",
+                "--timer-slack",
+                "10ms",
+            ];
             let why = only(&run(&args).args(["--why-threshold", "3ms"]).out("").run().exits(0));
             why.tier?;
             let shares = why.shares_ns?;
@@ -231,7 +328,8 @@ mod injected {
     fn a_user_without_rights_gets_the_cause_if_not_the_name() {
         use std::os::unix::fs::PermissionsExt as _;
         let out = tempfile::tempdir().expect("a temporary directory");
-        std::fs::set_permissions(out.path(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+        std::fs::set_permissions(out.path(), std::fs::Permissions::from_mode(0o777))
+            .expect("it is ours");
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
         command.arg(env!("CARGO_BIN_EXE_osjitter")).args([
@@ -263,9 +361,14 @@ mod injected {
         let script = "mount -t tmpfs none /proc || exit 77; exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_osjitter")]);
-        command.args(["run", "--why", "--subject", "os-interval", "--ticks", "200"]).arg("--out").arg(out.path());
+        command
+            .args(["run", "--why", "--subject", "os-interval", "--ticks", "200"])
+            .arg("--out")
+            .arg(out.path());
         let Ok(ran) = command.output() else { return };
-        if !out.path().join("report.json").exists() && !String::from_utf8_lossy(&ran.stderr).contains("osjitter") {
+        if !out.path().join("report.json").exists()
+            && !String::from_utf8_lossy(&ran.stderr).contains("osjitter")
+        {
             // It takes root to hide /proc.
             return;
         }

@@ -76,7 +76,8 @@ pub fn ns_of_reads<T>(reads: u64, mut read: impl FnMut() -> T) -> f64 {
     start.elapsed().as_nanos() as f64 / reads as f64
 }
 
-/// Cost of one reading of a clock, the least of several goes: one that was interrupted is longer, never shorter.
+/// Cost of one reading of a clock, the least of several goes: one that was interrupted is longer,
+/// never shorter.
 pub fn ns_per_read<T>(mut read: impl FnMut() -> T) -> f64 {
     (0..20).map(|_| ns_of_reads(5_000, &mut read)).fold(f64::INFINITY, f64::min)
 }

@@ -15,14 +15,15 @@ const READS: u64 = 10_000;
 /// An elapsed time above this is absurd in a process that is seconds old.
 const ABSURD: Duration = Duration::from_secs(86_400);
 
-/// A clock under measurement. Each method is generic over the reading inside, so no call stands between two reads.
+/// A clock under measurement. Each method is generic over the reading inside, so no call stands
+/// between two reads.
 pub trait Clock: Sync {
     /// Nanoseconds of a reading, from a block of them.
     fn block_ns(&self) -> f64;
     /// So many readings in a row, as numbers.
     fn counts(&self, reads: usize) -> Vec<u64>;
-    /// So many threads, each of which looks so often whether the clock is behind what another one read: how often it was,
-    /// and the most it was.
+    /// So many threads, each of which looks so often whether the clock is behind what another one
+    /// read: how often it was, and the most it was.
     fn violations(&self, threads: u64, each: u64) -> Vec<(u64, u64)>;
 }
 
@@ -78,7 +79,8 @@ pub const CLOCKS: [(&str, &dyn Clock); 4] = [
     ("std", &Of(Instant::now, std_ns)),
 ];
 
-/// Beside those, for the cost only: the instructions by themselves, and what ends a measured section.
+/// Beside those, for the cost only: the instructions by themselves, and what ends a measured
+/// section.
 pub fn costed() -> Vec<(&'static str, &'static dyn Clock)> {
     let bare: &[(&str, &dyn Clock)] = match tach::why_not_counter() {
         Some(_) => &[],
@@ -139,12 +141,15 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What `elapsed` costs by age, each of these and an instant just taken, beside a reading. The oldest is the first of them.
+/// What `elapsed` costs by age, each of these and an instant just taken, beside a reading. The
+/// oldest is the first of them.
 pub fn elapsed_blocks(ages: &[(String, Pair)]) -> Vec<Block<'_>> {
     let mut blocks = vec![
         Block::new("tach-instant", "now", || ns_of_reads(READS, tach::Instant::now)),
         Block::new("std", "now", || ns_of_reads(READS, Instant::now)),
-        Block::new("tach-instant", "now-elapsed", || ns_of_reads(READS, || tach::Instant::now().elapsed())),
+        Block::new("tach-instant", "now-elapsed", || {
+            ns_of_reads(READS, || tach::Instant::now().elapsed())
+        }),
         Block::new("std", "now-elapsed", || ns_of_reads(READS, || Instant::now().elapsed())),
     ];
     let fresh = |call: fn(Pair) -> f64| {
@@ -158,8 +163,12 @@ pub fn elapsed_blocks(ages: &[(String, Pair)]) -> Vec<Block<'_>> {
     blocks.push(Block::new("tach-instant", "1us", tach));
     blocks.push(Block::new("std", "1us", std));
     for (age, pair) in ages.iter().skip(1).chain(ages.first()) {
-        blocks.push(Block::new("tach-instant", age, move || ns_of_reads(READS, || black_box(pair).tach.elapsed())));
-        blocks.push(Block::new("std", age, move || ns_of_reads(READS, || black_box(pair).std.elapsed())));
+        blocks.push(Block::new("tach-instant", age, move || {
+            ns_of_reads(READS, || black_box(pair).tach.elapsed())
+        }));
+        blocks.push(Block::new("std", age, move || {
+            ns_of_reads(READS, || black_box(pair).std.elapsed())
+        }));
     }
     blocks
 }
@@ -175,7 +184,8 @@ pub fn first_uses() -> (Duration, Duration, Pair) {
     (read - before, converted - read, Pair { tach: instant, std: before })
 }
 
-/// How often the time elapsed since another thread's reading is absurd: so many threads, each of which looks so often.
+/// How often the time elapsed since another thread's reading is absurd: so many threads, each of
+/// which looks so often.
 pub fn absurd(threads: u64, each: u64) -> u64 {
     let published = AtomicU64::new(tach::Instant::now().count());
     let found = on_threads(threads, |_| {

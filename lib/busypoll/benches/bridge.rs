@@ -1,7 +1,7 @@
 //! What the bridge to tokio costs: polling inside a tokio runtime, and a wake from its thread.
 //!
-//! `cargo bench -p busypoll --features tokio-compat --bench bridge`. Medians of rounds that alternate; the difference of the
-//! first two is the bridge.
+//! `cargo bench -p busypoll --features tokio-compat --bench bridge`. Medians of rounds that
+//! alternate; the difference of the first two is the bridge.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
 
@@ -63,7 +63,8 @@ fn main() -> std::io::Result<()> {
         drop(to_tokio);
         runtime.block_on(echo).expect("tokio's side ended well");
     }
-    let names = ["a poll that wakes itself", "the same, inside tokio", "to tokio's thread and back"];
+    let names =
+        ["a poll that wakes itself", "the same, inside tokio", "to tokio's thread and back"];
     println!("{:<28}{:>10}", "ns, median of rounds", "busypoll");
     for (name, values) in names.into_iter().zip(ns) {
         println!("{name:<28}{:>10.1}", median(values));

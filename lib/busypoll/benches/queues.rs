@@ -1,7 +1,9 @@
-//! Whether the queues written here beat the well-kept ones they could be: `cargo bench -p busypoll --bench queues`.
+//! Whether the queues written here beat the well-kept ones they could be:
+//! `cargo bench -p busypoll --bench queues`.
 //!
-//! Both sides of a row run in every round, in an order that alternates, so that what disturbs the machine disturbs both.
-//! A ratio below 1 means that ours is faster. On a machine that is not quiet, believe the least, not the median.
+//! Both sides of a row run in every round, in an order that alternates, so that what disturbs the
+//! machine disturbs both. A ratio below 1 means that ours is faster. On a machine that is not
+//! quiet, believe the least, not the median.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
 
@@ -65,8 +67,8 @@ impl SegInbox {
     }
 }
 
-/// What `mpsc` would be over crossbeam's bounded queue, whose memory order is its own affair: with a notification that
-/// does not depend on it.
+/// What `mpsc` would be over crossbeam's bounded queue, whose memory order is its own affair: with
+/// a notification that does not depend on it.
 struct ArrayChannel {
     queue: ArrayQueue<u64>,
     senders: AtomicUsize,
@@ -119,7 +121,10 @@ struct RtrbReceiver {
 fn rtrb_channel(capacity: usize) -> (RtrbSender, RtrbReceiver) {
     let (producer, consumer) = rtrb::RingBuffer::new(capacity);
     let waiters = Arc::new([CachePadded(Waiter::default()), CachePadded(Waiter::default())]);
-    (RtrbSender { ring: producer, waiters: Arc::clone(&waiters) }, RtrbReceiver { ring: consumer, waiters })
+    (
+        RtrbSender { ring: producer, waiters: Arc::clone(&waiters) },
+        RtrbReceiver { ring: consumer, waiters },
+    )
 }
 
 impl RtrbSender {
@@ -256,7 +261,13 @@ fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Opt
 struct Rounds(usize);
 
 impl Rounds {
-    fn row(&self, operation: &str, other: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) {
+    fn row(
+        &self,
+        operation: &str,
+        other: &str,
+        mut ours: impl FnMut() -> f64,
+        mut theirs: impl FnMut() -> f64,
+    ) {
         let mut ns: [Vec<f64>; 2] = Default::default();
         for round in 0..self.0 {
             for turn in 0..2 {
@@ -325,8 +336,11 @@ fn main() {
         || alternate(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
         || alternate(|n| assert!(theirs.try_send(n)), || theirs.try_recv()),
     );
-    for (operation, capacity) in [("mpsc: from another thread", AMPLE), ("mpsc: the same, at times full", CAPACITY)] {
-        let ((sender, mut receiver), theirs) = (mpsc::channel(capacity), ArrayChannel::new(capacity));
+    for (operation, capacity) in
+        [("mpsc: from another thread", AMPLE), ("mpsc: the same, at times full", CAPACITY)]
+    {
+        let ((sender, mut receiver), theirs) =
+            (mpsc::channel(capacity), ArrayChannel::new(capacity));
         rounds.row(
             operation,
             array,
@@ -334,7 +348,8 @@ fn main() {
             || stream(|n| theirs.try_send(n), || theirs.try_recv()),
         );
     }
-    let ((producer, mut consumer), theirs) = (channel::ring::ring(CAPACITY, ()), ArrayQueue::new(CAPACITY));
+    let ((producer, mut consumer), theirs) =
+        (channel::ring::ring(CAPACITY, ()), ArrayQueue::new(CAPACITY));
     rounds.row(
         "mpsc, its ring alone: push and pop",
         array,
@@ -350,7 +365,9 @@ fn main() {
         || alternate(|n| ours.0.try_send(n).unwrap(), || ours.1.try_recv().ok()),
         || alternate(|n| assert!(theirs.0.try_send(n)), || theirs.1.try_recv()),
     );
-    for (operation, capacity) in [("spsc: from another thread", AMPLE), ("spsc: the same, at times full", CAPACITY)] {
+    for (operation, capacity) in
+        [("spsc: from another thread", AMPLE), ("spsc: the same, at times full", CAPACITY)]
+    {
         let (mut ours, mut theirs) = (spsc::channel(capacity), rtrb_channel(capacity));
         rounds.row(
             operation,

@@ -1,8 +1,9 @@
 //! A control loop at 1 kHz beside a sensor that another task reads, and its end.
 //!
-//! A plant drifts; the loop reads its last measurement and steers it back, on a grid that does not slip. A watchdog's token
-//! is a child of the loop's: it is cancelled first, which leaves the loop alone; then the loop is. Prints how late the
-//! ticks were: figures of this machine as it is now, not of the runtime.
+//! A plant drifts; the loop reads its last measurement and steers it back, on a grid that does not
+//! slip. A watchdog's token is a child of the loop's: it is cancelled first, which leaves the loop
+//! alone; then the loop is. Prints how late the ticks were: figures of this machine as it is now,
+//! not of the runtime.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "the loop reads the clock to see how late it is")]
 
@@ -29,7 +30,10 @@ impl Plant {
 }
 
 /// Ticks until cancelled; returns the lateness of each tick in nanoseconds.
-async fn control(token: CancellationToken, ticked: busypoll::channel::local::Sender<usize>) -> Vec<u128> {
+async fn control(
+    token: CancellationToken,
+    ticked: busypoll::channel::local::Sender<usize>,
+) -> Vec<u128> {
     let mut lateness_ns = Vec::with_capacity(TICKS * 2);
     let mut integral = 0.0;
     let mut interval = time::interval(PERIOD);
@@ -87,6 +91,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     lateness_ns.sort_unstable();
     let (median, last) = (lateness_ns[lateness_ns.len() / 2], lateness_ns[lateness_ns.len() - 1]);
-    println!("{} ticks, plant at {value:.2}; lateness: median {median} ns, max {last} ns", lateness_ns.len());
+    println!(
+        "{} ticks, plant at {value:.2}; lateness: median {median} ns, max {last} ns",
+        lateness_ns.len()
+    );
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! An echo server and its clients, in one runtime on one thread.
 //!
-//! `cargo run --example echo` starts 50 clients against the server, checks every byte that comes back, and ends: the server
-//! by a cancelled token, the tasks through a drain. An address as argument makes it a server alone, until Ctrl-C:
+//! `cargo run --example echo` starts 50 clients against the server, checks every byte that comes
+//! back, and ends: the server by a cancelled token, the tasks through a drain. An address as
+//! argument makes it a server alone, until Ctrl-C:
 //! `cargo run --release --example echo 127.0.0.1:7000`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -71,7 +72,10 @@ async fn until_told_to_stop() -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
-    let given = std::env::args().nth(1).map(|addr| addr.parse::<SocketAddr>().map_err(io::Error::other)).transpose()?;
+    let given = std::env::args()
+        .nth(1)
+        .map(|addr| addr.parse::<SocketAddr>().map_err(io::Error::other))
+        .transpose()?;
     let mut runtime = Runtime::new()?;
     let stop = CancellationToken::new();
     runtime.block_on(async {

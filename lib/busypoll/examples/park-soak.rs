@@ -1,5 +1,6 @@
-//! Parks so many times until a deadline, on an `io_uring` where there is one, and counts the waits that took far too long:
-//! `cargo run --release -p busypoll --example park-soak -- 10000000`. Writes one line of JSON.
+//! Parks so many times until a deadline, on an `io_uring` where there is one, and counts the waits
+//! that took far too long: `cargo run --release -p busypoll --example park-soak -- 10000000`.
+//! Writes one line of JSON.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it says what it found")]
 #![allow(clippy::disallowed_methods, reason = "it compares with the clock")]
 

@@ -1,6 +1,8 @@
-//! Two threads, each with its own runtime, over two single-producer single-consumer channels: requests there, answers back.
+//! Two threads, each with its own runtime, over two single-producer single-consumer channels:
+//! requests there, answers back.
 //!
-//! The client spins, the server spins for a while and then parks. Every answer is checked, and so is the order.
+//! The client spins, the server spins for a while and then parks. Every answer is checked, and so
+//! is the order.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long it takes")]
 
@@ -41,7 +43,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 sent += 1;
             }
             let (number, square) = answers.recv().await.ok_or("the server went")?;
-            assert_eq!((number, square), (expected, expected * expected), "a wrong answer, or out of order");
+            assert_eq!(
+                (number, square),
+                (expected, expected * expected),
+                "a wrong answer, or out of order"
+            );
         }
         // The server's loop ends once nobody can ask any more.
         drop(ask);

@@ -1,10 +1,12 @@
-//! Whether a task, or the root, that another thread has woken is on its way to the runtime's thread.
+//! Whether a task, or the root, that another thread has woken is on its way to the runtime's
+//! thread.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// A wake that finds one on its way adds none. Every access is a read-modify-write that acquires and releases: of two, the
-/// later sees all that came before the earlier. So a wake either finds no announcement, and makes one, or whoever takes the
-/// one that it found sees what the wake was about.
+/// A wake that finds one on its way adds none. Every access is a read-modify-write that acquires
+/// and releases: of two, the later sees all that came before the earlier. So a wake either finds no
+/// announcement, and makes one, or whoever takes the one that it found sees what the wake was
+/// about.
 #[derive(Debug)]
 pub(crate) struct Announced(AtomicBool);
 
@@ -13,7 +15,8 @@ impl Announced {
         Self(AtomicBool::new(false))
     }
 
-    /// After the change that the wake is about. True if the caller must pass the task on to the runtime's thread.
+    /// After the change that the wake is about. True if the caller must pass the task on to the
+    /// runtime's thread.
     #[must_use]
     pub(crate) fn announce(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
@@ -39,8 +42,9 @@ mod loom_tests {
     use super::Announced;
     use crate::inbox::Inbox;
 
-    /// Wakers make a change that is ordered by nothing but the announcement, then wake; the runtime's thread takes what came,
-    /// and looks. One that looked too early, and is not told again, would look for ever, which loom reports.
+    /// Wakers make a change that is ordered by nothing but the announcement, then wake; the
+    /// runtime's thread takes what came, and looks. One that looked too early, and is not told
+    /// again, would look for ever, which loom reports.
     fn all_changes_are_seen(wakers: usize, wakes: usize, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);

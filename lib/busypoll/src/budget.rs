@@ -1,5 +1,6 @@
-//! How much a task may do in one poll before it must let others run, where nothing it awaits ever makes it wait: an
-//! operation that is ready at once takes from the budget of the poll, and one that finds none left yields instead.
+//! How much a task may do in one poll before it must let others run, where nothing it awaits ever
+//! makes it wait: an operation that is ready at once takes from the budget of the poll, and one
+//! that finds none left yields instead.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};

@@ -1,8 +1,9 @@
-//! Telling tasks to stop: a token that is cancelled once, with all its descendants, from any thread.
+//! Telling tasks to stop: a token that is cancelled once, with all its descendants, from any
+//! thread.
 //!
-//! The tree: a node holds its children weakly and keeps its parent alive. So a child removes itself from its parent when
-//! it is dropped, and a parent without handles, which nobody can cancel any more, lives only as long as its children.
-//! Only one node is locked at a time.
+//! The tree: a node holds its children weakly and keeps its parent alive. So a child removes itself
+//! from its parent when it is dropped, and a parent without handles, which nobody can cancel any
+//! more, lives only as long as its children. Only one node is locked at a time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,8 +83,8 @@ impl Drop for Node {
 
 /// Tells any number of tasks to stop. Cancelling cannot be undone; clones are the same token.
 ///
-/// It behaves as `tokio_util::sync::CancellationToken` does. It is `Send` and `Sync`: another thread, or another runtime,
-/// may cancel it and wait for it.
+/// It behaves as `tokio_util::sync::CancellationToken` does. It is `Send` and `Sync`: another
+/// thread, or another runtime, may cancel it and wait for it.
 ///
 /// ```
 /// use busypoll::{CancellationToken, Runtime, spawn_boxed, time};
@@ -111,8 +112,8 @@ impl CancellationToken {
         Self::default()
     }
 
-    /// A token that is cancelled with this one; cancelling the child leaves this one alone. The child of a cancelled token
-    /// is cancelled from the start.
+    /// A token that is cancelled with this one; cancelling the child leaves this one alone. The
+    /// child of a cancelled token is cancelled from the start.
     ///
     /// ```
     /// let parent = busypoll::CancellationToken::new();
@@ -135,7 +136,8 @@ impl CancellationToken {
         Self(child)
     }
 
-    /// Cancels it and all its descendants, then wakes everybody who waits. Cancelling again does nothing.
+    /// Cancels it and all its descendants, then wakes everybody who waits. Cancelling again does
+    /// nothing.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -183,8 +185,9 @@ impl CancellationToken {
         DropGuard(Some(self))
     }
 
-    /// Runs a future to its end and returns the output, or drops it and returns `None` once the token is cancelled.
-    /// If the token was cancelled before, the future is not polled at all; if both happen at once, the output wins.
+    /// Runs a future to its end and returns the output, or drops it and returns `None` once the
+    /// token is cancelled. If the token was cancelled before, the future is not polled at all; if
+    /// both happen at once, the output wins.
     ///
     /// # Cancel safety
     /// That of the future.

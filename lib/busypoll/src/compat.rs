@@ -1,13 +1,14 @@
 //! Using parts of tokio beside this runtime. Feature `tokio-compat`.
 //!
-//! Tokio's channels and locks (`tokio::sync`), and the handles of tasks spawned on a tokio runtime, can be awaited here as
-//! they are. A future that needs a tokio runtime around it while it is polled, such as tokio's sockets and timers, goes
-//! into [`with_tokio`].
+//! Tokio's channels and locks (`tokio::sync`), and the handles of tasks spawned on a tokio runtime,
+//! can be awaited here as they are. A future that needs a tokio runtime around it while it is
+//! polled, such as tokio's sockets and timers, goes into [`with_tokio`].
 //!
-//! Another thread must drive the tokio runtime: a worker of its own (`new_multi_thread`), or a thread inside its
-//! `block_on`. Its events arrive here as wakes from that thread.
+//! Another thread must drive the tokio runtime: a worker of its own (`new_multi_thread`), or a
+//! thread inside its `block_on`. Its events arrive here as wakes from that thread.
 //!
-//! With feature `net`, [`TcpStream`](crate::io::TcpStream) also implements tokio's `AsyncRead` and `AsyncWrite`.
+//! With feature `net`, [`TcpStream`](crate::io::TcpStream) also implements tokio's `AsyncRead` and
+//! `AsyncWrite`.
 
 use std::fmt;
 use std::future::Future;
@@ -36,8 +37,8 @@ pin_project! {
     }
 }
 
-/// Polls, and drops, a future inside a tokio runtime's context, on this thread. What it spawns with `tokio::spawn` runs on
-/// the tokio runtime.
+/// Polls, and drops, a future inside a tokio runtime's context, on this thread. What it spawns with
+/// `tokio::spawn` runs on the tokio runtime.
 ///
 /// ```
 /// use busypoll::{Runtime, compat::with_tokio};
@@ -63,7 +64,8 @@ impl<F: Future> Future for WithTokio<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         let _inside = this.handle.enter();
-        let future = this.future.as_mut().as_pin_mut().expect("polled after it returned its output");
+        let future =
+            this.future.as_mut().as_pin_mut().expect("polled after it returned its output");
         // Passed on as a value, `Pending` would be copied with the room of an output.
         let Poll::Ready(output) = future.poll(cx) else { return Poll::Pending };
         this.future.set(None);
@@ -89,14 +91,22 @@ mod streams {
     use crate::io::TcpStream;
 
     impl AsyncRead for TcpStream {
-        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
             let read = Self::poll_read(&self, cx, buf.initialize_unfilled());
             read.map(|result| result.map(|n| buf.advance(n)))
         }
     }
 
     impl AsyncWrite for TcpStream {
-        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
             Self::poll_write(&self, cx, buf)
         }
 

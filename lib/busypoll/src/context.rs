@@ -9,8 +9,8 @@ use crate::resources::Resources;
 use crate::run_queue;
 
 thread_local! {
-    /// Without a destructor, which [`Entered`] makes needless: so it is there as long as the thread is, also for a runtime
-    /// that is itself in a thread-local.
+    /// Without a destructor, which [`Entered`] makes needless: so it is there as long as the thread
+    /// is, also for a runtime that is itself in a thread-local.
     static CURRENT: ManuallyDrop<RefCell<Option<Rc<Executor>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
@@ -20,7 +20,8 @@ pub(crate) struct Entered;
 /// # Panics
 /// If a runtime runs on this thread already.
 pub(crate) fn enter(executor: &Rc<Executor>) -> Entered {
-    // Not everywhere: some systems take all thread-locals from a thread that ends. Then nothing is found here, either.
+    // Not everywhere: some systems take all thread-locals from a thread that ends. Then nothing is
+    // found here, either.
     let _ = CURRENT.try_with(|current| {
         let mut current = current.borrow_mut();
         assert!(current.is_none(), "a busypoll runtime already runs on this thread");

@@ -1,11 +1,13 @@
 //! Sleeping in the kernel until an event, a wake, or a limit in nanoseconds.
 //!
-//! A `ParkTimer` keeps the limit. There are two, each in a file of its own, with the same methods: `new`, which may
-//! register with the event queue; `arm`, which sets the limit and returns the timeout for the wait itself, if it needs
-//! one; `is`, which recognizes its token; and `expired`, called when that token came.
+//! A `ParkTimer` keeps the limit. There are two, each in a file of its own, with the same methods:
+//! `new`, which may register with the event queue; `arm`, which sets the limit and returns the
+//! timeout for the wait itself, if it needs one; `is`, which recognizes its token; and `expired`,
+//! called when that token came.
 //!
-//! Where a `Ring` is asked for and can be had, it waits in the timer's place: `new`, on the descriptor of the event queue, and
-//! `wait`, until there may be events or the limit is reached, which returns whether there may be events.
+//! Where a `Ring` is asked for and can be had, it waits in the timer's place: `new`, on the
+//! descriptor of the event queue, and `wait`, until there may be events or the limit is reached,
+//! which returns whether there may be events.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
@@ -15,8 +17,14 @@ use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 
 // Miri knows `epoll`, but not `timerfd`.
-#[cfg_attr(all(any(target_os = "linux", target_os = "android"), not(miri)), path = "event_queue/timerfd.rs")]
-#[cfg_attr(not(all(any(target_os = "linux", target_os = "android"), not(miri))), path = "event_queue/poll_timeout.rs")]
+#[cfg_attr(
+    all(any(target_os = "linux", target_os = "android"), not(miri)),
+    path = "event_queue/timerfd.rs"
+)]
+#[cfg_attr(
+    not(all(any(target_os = "linux", target_os = "android"), not(miri))),
+    path = "event_queue/poll_timeout.rs"
+)]
 mod park_timer;
 use park_timer::ParkTimer;
 
@@ -37,7 +45,8 @@ pub(crate) struct EventQueue {
     events: RefCell<Events>,
     timer: ParkTimer,
     ring: Option<Ring>,
-    /// The kernel may have more events than were taken last: who waits for the next one could wait in vain.
+    /// The kernel may have more events than were taken last: who waits for the next one could wait
+    /// in vain.
     more: Cell<bool>,
     /// How often the kernel was asked for events.
     polls: Cell<u64>,
@@ -59,7 +68,12 @@ impl EventQueue {
         self.ring.is_some()
     }
 
-    pub(crate) fn register(&self, source: &mut impl Source, index: usize, interest: Interest) -> io::Result<()> {
+    pub(crate) fn register(
+        &self,
+        source: &mut impl Source,
+        index: usize,
+        interest: Interest,
+    ) -> io::Result<()> {
         self.poll.borrow().registry().register(source, Token(index), interest)
     }
 

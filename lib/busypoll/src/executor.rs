@@ -1,7 +1,8 @@
-//! The task table, and all else that a runtime's own thread reaches: run queue, timers, event queue, resources.
+//! The task table, and all else that a runtime's own thread reaches: run queue, timers, event
+//! queue, resources.
 //!
-//! No cell stays borrowed while foreign code runs: not while a future is polled or dropped, nor an output or a waker
-//! dropped. Each of them may spawn, wake, abort or detach.
+//! No cell stays borrowed while foreign code runs: not while a future is polled or dropped, nor an
+//! output or a waker dropped. Each of them may spawn, wake, abort or detach.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -130,7 +131,11 @@ impl Executor {
     /// If the future does not fit the slot.
     #[inline]
     #[track_caller]
-    pub(crate) fn spawn_in<F: Future<Output: 'static> + 'static>(&self, slot: Slot, future: F) -> Rc<Task> {
+    pub(crate) fn spawn_in<F: Future<Output: 'static> + 'static>(
+        &self,
+        slot: Slot,
+        future: F,
+    ) -> Rc<Task> {
         // Before anything is changed that a panic would leave half done.
         slot.assert_fits::<F>();
         let task = self.next_task(Location::caller());
@@ -176,8 +181,8 @@ impl Executor {
         task
     }
 
-    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them must not keep the tasks
-    /// from running.
+    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them
+    /// must not keep the tasks from running.
     // Apart from the loop, which mostly finds none.
     #[inline(never)]
     pub(crate) fn take_woken(&self, root: &WakeState) {
@@ -250,7 +255,9 @@ impl Executor {
     #[cold]
     pub(crate) fn caught(&self, payload: Box<dyn Any + Send>) {
         let polled = self.polled.replace(Key::ROOT);
-        let Some(task) = self.table.borrow().live(polled).map(Rc::clone) else { resume_unwind(payload) };
+        let Some(task) = self.table.borrow().live(polled).map(Rc::clone) else {
+            resume_unwind(payload)
+        };
         let joiner = task.fail(JoinError::panicked(payload));
         self.ended(&task, joiner);
     }
@@ -279,8 +286,8 @@ impl Executor {
         }
     }
 
-    /// Moves the result of an ended task into `out`, a `Poll<Result<T, JoinError>>`, and returns true; otherwise
-    /// registers the waker.
+    /// Moves the result of an ended task into `out`, a `Poll<Result<T, JoinError>>`, and returns
+    /// true; otherwise registers the waker.
     #[inline]
     pub(crate) fn poll_join(&self, task: &Task, waker: &Waker, out: &mut dyn Any) -> bool {
         if task.is_live() {
@@ -332,12 +339,20 @@ impl Executor {
 
     /// Where the tasks were spawned that have not ended.
     pub(crate) fn unfinished(&self) -> Vec<&'static Location<'static>> {
-        self.table.borrow().tasks.iter().filter(|task| task.is_live()).map(|task| task.spawned_at()).collect()
+        self.table
+            .borrow()
+            .tasks
+            .iter()
+            .filter(|task| task.is_live())
+            .map(|task| task.spawned_at())
+            .collect()
     }
 
-    /// Drops every task, also those that the destructors of others spawn. In time linear in their number.
+    /// Drops every task, also those that the destructors of others spawn. In time linear in their
+    /// number.
     pub(crate) fn drop_tasks(&self) {
-        // What is ready is among the tasks of the table; from here on only what destructors spawn and wake is queued.
+        // What is ready is among the tasks of the table; from here on only what destructors spawn
+        // and wake is queued.
         self.run_queue.clear_tasks();
         let mut index = 0;
         loop {

@@ -1,21 +1,25 @@
-//! What other threads see of a runtime: a queue for the tasks that they wake, and whether its thread must be unparked.
+//! What other threads see of a runtime: a queue for the tasks that they wake, and whether its
+//! thread must be unparked.
 //!
 //! # The ring
 //!
-//! A task's number goes into the next slot of a ring: a producer claims the slot by advancing `tail`, then writes into
-//! it; the one consumer looks at the slot at `head` and nowhere else. So each number moves one cache line from the
-//! producer to the consumer, and a consumer that finds nothing has read one word that nobody writes. A ring that is full overflows into
-//! an unbounded queue: there may be as many numbers at once as there are tasks.
+//! A task's number goes into the next slot of a ring: a producer claims the slot by advancing
+//! `tail`, then writes into it; the one consumer looks at the slot at `head` and nowhere else. So
+//! each number moves one cache line from the producer to the consumer, and a consumer that finds
+//! nothing has read one word that nobody writes. A ring that is full overflows into an unbounded
+//! queue: there may be as many numbers at once as there are tasks.
 //!
-//! The ring is here because crossbeam's `SegQueue` alone is slower: measured with `cargo bench -p busypoll --bench queues`.
+//! The ring is here because crossbeam's `SegQueue` alone is slower: measured with
+//! `cargo bench -p busypoll --bench queues`.
 //!
 //! # Parking
 //!
-//! The protocol is that of every sleeping consumer. A producer first publishes its number, then checks whether the
-//! consumer is parked; the consumer first announces that it parks, then checks whether there is a number. Every access to
-//! the flag is a read-modify-write that acquires and releases, so all of them form one chain: a producer's either comes
-//! before the consumer's, which then sees the number, or after it, and then that producer, or another one in between,
-//! finds the flag set and unparks. Only that one makes the system call, so a storm of wakes costs one.
+//! The protocol is that of every sleeping consumer. A producer first publishes its number, then
+//! checks whether the consumer is parked; the consumer first announces that it parks, then checks
+//! whether there is a number. Every access to the flag is a read-modify-write that acquires and
+//! releases, so all of them form one chain: a producer's either comes before the consumer's, which
+//! then sees the number, or after it, and then that producer, or another one in between, finds the
+//! flag set and unparks. Only that one makes the system call, so a storm of wakes costs one.
 
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, SegQueue};
@@ -60,7 +64,8 @@ impl Inbox {
         }
     }
 
-    /// Adds a number other than [`EMPTY`]. True if the consumer is parked and the caller must unpark it.
+    /// Adds a number other than [`EMPTY`]. True if the consumer is parked and the caller must
+    /// unpark it.
     #[must_use]
     pub(crate) fn push(&self, number: u64) -> bool {
         debug_assert_ne!(number, EMPTY);
@@ -77,7 +82,8 @@ impl Inbox {
     /// An empty slot for the caller alone; `None` if there is none.
     fn claim(&self) -> Option<&AtomicU64> {
         let Producers { tail, head } = &self.tail.0;
-        // Before `tail`: whoever sees that a slot was emptied also sees that it was claimed, so `tail` is not below.
+        // Before `tail`: whoever sees that a slot was emptied also sees that it was claimed, so
+        // `tail` is not below.
         let mut emptied = head.load(Ordering::Acquire);
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
@@ -89,7 +95,12 @@ impl Inbox {
                     return None;
                 }
             }
-            match tail.compare_exchange_weak(claimed, claimed.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed) {
+            match tail.compare_exchange_weak(
+                claimed,
+                claimed.wrapping_add(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
                 // Empty, and seen to be: fewer than `SLOTS` were claimed since it was emptied.
                 Ok(_) => return Some(&self.slots[claimed % SLOTS]),
                 Err(other) => claimed = other,
@@ -119,7 +130,8 @@ impl Inbox {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let head = self.head.0.load(Ordering::Relaxed);
-        self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY && self.overflowed.0.load(Ordering::Acquire) == 0
+        self.slots[head % SLOTS].load(Ordering::Acquire) == EMPTY
+            && self.overflowed.0.load(Ordering::Acquire) == 0
     }
 
     /// Announces that the consumer parks. False if there is a number: then it must not.
@@ -182,7 +194,8 @@ mod loom_tests {
                 })
                 .collect();
             let mut got = Vec::new();
-            // A lost wake would leave the consumer in `wait` forever, which loom reports as a deadlock.
+            // A lost wake would leave the consumer in `wait` forever, which loom reports as a
+            // deadlock.
             while (got.len() as u64) < producers * each {
                 if let Some(number) = inbox.pop() {
                     got.push(number);
@@ -195,7 +208,10 @@ mod loom_tests {
                 thread.join().unwrap();
             }
             got.sort_unstable();
-            assert!(inbox.is_empty() && got.into_iter().eq(0..producers * each), "each number comes once");
+            assert!(
+                inbox.is_empty() && got.into_iter().eq(0..producers * each),
+                "each number comes once"
+            );
         });
     }
 

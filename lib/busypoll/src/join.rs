@@ -11,7 +11,8 @@ use crate::executor::Executor;
 use crate::stage::JoinError;
 use crate::task::Task;
 
-/// Awaits the output of a task. Dropped, it detaches: the task runs on, and its output is dropped when it ends.
+/// Awaits the output of a task. Dropped, it detaches: the task runs on, and its output is dropped
+/// when it ends.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed, yield_now};
@@ -66,8 +67,8 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().is_none_or(|task| !task.is_live())
     }
 
-    /// Has the task's future dropped when its turn comes, without polling it again. Does nothing to a task that has
-    /// ended.
+    /// Has the task's future dropped when its turn comes, without polling it again. Does nothing to
+    /// a task that has ended.
     pub fn abort(self) {
         if let Some(task) = &self.task {
             self.executor.abort(task);
@@ -79,7 +80,8 @@ impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self.task.as_ref().expect("a JoinHandle was polled after it returned its output");
+        let task =
+            self.task.as_ref().expect("a JoinHandle was polled after it returned its output");
         let mut out: Poll<Self::Output> = Poll::Pending;
         if self.executor.poll_join(task, cx.waker(), &mut out) {
             self.task = None;

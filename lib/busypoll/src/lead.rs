@@ -1,13 +1,15 @@
 //! How long before its deadline a sleeping task is woken, to spin for the rest.
 //!
-//! The way from the loop to the task takes under 100 ns while its code and data are in the caches. After milliseconds of
-//! spinning on the clock they have left them, and interrupts have emptied the TLB: on a virtual machine the same way took
-//! 8 us. So it is measured at each wake-up that nothing else stood in the way of, and the lead follows.
+//! The way from the loop to the task takes under 100 ns while its code and data are in the caches.
+//! After milliseconds of spinning on the clock they have left them, and interrupts have emptied the
+//! TLB: on a virtual machine the same way took 8 us. So it is measured at each wake-up that nothing
+//! else stood in the way of, and the lead follows.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Leads that are learnt lie between these: what comes on top of the way must not hold up other tasks for long.
+/// Leads that are learnt lie between these: what comes on top of the way must not hold up other
+/// tasks for long.
 const LEAST: Duration = Duration::from_micros(1);
 const MOST: Duration = Duration::from_micros(20);
 

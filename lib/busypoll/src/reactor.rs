@@ -1,7 +1,8 @@
 //! Which sources the kernel watches, and the wakers of those who wait for each.
 //!
-//! Readiness is edge-triggered: an event means "try again", and holds until a try would block. An event that comes too
-//! often, or to the next source in the same slot, costs a try and nothing else.
+//! Readiness is edge-triggered: an event means "try again", and holds until a try would block. An
+//! event that comes too often, or to the next source in the same slot, costs a try and nothing
+//! else.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -52,7 +53,12 @@ pub(crate) struct ReadyState {
 impl Default for ReadyState {
     fn default() -> Self {
         // Ready until a try proves otherwise: the first one needs no event.
-        Self { ready: Cell::new(true), polled: RefCell::default(), waiting: RefCell::default(), tickets: Cell::new(0) }
+        Self {
+            ready: Cell::new(true),
+            polled: RefCell::default(),
+            waiting: RefCell::default(),
+            tickets: Cell::new(0),
+        }
     }
 }
 
@@ -81,9 +87,11 @@ impl ReadyState {
     /// Registers a future's waker, or replaces its earlier one.
     pub(crate) fn wait_with(&self, ticket: &mut Option<u64>, waker: &Waker) {
         let mut waiting = self.waiting.borrow_mut();
-        let known = ticket.and_then(|ticket| waiting.iter_mut().find(|(number, _)| *number == ticket));
+        let known =
+            ticket.and_then(|ticket| waiting.iter_mut().find(|(number, _)| *number == ticket));
         if let Some((_, known)) = known {
-            let replaced = (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
+            let replaced =
+                (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
             drop(waiting);
             drop(replaced);
             return;
@@ -137,7 +145,8 @@ impl Reactor {
         interest: Interest,
     ) -> io::Result<(usize, Rc<Registration>)> {
         let registration = Rc::new(Registration::default());
-        // The slot first, the source after: its code is foreign, and no cell is borrowed while it runs.
+        // The slot first, the source after: its code is foreign, and no cell is borrowed while it
+        // runs.
         let index = self.allocate(&registration);
         match self.events.register(source, index, interest) {
             Ok(()) => Ok((index, registration)),
@@ -204,7 +213,8 @@ impl Reactor {
         }
     }
 
-    /// Waits for an event or a wake, at most until `limit`, given as an instant and as the time left.
+    /// Waits for an event or a wake, at most until `limit`, given as an instant and as the time
+    /// left.
     pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
         self.events.wait(limit);
         self.dispatch();
@@ -232,7 +242,8 @@ impl Reactor {
     /// Nobody will take events any more: wakes whoever waits for one, to find that out.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        let registrations: Vec<_> = self.slots.borrow().registrations.iter().flatten().cloned().collect();
+        let registrations: Vec<_> =
+            self.slots.borrow().registrations.iter().flatten().cloned().collect();
         for registration in registrations {
             registration.read.wake();
             registration.write.wake();

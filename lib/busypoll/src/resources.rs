@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 /// A map from types to values: what the tasks of a thread share without passing it to each of them.
 ///
-/// Clones are the same map. Every [`Runtime`](crate::Runtime) has one, empty at first, which needs no setup. Outside a
-/// runtime, [`new`](Self::new) makes one.
+/// Clones are the same map. Every [`Runtime`](crate::Runtime) has one, empty at first, which needs
+/// no setup. Outside a runtime, [`new`](Self::new) makes one.
 ///
 /// ```
 /// use busypoll::{Resources, Runtime, spawn_boxed};
@@ -41,7 +41,8 @@ impl Resources {
         Self::default()
     }
 
-    /// Inserts a value, replacing one of the same type. The old one lives on where [`get`](Self::get) returned it.
+    /// Inserts a value, replacing one of the same type. The old one lives on where
+    /// [`get`](Self::get) returned it.
     ///
     /// ```
     /// let resources = busypoll::Resources::new();
@@ -57,8 +58,8 @@ impl Resources {
         drop(replaced);
     }
 
-    /// Removes the value of a type; returns whether there was one. It is dropped unless [`get`](Self::get) returned it to
-    /// somebody who keeps it.
+    /// Removes the value of a type; returns whether there was one. It is dropped unless
+    /// [`get`](Self::get) returned it to somebody who keeps it.
     pub fn remove<T: 'static>(&self) -> bool {
         let removed = self.0.borrow_mut().remove(&TypeId::of::<T>());
         removed.is_some()
@@ -108,7 +109,8 @@ impl Resources {
     }
 
     fn expect<T: 'static>(&self) -> Rc<RefCell<T>> {
-        self.get().unwrap_or_else(|| panic!("no resource of type `{}` was inserted", type_name::<T>()))
+        self.get()
+            .unwrap_or_else(|| panic!("no resource of type `{}` was inserted", type_name::<T>()))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Where a wake puts its task: straight into the run queue on the runtime's own thread, through the inbox from others.
+//! Where a wake puts its task: straight into the run queue on the runtime's own thread, through the
+//! inbox from others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -41,7 +42,8 @@ impl Key {
 #[derive(Debug)]
 pub(crate) struct Remote {
     inbox: Inbox,
-    /// `None` once the runtime is gone: a waker that outlives it must not keep its descriptors open.
+    /// `None` once the runtime is gone: a waker that outlives it must not keep its descriptors
+    /// open.
     unpark: Mutex<Option<mio::Waker>>,
 }
 
@@ -49,7 +51,8 @@ impl Remote {
     pub(crate) fn push(&self, key: Key) {
         if self.inbox.push(key.pack()) {
             let unpark = self.unpark.lock().unwrap_or_else(PoisonError::into_inner);
-            // Fails only where the system is out of memory for the event; the park's own limit bounds the harm.
+            // Fails only where the system is out of memory for the event; the park's own limit
+            // bounds the harm.
             let _ = unpark.as_ref().map(mio::Waker::wake);
         }
     }
@@ -137,7 +140,8 @@ impl RunQueue {
         self.remote.inbox.pop().map(Key::unpack)
     }
 
-    /// Calls `wait`, which sleeps until another thread's wake unparks it; not at all if there was a wake before.
+    /// Calls `wait`, which sleeps until another thread's wake unparks it; not at all if there was a
+    /// wake before.
     pub(crate) fn park(&self, wait: impl FnOnce()) {
         if self.remote.inbox.prepare_park() {
             wait();
@@ -156,14 +160,15 @@ impl RunQueue {
 }
 
 thread_local! {
-    /// The run queue of the runtime that runs on this thread. Without a destructor, which whoever sets it makes needless: so
-    /// it is there as long as the thread is.
+    /// The run queue of the runtime that runs on this thread. Without a destructor, which whoever
+    /// sets it makes needless: so it is there as long as the thread is.
     static RUNNING: ManuallyDrop<RefCell<Option<Rc<RunQueue>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Until it is called again, wakes on this thread go to this run queue.
 pub(crate) fn set_running(queue: Option<Rc<RunQueue>>) {
-    // On a system that takes all thread-locals from a thread that ends, wakes there take the long way.
+    // On a system that takes all thread-locals from a thread that ends, wakes there take the long
+    // way.
     let before = RUNNING.try_with(|running| running.replace(queue));
     drop(before);
 }
@@ -173,7 +178,8 @@ pub(crate) fn is_running() -> bool {
     RUNNING.try_with(|running| running.borrow().is_some()).unwrap_or(false)
 }
 
-/// Calls `f` with the run queue that `remote` reaches, if its runtime runs on this thread; returns whether it does.
+/// Calls `f` with the run queue that `remote` reaches, if its runtime runs on this thread; returns
+/// whether it does.
 #[inline]
 pub(crate) fn with_running(remote: &Arc<Remote>, f: impl FnOnce(&RunQueue)) -> bool {
     let found = RUNNING.try_with(|running| match &*running.borrow() {

@@ -42,7 +42,8 @@ pub enum Parking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParkBackend {
-    /// By the wait for events itself, or, on Linux and Android, by a timer of the kernel among them.
+    /// By the wait for events itself, or, on Linux and Android, by a timer of the kernel among
+    /// them.
     Events,
     /// By the wait of an `io_uring`, which takes an absolute deadline.
     IoUring,
@@ -117,27 +118,29 @@ impl Builder {
         self
     }
 
-    /// Parks in `io_uring_enter`, where that can be had: one system call a wait, with the deadline in it, instead of one that
-    /// sets a timer and one that waits. Off unless set.
+    /// Parks in `io_uring_enter`, where that can be had: one system call a wait, with the deadline
+    /// in it, instead of one that sets a timer and one that waits. Off unless set.
     ///
-    /// It needs Linux 6.12 and a process that may make a ring; elsewhere, and in most containers, the runtime parks as it does
-    /// without. [`Runtime::park_backend`] reports which it is. Events of sources come through one more call than without.
+    /// It needs Linux 6.12 and a process that may make a ring; elsewhere, and in most containers,
+    /// the runtime parks as it does without. [`Runtime::park_backend`] reports which it is. Events
+    /// of sources come through one more call than without.
     ///
-    /// On one kernel, waits of hundreds of milliseconds in place of less than one were reported: soak it on yours before you
-    /// rely on it.
+    /// On one kernel, waits of hundreds of milliseconds in place of less than one were reported:
+    /// soak it on yours before you rely on it.
     #[must_use]
     pub fn park_on_io_uring(mut self, on: bool) -> Self {
         self.park_on_io_uring = on;
         self
     }
 
-    /// How long before its deadline a task that sleeps, or waits for an interval, is woken to spin for the rest inside its
-    /// own poll. The task is still never early, and less late; whatever else becomes ready in that time waits until the
-    /// deadline. [`timeout`](crate::time::timeout) uses no lead.
+    /// How long before its deadline a task that sleeps, or waits for an interval, is woken to spin
+    /// for the rest inside its own poll. The task is still never early, and less late; whatever
+    /// else becomes ready in that time waits until the deadline. [`timeout`](crate::time::timeout)
+    /// uses no lead.
     ///
-    /// Unless set, the runtime learns it: twice what the way from the loop to the task took lately where nothing else was
-    /// ready, from 1 to 20 us. That is 1 us at short periods. After 10 ms of spinning, code and data have left the caches, and
-    /// it becomes several.
+    /// Unless set, the runtime learns it: twice what the way from the loop to the task took lately
+    /// where nothing else was ready, from 1 to 20 us. That is 1 us at short periods. After 10 ms of
+    /// spinning, code and data have left the caches, and it becomes several.
     ///
     /// Only with [`Parking::Spin`].
     #[must_use]
@@ -146,24 +149,25 @@ impl Builder {
         self
     }
 
-    /// How many tasks are polled at most between two checks of the timers and of the wakes from other threads: 64 unless
-    /// set, at least 1. If a poll takes *p*, timers are checked at least every 64 *p*.
+    /// How many tasks are polled at most between two checks of the timers and of the wakes from
+    /// other threads: 64 unless set, at least 1. If a poll takes *p*, timers are checked at least
+    /// every 64 *p*.
     #[must_use]
     pub fn tasks_per_turn(mut self, tasks: usize) -> Self {
         self.tasks_per_turn = tasks.max(1);
         self
     }
 
-    /// How many turns the loop makes between two checks for the kernel's events, while a source is registered: 64 unless
-    /// set, at least 1.
+    /// How many turns the loop makes between two checks for the kernel's events, while a source is
+    /// registered: 64 unless set, at least 1.
     #[must_use]
     pub fn io_every_turns(mut self, turns: u32) -> Self {
         self.io_every_turns = turns.max(1);
         self
     }
 
-    /// Pre-allocates `slots` slots for [`spawn_slab`](crate::spawn_slab). Each holds a task's future, or its output, and
-    /// two words, in up to `slot_bytes`. The slab does not grow.
+    /// Pre-allocates `slots` slots for [`spawn_slab`](crate::spawn_slab). Each holds a task's
+    /// future, or its output, and two words, in up to `slot_bytes`. The slab does not grow.
     #[must_use]
     pub fn slab(mut self, slot_bytes: usize, slots: usize) -> Self {
         self.slab = Some(Slab { slot_bytes, slots, grows: false });
@@ -180,13 +184,15 @@ impl Builder {
     /// Builds the runtime.
     ///
     /// # Errors
-    /// If the kernel refuses an event queue or a descriptor to wake it, for example for lack of file descriptors.
+    /// If the kernel refuses an event queue or a descriptor to wake it, for example for lack of
+    /// file descriptors.
     ///
     /// # Panics
     /// If the slab's slot size or number of slots is zero, or their product overflows.
     pub fn build(self) -> io::Result<Runtime> {
         let pool = self.slab.map(|slab| Pool::new(slab.slot_bytes, slab.slots, slab.grows));
-        let (events, unpark) = EventQueue::new(self.park_on_io_uring && self.parking != Parking::Spin)?;
+        let (events, unpark) =
+            EventQueue::new(self.park_on_io_uring && self.parking != Parking::Spin)?;
         let run_queue = RunQueue::new(unpark);
         let timer_lead = match (self.parking, self.timer_lead) {
             (Parking::Spin, None) => Lead::learnt(),
@@ -203,7 +209,8 @@ impl Builder {
     }
 }
 
-/// A single-threaded executor with timers and I/O. See the [crate] documentation for when to use it.
+/// A single-threaded executor with timers and I/O. See the [crate] documentation for when to use
+/// it.
 ///
 /// ```
 /// use busypoll::{Runtime, yield_now};
@@ -262,7 +269,10 @@ impl Runtime {
 
     /// Spawns a task that first runs in the next [`block_on`](Self::block_on).
     #[track_caller]
-    pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(&self, future: F) -> JoinHandle<F::Output> {
+    pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(
+        &self,
+        future: F,
+    ) -> JoinHandle<F::Output> {
         let task = self.executor.spawn_boxed(future);
         JoinHandle::new(Rc::clone(&self.executor), task)
     }
@@ -279,12 +289,13 @@ impl Runtime {
         &self.executor.resources
     }
 
-    /// Runs the spawned tasks, and those they spawn meanwhile, until all have ended or `limit` has passed. Reports how many
-    /// ended, and where the others were spawned. A later [`block_on`](Self::block_on) or `drain` continues those; dropping
-    /// the runtime drops them.
+    /// Runs the spawned tasks, and those they spawn meanwhile, until all have ended or `limit` has
+    /// passed. Reports how many ended, and where the others were spawned. A later
+    /// [`block_on`](Self::block_on) or `drain` continues those; dropping the runtime drops them.
     ///
-    /// Ask the tasks to stop first, with a [`CancellationToken`](crate::CancellationToken). The limit is checked between
-    /// turns, after the first: what is ready runs even with a limit of zero, and a task that never yields holds up `drain`.
+    /// Ask the tasks to stop first, with a [`CancellationToken`](crate::CancellationToken). The
+    /// limit is checked between turns, after the first: what is ready runs even with a limit of
+    /// zero, and a task that never yields holds up `drain`.
     ///
     /// ```
     /// # use busypoll::{CancellationToken, Runtime};
@@ -313,13 +324,20 @@ impl Runtime {
             yield_now().await;
             drained.await
         });
-        Drained { finished: count(executor.ended_tasks() - before), unfinished: executor.unfinished() }
+        Drained {
+            finished: count(executor.ended_tasks() - before),
+            unfinished: executor.unfinished(),
+        }
     }
 
     /// How it learns of the next deadline while it is parked.
     #[must_use]
     pub fn park_backend(&self) -> ParkBackend {
-        if self.executor.reactor.parks_on_ring() { ParkBackend::IoUring } else { ParkBackend::Events }
+        if self.executor.reactor.parks_on_ring() {
+            ParkBackend::IoUring
+        } else {
+            ParkBackend::Events
+        }
     }
 
     /// How many turns the loop has made so far, in all calls of [`block_on`](Self::block_on).
@@ -328,18 +346,19 @@ impl Runtime {
         self.executor.turns.get()
     }
 
-    /// Runs `future` to its end on this thread, and spawned tasks beside it; tasks that have not ended by then continue in
-    /// the next call. The future is only borrowed for the call: it need not be `'static`, and is not boxed.
+    /// Runs `future` to its end on this thread, and spawned tasks beside it; tasks that have not
+    /// ended by then continue in the next call. The future is only borrowed for the call: it need
+    /// not be `'static`, and is not boxed.
     ///
     /// Each turn polls the future if it was woken, takes the wakes from other threads, polls up to
     /// [`tasks_per_turn`](Builder::tasks_per_turn) tasks, and fires the timers that are due. Every
-    /// [`io_every_turns`](Builder::io_every_turns) turns it takes the kernel's events, if anything is registered.
-    /// Nothing preempts: a task that never yields stops all of this.
+    /// [`io_every_turns`](Builder::io_every_turns) turns it takes the kernel's events, if anything
+    /// is registered. Nothing preempts: a task that never yields stops all of this.
     ///
     /// # Panics
-    /// If a busypoll runtime already runs on this thread, if the future panics, and if the kernel refuses to wait for
-    /// events: because another part of the program closed the runtime's descriptors, or, on the BSDs and Apple's systems,
-    /// because it is out of memory.
+    /// If a busypoll runtime already runs on this thread, if the future panics, and if the kernel
+    /// refuses to wait for events: because another part of the program closed the runtime's
+    /// descriptors, or, on the BSDs and Apple's systems, because it is out of memory.
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
         let _entered = context::enter(&self.executor);
         let mut future = pin!(future);
@@ -361,8 +380,11 @@ impl Runtime {
     /// All but the root's polls, compiled once for all roots.
     fn until_root_is_woken(&mut self) {
         let mut has_begun = true;
-        // Around as many turns as there are: entered for each task, it costs as much as the rest of a poll.
-        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.turn_until_root_is_woken(has_begun))) {
+        // Around as many turns as there are: entered for each task, it costs as much as the rest of
+        // a poll.
+        while let Err(payload) =
+            catch_unwind(AssertUnwindSafe(|| self.turn_until_root_is_woken(has_begun)))
+        {
             self.executor.caught(payload);
             has_begun = false;
         }
@@ -400,9 +422,11 @@ impl Runtime {
             if run_queue.ready() > 0 {
                 continue;
             }
-            // What another thread wakes now waits for a pause of the CPU at most: a park looks for that itself.
+            // What another thread wakes now waits for a pause of the CPU at most: a park looks for
+            // that itself.
             match self.settings.parking {
-                // With a timer, reading the clock is pause enough, and no deadline should wait for both.
+                // With a timer, reading the clock is pause enough, and no deadline should wait for
+                // both.
                 Parking::Spin if executor.timers.next().is_some() => {}
                 Parking::Spin => std::hint::spin_loop(),
                 Parking::Park => self.park(),
@@ -445,7 +469,8 @@ fn count(tasks: u64) -> usize {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Inside the runtime: destructors of tasks may spawn or set timers, which end with the rest.
+        // Inside the runtime: destructors of tasks may spawn or set timers, which end with the
+        // rest.
         let entered = context::try_current().is_none().then(|| context::enter(&self.executor));
         self.root.mark_done();
         self.executor.drop_tasks();
@@ -460,6 +485,9 @@ impl Drop for Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("settings", &self.settings).field("live_tasks", &self.live_tasks()).finish()
+        f.debug_struct("Runtime")
+            .field("settings", &self.settings)
+            .field("live_tasks", &self.live_tasks())
+            .finish()
     }
 }

@@ -9,8 +9,8 @@ use std::panic::Location;
 pub struct Drained {
     /// How many tasks ended.
     pub finished: usize,
-    /// Where each task was spawned that has not ended. The next `block_on` or `drain` continues them; dropping the runtime
-    /// drops them.
+    /// Where each task was spawned that has not ended. The next `block_on` or `drain` continues
+    /// them; dropping the runtime drops them.
     pub unfinished: Vec<&'static Location<'static>>,
 }
 
@@ -57,8 +57,8 @@ mod unix {
 
     const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-    /// How many instances there are and, once the handlers are installed, whether a signal ends the process: it does while
-    /// there is no instance, and after the first signal.
+    /// How many instances there are and, once the handlers are installed, whether a signal ends the
+    /// process: it does while there is no instance, and after the first signal.
     #[derive(Debug)]
     struct Process {
         instances: usize,
@@ -67,7 +67,8 @@ mod unix {
 
     static PROCESS: Mutex<Process> = Mutex::new(Process { instances: 0, fatal: None });
 
-    /// Handlers run in the order of their registration, so whether a signal is fatal is decided before it sets the flag.
+    /// Handlers run in the order of their registration, so whether a signal is fatal is decided
+    /// before it sets the flag.
     fn add_instance() -> io::Result<()> {
         let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         match &process.fatal {
@@ -99,10 +100,12 @@ mod unix {
         }
     }
 
-    /// Completes when the process is asked to end, by Ctrl-C (`SIGINT`) or `SIGTERM`; from then on it stays complete.
+    /// Completes when the process is asked to end, by Ctrl-C (`SIGINT`) or `SIGTERM`; from then on
+    /// it stays complete.
     ///
-    /// A second signal ends the process at once, as if nothing handled it, so a hung shutdown can be interrupted. So does
-    /// any signal while no instance is left. Other handlers installed through the crate `signal-hook` run as well.
+    /// A second signal ends the process at once, as if nothing handled it, so a hung shutdown can
+    /// be interrupted. So does any signal while no instance is left. Other handlers installed
+    /// through the crate `signal-hook` run as well.
     ///
     /// ```no_run
     /// use busypoll::{CancellationToken, Runtime, ShutdownSignal};

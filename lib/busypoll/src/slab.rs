@@ -1,11 +1,14 @@
-//! Pre-allocated memory for tasks: with the ring under `channel::mpsc`, the only file of this crate with
-//! unsafe code.
+//! Pre-allocated memory for tasks: with the ring under `channel::mpsc`, the only file of this crate
+//! with unsafe code.
 //!
 //! Invariants, referred to by name below:
 //!
-//! - **Exclusive**: an address is either in `Pool::free` or owned by exactly one [`Slot`], never both, never twice.
-//! - **Sized**: every slot has `slot_layout.size()` bytes at an address aligned to `slot_layout.align()`.
-//! - **Alive**: chunks are freed by `Pool::drop` only, and every `Slot` keeps its pool alive through an `Rc`.
+//! - **Exclusive**: an address is either in `Pool::free` or owned by exactly one [`Slot`], never
+//!   both, never twice.
+//! - **Sized**: every slot has `slot_layout.size()` bytes at an address aligned to
+//!   `slot_layout.align()`.
+//! - **Alive**: chunks are freed by `Pool::drop` only, and every `Slot` keeps its pool alive
+//!   through an `Rc`.
 //! - **Fixed**: a value in a [`PinnedSlot`] is never moved until it is dropped in place.
 //!
 //! Neither type is `Send`: both hold an `Rc` and a `NonNull`.
@@ -38,15 +41,27 @@ impl Pool {
     /// # Panics
     /// If a size is zero or the chunk is larger than memory can be.
     pub(crate) fn new(slot_bytes: usize, chunk_slots: usize, grows: bool) -> Rc<Self> {
-        assert!(slot_bytes > 0 && chunk_slots > 0, "a slab needs a slot size and a number of slots");
-        let slot_layout = Layout::from_size_align(slot_bytes, SLOT_ALIGN).expect("slot size overflows").pad_to_align();
-        let pool = Self { slot_layout, chunk_slots, grows, free: RefCell::default(), chunks: RefCell::default() };
+        assert!(
+            slot_bytes > 0 && chunk_slots > 0,
+            "a slab needs a slot size and a number of slots"
+        );
+        let slot_layout = Layout::from_size_align(slot_bytes, SLOT_ALIGN)
+            .expect("slot size overflows")
+            .pad_to_align();
+        let pool = Self {
+            slot_layout,
+            chunk_slots,
+            grows,
+            free: RefCell::default(),
+            chunks: RefCell::default(),
+        };
         pool.add_chunk();
         Rc::new(pool)
     }
 
     fn add_chunk(&self) {
-        let size = self.slot_layout.size().checked_mul(self.chunk_slots).expect("slab size overflows");
+        let size =
+            self.slot_layout.size().checked_mul(self.chunk_slots).expect("slab size overflows");
         let layout = Layout::from_size_align(size, SLOT_ALIGN).expect("slab size overflows");
         let mut chunks = self.chunks.borrow_mut();
         let mut free = self.free.borrow_mut();
@@ -84,7 +99,8 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         for (base, layout) in self.chunks.get_mut().drain(..) {
-            // SAFETY: allocated in `add_chunk` with this very layout; no slot is left, each held an `Rc` of us (Alive).
+            // SAFETY: allocated in `add_chunk` with this very layout; no slot is left, each held an
+            // `Rc` of us (Alive).
             unsafe { dealloc(base.as_ptr(), layout) };
         }
     }
@@ -106,7 +122,8 @@ impl Slot {
     pub(crate) fn fill<F: Future<Output: 'static> + 'static>(self, future: F) -> PinnedSlot {
         self.assert_fits::<F>();
         let typed = self.ptr.cast::<Stage<F>>();
-        // SAFETY: it fits, as was just asserted (Sized), and the slot is ours alone (Exclusive) and allocated (Alive).
+        // SAFETY: it fits, as was just asserted (Sized), and the slot is ours alone (Exclusive) and
+        // allocated (Alive).
         unsafe { typed.write(Stage::Running { future }) };
         PinnedSlot { value: typed, _slot: self }
     }
@@ -135,15 +152,16 @@ pub(crate) struct PinnedSlot {
 impl PinnedSlot {
     #[inline]
     pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn ErasedStage> {
-        // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is never moved (Fixed).
+        // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is
+        // never moved (Fixed).
         unsafe { Pin::new_unchecked(self.value.as_mut()) }
     }
 }
 
 impl Drop for PinnedSlot {
     fn drop(&mut self) {
-        // SAFETY: the value is there since `fill`, and dropped only here, once; the slot is freed afterwards even
-        // if this unwinds, since fields are dropped then too.
+        // SAFETY: the value is there since `fill`, and dropped only here, once; the slot is freed
+        // afterwards even if this unwinds, since fields are dropped then too.
         unsafe { self.value.drop_in_place() };
     }
 }
@@ -171,7 +189,11 @@ mod tests {
                         let borrowed = &number;
                         let mut first = true;
                         std::future::poll_fn(|_| {
-                            if std::mem::replace(&mut first, false) { Poll::Pending } else { Poll::Ready(()) }
+                            if std::mem::replace(&mut first, false) {
+                                Poll::Pending
+                            } else {
+                                Poll::Ready(())
+                            }
                         })
                         .await;
                         drop(held);

@@ -39,9 +39,9 @@ pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 
 /// Spawns a task in the runtime's slab.
 ///
-/// Spawning, polling, ending and joining allocate nothing as long as the slab has a free slot, no more tasks live than at
-/// some time before, and nobody keeps the waker of a task that ended. Otherwise a task's bookkeeping (about a hundred
-/// bytes) or a chunk of the slab is allocated.
+/// Spawning, polling, ending and joining allocate nothing as long as the slab has a free slot, no
+/// more tasks live than at some time before, and nobody keeps the waker of a task that ended.
+/// Otherwise a task's bookkeeping (about a hundred bytes) or a chunk of the slab is allocated.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_slab};
@@ -54,8 +54,8 @@ pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), without a slab, if the slab is full, and if the future does not fit a
-/// slot.
+/// Outside [`block_on`](crate::Runtime::block_on), without a slab, if the slab is full, and if the
+/// future does not fit a slot.
 #[track_caller]
 #[inline]
 pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
@@ -66,7 +66,8 @@ pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle
     JoinHandle::new(executor, task)
 }
 
-/// Claims a slot of the slab, to spawn into later; `None` if all are taken. Dropping the claim frees the slot.
+/// Claims a slot of the slab, to spawn into later; `None` if all are taken. Dropping the claim
+/// frees the slot.
 ///
 /// ```
 /// use busypoll::{Runtime, try_claim_slab};

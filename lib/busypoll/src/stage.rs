@@ -25,8 +25,9 @@ use pin_project_lite::pin_project;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct JoinError {
-    /// The lock is never contended: it makes the error `Sync`, as other error types expect. Boxed, it is one word: a
-    /// result that is not copied in one piece waits for its own writes to reach the cache.
+    /// The lock is never contended: it makes the error `Sync`, as other error types expect. Boxed,
+    /// it is one word: a result that is not copied in one piece waits for its own writes to reach
+    /// the cache.
     payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
 }
 
@@ -106,15 +107,16 @@ pin_project! {
 impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // The output is written where it stays, inside of this: copied from where a smaller write has just been, it
-        // would have to wait for that write to reach the cache.
+        // The output is written where it stays, inside of this: copied from where a smaller write
+        // has just been, it would have to wait for that write to reach the cache.
         let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
         future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
     }
 
     #[cold]
     fn fail(mut self: Pin<&mut Self>, error: JoinError) {
-        // Dropping and writing are two steps: whatever the destructor does, the stage is no longer `Running`.
+        // Dropping and writing are two steps: whatever the destructor does, the stage is no longer
+        // `Running`.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
         let error = dropped.map_or_else(JoinError::panicked, |()| error);
         self.set(Self::Done { result: Err(error) });

@@ -81,8 +81,8 @@ mod model {
         }
     }
 
-    /// Stands between two sequentially consistent accesses that must not pass each other: loom models that order for
-    /// fences only.
+    /// Stands between two sequentially consistent accesses that must not pass each other: loom
+    /// models that order for fences only.
     pub(crate) fn loom_fence() {
         loom::sync::atomic::fence(Ordering::SeqCst);
     }

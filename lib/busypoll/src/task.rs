@@ -62,7 +62,8 @@ pub(crate) enum TaskPoll {
     Ended(Option<Waker>),
 }
 
-/// A slot of the task table, used for one task after the other. The table and the task's handle share it.
+/// A slot of the task table, used for one task after the other. The table and the task's handle
+/// share it.
 pub(crate) struct Task {
     wake_state: Arc<WakeState>,
     /// Of that state, so that a poll need not make one.
@@ -78,7 +79,11 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(key: Key, remote: &Arc<Remote>, spawned_at: &'static Location<'static>) -> Self {
+    pub(crate) fn new(
+        key: Key,
+        remote: &Arc<Remote>,
+        spawned_at: &'static Location<'static>,
+    ) -> Self {
         let wake_state = WakeState::queued(key, remote);
         Self {
             waker: Waker::from(Arc::clone(&wake_state)),
@@ -121,8 +126,9 @@ impl Task {
     pub(crate) fn store(&self, stored: StoredStage) {
         let before = self.stored.borrow_mut().replace(stored);
         debug_assert!(before.is_none(), "the slot was free");
-        // Nothing is in it. Running its destructor here would take the new value through memory, and a copy of what
-        // smaller writes have just written has to wait until they reach the cache: longer than all the rest.
+        // Nothing is in it. Running its destructor here would take the new value through memory,
+        // and a copy of what smaller writes have just written has to wait until they reach the
+        // cache: longer than all the rest.
         std::mem::forget(before);
     }
 
@@ -230,7 +236,8 @@ impl Task {
         }
     }
 
-    /// Notes that the handle is gone. Returns the waker that it registered, whose destructor is foreign code.
+    /// Notes that the handle is gone. Returns the waker that it registered, whose destructor is
+    /// foreign code.
     #[inline]
     pub(crate) fn drop_handle(&self) -> Option<Waker> {
         self.has_handle.set(false);

@@ -1,12 +1,13 @@
 //! Timers: never early, never rounded, cancelled when dropped.
 //!
 //! A deadline is an [`Instant`]. A spinning loop checks timers every turn, and wakes the task a
-//! [lead](crate::Builder::timer_lead) before its deadline: the way from the loop to the task is over by then, and the task
-//! spins for the rest. A parked thread asks the kernel for the exact nanosecond (on Windows the next millisecond), and is
-//! late by what the kernel takes.
+//! [lead](crate::Builder::timer_lead) before its deadline: the way from the loop to the task is
+//! over by then, and the task spins for the rest. A parked thread asks the kernel for the exact
+//! nanosecond (on Windows the next millisecond), and is late by what the kernel takes.
 //!
-//! A timer belongs to the runtime it was made in, and completes while that runs. Kept past it and polled again, it panics
-//! instead of waiting for ever; whoever waits for it in another runtime is woken to find that out.
+//! A timer belongs to the runtime it was made in, and completes while that runs. Kept past it and
+//! polled again, it panics instead of waiting for ever; whoever waits for it in another runtime is
+//! woken to find that out.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -107,7 +108,8 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
 /// If polled before its deadline once the runtime it was made in is dropped.
 ///
 /// # Cancel safety
-/// Dropping it cancels the timer, in time logarithmic in the number of timers, and frees its memory at once.
+/// Dropping it cancels the timer, in time logarithmic in the number of timers, and frees its memory
+/// at once.
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     executor: Rc<Executor>,
@@ -140,7 +142,8 @@ impl Sleep {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&mut self, deadline: Instant) {
-        // The next registration replaces the last: nothing that takes time stands between a tick and its task.
+        // The next registration replaces the last: nothing that takes time stands between a tick
+        // and its task.
         self.deadline = deadline;
     }
 
@@ -231,8 +234,8 @@ pin_project! {
     }
 }
 
-/// Runs `future` for at most `duration`. The future is polled first: if it is ready, its output counts however late the
-/// poll is, and no timer is set.
+/// Runs `future` for at most `duration`. The future is polled first: if it is ready, its output
+/// counts however late the poll is, and no timer is set.
 ///
 /// ```
 /// use busypoll::{Runtime, time};
@@ -270,8 +273,13 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        // A future that used up the budget, each time it is polled, must not keep the time from running out.
-        let slept = if had_budget && !budget::is_left() { this.sleep.poll_unbudgeted(cx) } else { this.sleep.poll(cx) };
+        // A future that used up the budget, each time it is polled, must not keep the time from
+        // running out.
+        let slept = if had_budget && !budget::is_left() {
+            this.sleep.poll_unbudgeted(cx)
+        } else {
+            this.sleep.poll(cx)
+        };
         slept.map(|()| Err(Elapsed(())))
     }
 }
@@ -309,7 +317,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { sleep: sleep_until(start), period, behavior: MissedTickBehavior::default() }
 }
 
-/// A periodic timer that ticks as `tokio::time::Interval` does, with the same policy for missed ticks.
+/// A periodic timer that ticks as `tokio::time::Interval` does, with the same policy for missed
+/// ticks.
 ///
 /// ```
 /// use busypoll::{Runtime, time::{self, MissedTickBehavior}};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A deadline, and a number that distinguishes equal deadlines and keeps them in order of registration.
+/// A deadline, and a number that distinguishes equal deadlines and keeps them in order of
+/// registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
     deadline: Instant,
@@ -29,14 +30,20 @@ impl TimerQueue {
         self.next.get()
     }
 
-    /// Whether a deadline had been reached when timers last fired: answers without reading the clock.
+    /// Whether a deadline had been reached when timers last fired: answers without reading the
+    /// clock.
     #[inline]
     pub(crate) fn is_past(&self, deadline: Instant) -> bool {
         self.fired_at.get() >= Some(deadline)
     }
 
     /// Registers a waker in place of an earlier registration, if that still waits.
-    pub(crate) fn register(&self, key: Option<TimerKey>, deadline: Instant, waker: &Waker) -> TimerKey {
+    pub(crate) fn register(
+        &self,
+        key: Option<TimerKey>,
+        deadline: Instant,
+        waker: &Waker,
+    ) -> TimerKey {
         let replaced;
         let key = {
             if let Some(other) = key.filter(|key| key.deadline != deadline) {
@@ -46,7 +53,8 @@ impl TimerQueue {
             if let Some(key) = key.filter(|key| key.deadline == deadline)
                 && let Some(known) = waiting.get_mut(&key)
             {
-                replaced = (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
+                replaced =
+                    (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
                 key
             } else {
                 let key = TimerKey { deadline, number: self.next_number.get() };

@@ -1,11 +1,13 @@
 //! The thread-safe half of a task: all that a waker can reach.
 //!
-//! A waker owns a [`WakeState`] and nothing else, never the future. So a waker may be kept, cloned, sent and dropped
-//! anywhere, for as long as anybody likes, and task memory is only ever touched, and freed, on the runtime's thread.
+//! A waker owns a [`WakeState`] and nothing else, never the future. So a waker may be kept, cloned,
+//! sent and dropped anywhere, for as long as anybody likes, and task memory is only ever touched,
+//! and freed, on the runtime's thread.
 //!
-//! A wake inside the runtime queues the task at once, without an atomic read-modify-write. One from elsewhere announces it,
-//! and the runtime's thread queues it when it takes the announcement. The two do not know of each other: a task that is
-//! woken both ways may be polled once more than it needs to be.
+//! A wake inside the runtime queues the task at once, without an atomic read-modify-write. One from
+//! elsewhere announces it, and the runtime's thread queues it when it takes the announcement. The
+//! two do not know of each other: a task that is woken both ways may be polled once more than it
+//! needs to be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -16,7 +18,8 @@ use crate::run_queue::{self, Key, Remote};
 
 #[derive(Debug)]
 pub(crate) struct WakeState {
-    /// In the run queue, or ended: a further wake inside the runtime does nothing. Only its thread looks at this.
+    /// In the run queue, or ended: a further wake inside the runtime does nothing. Only its thread
+    /// looks at this.
     queued: AtomicBool,
     /// On its way there from another thread, or ended.
     announced: Announced,
@@ -47,7 +50,8 @@ impl WakeState {
         Key { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
     }
 
-    /// Whether a task and its one waker hold this, and nobody else on any thread: then nobody can change it now.
+    /// Whether a task and its one waker hold this, and nobody else on any thread: then nobody can
+    /// change it now.
     #[inline]
     pub(crate) fn is_unshared(self: &Arc<Self>) -> bool {
         const OWN: usize = 2;
@@ -57,8 +61,8 @@ impl WakeState {
         unshared
     }
 
-    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll counts. On the runtime's
-    /// thread, as all but [`wake`](Wake::wake).
+    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll
+    /// counts. On the runtime's thread, as all but [`wake`](Wake::wake).
     #[inline]
     pub(crate) fn clear_queued(&self) {
         self.queued.store(false, Ordering::Relaxed);

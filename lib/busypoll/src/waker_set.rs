@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// In order of arrival. A waker's destructor is foreign code: what comes out of here is dropped, or woken, while nothing
-/// is locked or borrowed.
+/// In order of arrival. A waker's destructor is foreign code: what comes out of here is dropped, or
+/// woken, while nothing is locked or borrowed.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     last: u64,
@@ -12,8 +12,8 @@ pub(crate) struct WakerSet {
 }
 
 impl WakerSet {
-    /// Adds a future's waker, or replaces its earlier one, which is returned. The ticket is the future's, to
-    /// [leave](Self::leave) with.
+    /// Adds a future's waker, or replaces its earlier one, which is returned. The ticket is the
+    /// future's, to [leave](Self::leave) with.
     #[must_use]
     pub(crate) fn join(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
         let number = *ticket.get_or_insert_with(|| {

@@ -1,10 +1,13 @@
-//! What allocates, and what does not once it is warm. Counted on this thread by the allocator itself.
+//! What allocates, and what does not once it is warm. Counted on this thread by the allocator
+//! itself.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use busypoll::channel::local;
-use busypoll::{CancellationToken, Resources, Runtime, spawn_boxed, spawn_slab, try_claim_slab, yield_now};
+use busypoll::{
+    CancellationToken, Resources, Runtime, spawn_boxed, spawn_slab, try_claim_slab, yield_now,
+};
 
 /// Allocations during `f`, on this thread.
 async fn allocations_in(f: impl AsyncFnOnce()) -> u64 {
@@ -86,8 +89,10 @@ fn a_warm_loop_of_timers_channels_tokens_and_resources_allocates_nothing() {
     runtime.resources().insert(0_u32);
     let (sender, mut receiver) = local::channel(4);
     let token = CancellationToken::new();
-    let mut interval = runtime.block_on(async { busypoll::time::interval(std::time::Duration::from_micros(20)) });
-    // On a slow machine every tick of a warm-up may be due already, and the queue of timers stay without memory.
+    let mut interval =
+        runtime.block_on(async { busypoll::time::interval(std::time::Duration::from_micros(20)) });
+    // On a slow machine every tick of a warm-up may be due already, and the queue of timers stay
+    // without memory.
     runtime.block_on(async { busypoll::time::sleep(std::time::Duration::from_millis(5)).await });
     let allocations = allocations_of(&mut runtime, async || {
         for i in 0..200 {

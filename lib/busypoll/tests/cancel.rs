@@ -203,7 +203,8 @@ fn children_made_and_dropped_while_others_cancel() {
                 })
             })
             .collect();
-        let children: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let children: Vec<_> =
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         assert!(children.iter().all(CancellationToken::is_cancelled), "a child was overlooked");
     }
 }

@@ -75,8 +75,8 @@ fn cross_thread_try_ends_say_why() {
     assert_eq!(many.try_send(3), Err(TrySendError::Closed(3)));
 }
 
-/// On a weakly ordered CPU, the end of a channel may be seen before the last of what was sent, unless the receiver orders
-/// the two: Miri finds it within a few seeds.
+/// On a weakly ordered CPU, the end of a channel may be seen before the last of what was sent,
+/// unless the receiver orders the two: Miri finds it within a few seeds.
 #[test]
 fn what_was_sent_before_the_last_sender_went_is_received() {
     /// Receives to the end, without waiting.
@@ -95,12 +95,14 @@ fn what_was_sent_before_the_last_sender_went_is_received() {
     }
     for _ in 0..scaled(200) {
         let (mut sender, mut receiver) = spsc::channel(4);
-        let thread = std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
+        let thread =
+            std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
         assert_eq!(count(|| receiver.try_recv()), 3);
         thread.join().unwrap();
 
         let (sender, mut receiver) = mpsc::channel(4);
-        let thread = std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
+        let thread =
+            std::thread::spawn(move || (0..3).for_each(|value| sender.try_send(value).unwrap()));
         assert_eq!(count(|| receiver.try_recv()), 3);
         thread.join().unwrap();
     }
@@ -111,7 +113,8 @@ fn spsc_from_one_runtime_to_another() {
     in_every_mode(|runtime| {
         let (mut sender, mut receiver) = spsc::channel(8);
         let thread = std::thread::spawn(move || {
-            let mut runtime = busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
+            let mut runtime =
+                busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
             runtime.block_on(async {
                 for i in 0..scaled(4_000) {
                     sender.send(i).await.unwrap();
@@ -136,7 +139,10 @@ fn mpsc_from_four_threads_each_in_order() {
             .map(|id| {
                 let sender = sender.clone();
                 std::thread::spawn(move || {
-                    let mut runtime = busypoll::Runtime::builder().parking(busypoll::Parking::Park).build().unwrap();
+                    let mut runtime = busypoll::Runtime::builder()
+                        .parking(busypoll::Parking::Park)
+                        .build()
+                        .unwrap();
                     runtime.block_on(async {
                         for i in 0..scaled(3_000) {
                             sender.send((id, i)).await.unwrap();
@@ -229,7 +235,8 @@ fn give_up(count: u32) {
     assert_eq!(Arc::strong_count(&held), 1, "all at once");
 }
 
-/// As a ratio of medians, taken in turn: how fast the machine is does not matter, nor what else it does.
+/// As a ratio of medians, taken in turn: how fast the machine is does not matter, nor what else it
+/// does.
 #[cfg(not(miri))]
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what is compared is what sends cost")]
@@ -242,7 +249,12 @@ fn sends_that_are_given_up_make_no_later_one_dearer() {
     const MOST: u32 = 50;
 
     /// Gives sends up on fresh channels, and as many on the other one.
-    fn compare<S, R>(what: &str, full: impl Fn() -> (S, R), give_up: impl Fn(&mut S), other: &mut S) {
+    fn compare<S, R>(
+        what: &str,
+        full: impl Fn() -> (S, R),
+        give_up: impl Fn(&mut S),
+        other: &mut S,
+    ) {
         let cost = |sender: &mut S| {
             let start = Instant::now();
             (0..SENDS).for_each(|_| give_up(sender));
@@ -257,7 +269,10 @@ fn sends_that_are_given_up_make_no_later_one_dearer() {
             costs.sort_unstable();
             costs[ROUNDS / 2]
         });
-        assert!(other <= fresh * MOST, "{what}: {SENDS} sends take {other:?}, on a fresh channel {fresh:?}");
+        assert!(
+            other <= fresh * MOST,
+            "{what}: {SENDS} sends take {other:?}, on a fresh channel {fresh:?}"
+        );
     }
 
     fn compare_with_past<S, R>(what: &str, full: impl Fn() -> (S, R), give_up: impl Fn(&mut S)) {

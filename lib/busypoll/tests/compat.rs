@@ -86,7 +86,11 @@ fn a_future_is_dropped_inside_tokio_too() {
             let _asks = asks;
             std::future::pending::<()>().await;
         });
-        assert!(runtime.block_on(async { time::timeout(Duration::from_millis(1), future).await }).is_err());
+        assert!(
+            runtime
+                .block_on(async { time::timeout(Duration::from_millis(1), future).await })
+                .is_err()
+        );
         assert!(inside.get());
         assert!(tokio::runtime::Handle::try_current().is_err(), "left again");
     });
@@ -123,7 +127,8 @@ fn our_channels_and_tokens_work_on_tokio() {
     let (sender, mut receiver) = mpsc::channel(4);
     let token = CancellationToken::new();
     let child = token.child_token();
-    let waits = tokio.spawn(async move { child.run_until_cancelled(std::future::pending::<()>()).await });
+    let waits =
+        tokio.spawn(async move { child.run_until_cancelled(std::future::pending::<()>()).await });
     let sends = tokio.spawn(async move {
         for i in 0..500 {
             sender.send(i).await.unwrap();

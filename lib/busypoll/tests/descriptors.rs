@@ -44,7 +44,9 @@ fn without_descriptors() {
             assert!(is_out_of_descriptors(&error), "{error}");
         }
         assert!(is_out_of_descriptors(&TcpStream::connect(addr).await.unwrap_err()));
-        assert!(is_out_of_descriptors(&UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap_err()));
+        assert!(is_out_of_descriptors(
+            &UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap_err()
+        ));
         assert!(is_out_of_descriptors(&Runtime::new().unwrap_err()));
 
         // Tasks, timers, and the connections there are do not care.

@@ -14,7 +14,8 @@ use futures_io::{AsyncRead, AsyncWrite};
 /// Written against the traits alone.
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Vec<u8> {
     let parts = [IoSlice::new(b"from "), IoSlice::new(b"both")];
-    let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &parts)).await.unwrap();
+    let written =
+        poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &parts)).await.unwrap();
     assert_eq!(written, 9);
     assert_eq!(poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"!")).await.unwrap(), 1);
     poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await.unwrap();
@@ -35,7 +36,8 @@ fn our_streams_have_the_traits_of_futures_io_also_by_reference() {
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
             let addr = listener.local_addr().unwrap();
-            let there = spawn_boxed(async move { exchange(listener.accept().await.unwrap().0).await });
+            let there =
+                spawn_boxed(async move { exchange(listener.accept().await.unwrap().0).await });
             let stream = TcpStream::connect(addr).await.unwrap();
             assert_eq!(exchange(&stream).await, b"from both!");
             assert_eq!(there.await.unwrap(), b"from both!");

@@ -1,4 +1,5 @@
-//! Parking on an `io_uring`: chosen only where asked for, never early, and woken by whatever wakes the other.
+//! Parking on an `io_uring`: chosen only where asked for, never early, and woken by whatever wakes
+//! the other.
 #![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
 mod common;
 
@@ -17,8 +18,9 @@ fn on_ring() -> Option<Runtime> {
 
 #[test]
 fn it_is_taken_only_where_it_is_asked_for_and_something_parks() {
-    let backend =
-        |parking, on| Runtime::builder().parking(parking).park_on_io_uring(on).build().unwrap().park_backend();
+    let backend = |parking, on| {
+        Runtime::builder().parking(parking).park_on_io_uring(on).build().unwrap().park_backend()
+    };
     assert_eq!(backend(Parking::Park, false), ParkBackend::Events);
     assert_eq!(backend(Parking::Spin, true), ParkBackend::Events);
     assert_eq!(Runtime::new().unwrap().park_backend(), ParkBackend::Events);

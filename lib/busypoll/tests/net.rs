@@ -92,7 +92,9 @@ fn more_than_the_kernel_buffers_arrives_whole() {
                 if n == 0 {
                     break;
                 }
-                assert!(buf[..n].iter().enumerate().all(|(i, byte)| *byte == ((total + i) % 251) as u8));
+                assert!(
+                    buf[..n].iter().enumerate().all(|(i, byte)| *byte == ((total + i) % 251) as u8)
+                );
                 total += n;
             }
             assert_eq!(total, SIZE);
@@ -171,7 +173,10 @@ fn two_tasks_use_one_stream_each_its_direction() {
                     reads.read_exact(&mut buf).await.unwrap();
                     assert!(buf.iter().all(|byte| *byte == 3 - mark));
                 });
-                let writer = spawn_boxed(async move { writes.write_all(&vec![mark; 1 << 20]).await.unwrap() });
+                let writer =
+                    spawn_boxed(
+                        async move { writes.write_all(&vec![mark; 1 << 20]).await.unwrap() },
+                    );
                 [reader, writer]
             });
             for task in tasks.into_iter().flatten() {
@@ -209,7 +214,8 @@ fn all_tasks_that_wait_for_one_socket_are_woken() {
 fn datagrams_keep_their_bounds() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (a, b) = (UdpSocket::bind(anywhere()).unwrap(), UdpSocket::bind(anywhere()).unwrap());
+            let (a, b) =
+                (UdpSocket::bind(anywhere()).unwrap(), UdpSocket::bind(anywhere()).unwrap());
             a.connect(b.local_addr().unwrap()).unwrap();
             b.connect(a.local_addr().unwrap()).unwrap();
             assert_eq!(b.try_recv(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -270,7 +276,8 @@ fn an_operation_given_up_leaves_no_waker_behind() {
                 let waker = std::task::Waker::from(std::sync::Arc::clone(&counted));
                 let mut cx = std::task::Context::from_waker(&waker);
                 let mut buf = [0; 1];
-                let (mut read, mut accept) = (std::pin::pin!(one.read(&mut buf)), std::pin::pin!(listener.accept()));
+                let (mut read, mut accept) =
+                    (std::pin::pin!(one.read(&mut buf)), std::pin::pin!(listener.accept()));
                 let mut readable = std::pin::pin!(one.readable());
                 assert!(read.as_mut().poll(&mut cx).is_pending());
                 assert!(accept.as_mut().poll(&mut cx).is_pending());
@@ -362,7 +369,11 @@ fn a_peer_that_never_stops_does_not_keep_others_from_running() {
                 socket.send_to(b"x", addr).await.unwrap();
                 socket.recv_from(&mut [0; 1]).await.unwrap();
             }
-            assert!(turns.get() >= 7, "{} turns of the other task within 1,000 operations", turns.get());
+            assert!(
+                turns.get() >= 7,
+                "{} turns of the other task within 1,000 operations",
+                turns.get()
+            );
             other.abort();
         });
     });
@@ -431,7 +442,8 @@ fn many_short_calls_look_at_events_like_one_long_one() {
 fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
     let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
     let spin = |runtime: &mut Runtime| {
-        let before = (runtime.turns(), runtime.block_on(async { IoHandle::current().event_polls() }));
+        let before =
+            (runtime.turns(), runtime.block_on(async { IoHandle::current().event_polls() }));
         runtime.block_on(async {
             for _ in 0..1_000 {
                 yield_now().await;

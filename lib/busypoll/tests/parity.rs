@@ -1,4 +1,5 @@
-//! What `PARITY.md` and `README.md` claim is there. On Linux, where every test program runs beside its sources.
+//! What `PARITY.md` and `README.md` claim is there. On Linux, where every test program runs beside
+//! its sources.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::path::{Path, PathBuf};
@@ -32,14 +33,18 @@ fn in_backticks(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The modules around a function that has the attribute `#[test]` right above it, among others, and is not ignored; `None`
-/// if there is none.
+/// The modules around a function that has the attribute `#[test]` right above it, among others, and
+/// is not ignored; `None` if there is none.
 fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     let lines: Vec<_> = source.lines().collect();
-    let is_attribute = |line: &&&str| line.trim().starts_with("#[") || line.trim().starts_with("//");
+    let is_attribute =
+        |line: &&&str| line.trim().starts_with("#[") || line.trim().starts_with("//");
     let at = lines.iter().position(|line| line.trim().starts_with(&format!("fn {function}()")))?;
-    let attributes: Vec<_> = lines[..at].iter().rev().take_while(is_attribute).map(|line| line.trim()).collect();
-    if !attributes.contains(&"#[test]") || attributes.iter().any(|line| line.starts_with("#[ignore")) {
+    let attributes: Vec<_> =
+        lines[..at].iter().rev().take_while(is_attribute).map(|line| line.trim()).collect();
+    if !attributes.contains(&"#[test]")
+        || attributes.iter().any(|line| line.starts_with("#[ignore"))
+    {
         return None;
     }
     // Of lines further up, those that are indented less are around it.
@@ -49,7 +54,9 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     for line in lines[..at].iter().rev().filter(|line| !line.trim().is_empty()) {
         if indent(line) < inner {
             inner = indent(line);
-            if let Some(module) = line.trim().strip_prefix("mod ").and_then(|rest| rest.strip_suffix(" {")) {
+            if let Some(module) =
+                line.trim().strip_prefix("mod ").and_then(|rest| rest.strip_suffix(" {"))
+            {
                 modules.push(module.to_owned());
             }
         }
@@ -60,13 +67,16 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
 /// The repository around the package; `None` where the package is by itself.
 fn repository() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::fs::read_to_string(root.join("Cargo.toml")).is_ok_and(|toml| toml.contains("[workspace]")).then_some(root)
+    std::fs::read_to_string(root.join("Cargo.toml"))
+        .is_ok_and(|toml| toml.contains("[workspace]"))
+        .then_some(root)
 }
 
 /// Parts of the paths of tests that `qemu.sh` skips.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
     let script = read(root.join("scripts/ci/qemu.sh"));
-    let words: Vec<_> = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();
+    let words: Vec<_> =
+        script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();
     words.windows(2).filter(|pair| pair[0] == "--skip").map(|pair| pair[1].to_owned()).collect()
 }
 
@@ -85,18 +95,27 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
         assert!(in_backticks(tests).next().is_some(), "no test: {row:?}");
         for entry in tests.split(", ") {
             let test = in_backticks(entry).next().unwrap_or_else(|| panic!("no test: {entry}"));
-            let (file, function) = test.split_once("::").unwrap_or_else(|| panic!("not file::function: {test}"));
-            let of_that_name = files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file));
-            let found = of_that_name.map(read).find_map(|source| modules_of_test(&source, function));
-            let modules =
-                found.unwrap_or_else(|| panic!("PARITY.md names {test}, which is not there, or not a test that runs"));
+            let (file, function) =
+                test.split_once("::").unwrap_or_else(|| panic!("not file::function: {test}"));
+            let of_that_name =
+                files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file));
+            let found =
+                of_that_name.map(read).find_map(|source| modules_of_test(&source, function));
+            let modules = found.unwrap_or_else(|| {
+                panic!("PARITY.md names {test}, which is not there, or not a test that runs")
+            });
             let is_model = modules.iter().any(|module| module == "loom_tests");
             assert_eq!(entry.contains('²'), is_model, "{entry}: ² marks loom models");
             if let Some(skipped) = &skipped {
                 let path: String =
-                    modules.iter().rev().map(|module| format!("{module}::")).collect::<String>() + function;
+                    modules.iter().rev().map(|module| format!("{module}::")).collect::<String>()
+                        + function;
                 let is_skipped = skipped.iter().any(|part| path.contains(part));
-                assert_eq!(entry.contains('¹'), is_skipped, "{entry}: ¹ marks what qemu.sh leaves out");
+                assert_eq!(
+                    entry.contains('¹'),
+                    is_skipped,
+                    "{entry}: ¹ marks what qemu.sh leaves out"
+                );
             }
             named += 1;
         }
@@ -110,7 +129,8 @@ fn the_readme_quotes_the_measured_figures() {
     let Some(root) = repository() else { return };
     let readme = read("README.md");
     let link = readme.split_once("](../../results/").and_then(|(_, rest)| rest.split_once(')'));
-    let results = link.map(|(path, _)| format!("results/{path}")).expect("the figures name their file");
+    let results =
+        link.map(|(path, _)| format!("results/{path}")).expect("the figures name their file");
     let measured = read(root.join(&results));
     let p50 = |operation: &str, runtime: &str| {
         let row = rows(&measured).find(|row| row[..2] == [operation, runtime]);
@@ -118,7 +138,9 @@ fn the_readme_quotes_the_measured_figures() {
     };
     let mut quoted = 0;
     for row in rows(&readme) {
-        let Some(operation) = in_backticks(row[0]).next().filter(|_| row[0].contains("`: ")) else { continue };
+        let Some(operation) = in_backticks(row[0]).next().filter(|_| row[0].contains("`: ")) else {
+            continue;
+        };
         assert_eq!(row[1..], [p50(operation, "busypoll"), p50(operation, "tokio")], "{operation}");
         quoted += 1;
     }
@@ -131,9 +153,14 @@ mod own_process {
 
     #[test]
     fn the_tree_of_dependencies_stays_small() {
-        let tree = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--features", "default"];
+        let tree =
+            ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--features", "default"];
         let cargo = std::env::var_os("CARGO").expect("cargo names itself to the tests it runs");
-        let output = Command::new(cargo).args(tree).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        let output = Command::new(cargo)
+            .args(tree)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let crates: BTreeSet<_> = text.lines().filter_map(|line| line.split(' ').next()).collect();
         assert!(crates.contains("mio"), "{}", String::from_utf8_lossy(&output.stderr));

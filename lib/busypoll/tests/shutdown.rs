@@ -51,7 +51,8 @@ fn a_drain_says_what_did_not_end() {
             drop(spawn_boxed(pending::<()>()));
             at
         });
-        let mut lines: Vec<_> = runtime.drain(Duration::ZERO).unfinished.iter().map(|at| at.line()).collect();
+        let mut lines: Vec<_> =
+            runtime.drain(Duration::ZERO).unfinished.iter().map(|at| at.line()).collect();
         lines.sort_unstable();
         assert_eq!(lines, [line, spawned_inside, spawned_inside + 1, spawned_inside + 2]);
     });
@@ -82,38 +83,44 @@ mod own_process {
         kill_process(getpid(), signal).unwrap();
     }
 
-    /// Another thread may be the one that the signal interrupts: gives it time. Whoever comes back survived.
+    /// Another thread may be the one that the signal interrupts: gives it time. Whoever comes back
+    /// survived.
     fn survive() {
         std::thread::park_timeout(Duration::from_secs(10));
     }
 
     #[test]
     fn a_signal_completes_the_wait_in_every_runtime() {
-        let status = in_its_own_process("own_process::a_signal_completes_the_wait_in_every_runtime", || {
-            let (ready, wait) = std::sync::mpsc::channel();
-            let threads: Vec<_> = super::common::MODES
-                .into_iter()
-                .map(|mode: Parking| {
-                    let ready = ready.clone();
-                    std::thread::spawn(move || {
-                        let mut runtime = Runtime::builder().parking(mode).build().unwrap();
-                        runtime.block_on(async {
-                            let mut signal = ShutdownSignal::current().unwrap();
-                            assert!(time::timeout(Duration::from_millis(1), &mut signal).await.is_err());
-                            ready.send(()).unwrap();
-                            (&mut signal).await.unwrap();
-                            // It stays complete.
-                            signal.await.unwrap();
-                        });
+        let status =
+            in_its_own_process("own_process::a_signal_completes_the_wait_in_every_runtime", || {
+                let (ready, wait) = std::sync::mpsc::channel();
+                let threads: Vec<_> = super::common::MODES
+                    .into_iter()
+                    .map(|mode: Parking| {
+                        let ready = ready.clone();
+                        std::thread::spawn(move || {
+                            let mut runtime = Runtime::builder().parking(mode).build().unwrap();
+                            runtime.block_on(async {
+                                let mut signal = ShutdownSignal::current().unwrap();
+                                assert!(
+                                    time::timeout(Duration::from_millis(1), &mut signal)
+                                        .await
+                                        .is_err()
+                                );
+                                ready.send(()).unwrap();
+                                (&mut signal).await.unwrap();
+                                // It stays complete.
+                                signal.await.unwrap();
+                            });
+                        })
                     })
-                })
-                .collect();
-            for _ in &threads {
-                wait.recv().unwrap();
-            }
-            send(Signal::INT);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        });
+                    .collect();
+                for _ in &threads {
+                    wait.recv().unwrap();
+                }
+                send(Signal::INT);
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+            });
         assert!(status.is_none_or(|status| status.success()));
     }
 
@@ -128,19 +135,26 @@ mod own_process {
                 survive();
             });
         });
-        assert!(status.is_none_or(|status| status.signal() == Some(Signal::TERM.as_raw())), "{status:?}");
+        assert!(
+            status.is_none_or(|status| status.signal() == Some(Signal::TERM.as_raw())),
+            "{status:?}"
+        );
     }
 
     #[test]
     fn a_signal_is_not_swallowed_once_nobody_waits() {
-        let status = in_its_own_process("own_process::a_signal_is_not_swallowed_once_nobody_waits", || {
-            Runtime::new().unwrap().block_on(async {
-                drop(ShutdownSignal::current().unwrap());
-                drop(ShutdownSignal::current().unwrap());
-                send(Signal::INT);
-                survive();
+        let status =
+            in_its_own_process("own_process::a_signal_is_not_swallowed_once_nobody_waits", || {
+                Runtime::new().unwrap().block_on(async {
+                    drop(ShutdownSignal::current().unwrap());
+                    drop(ShutdownSignal::current().unwrap());
+                    send(Signal::INT);
+                    survive();
+                });
             });
-        });
-        assert!(status.is_none_or(|status| status.signal() == Some(Signal::INT.as_raw())), "{status:?}");
+        assert!(
+            status.is_none_or(|status| status.signal() == Some(Signal::INT.as_raw())),
+            "{status:?}"
+        );
     }
 }

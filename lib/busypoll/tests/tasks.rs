@@ -274,11 +274,14 @@ fn dropping_the_runtime_drops_tasks_also_those_spawned_meanwhile() {
     assert!(handle.is_finished());
     let mut handle = std::pin::pin!(handle);
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    let std::task::Poll::Ready(Err(error)) = handle.as_mut().poll(&mut cx) else { panic!("not cancelled") };
+    let std::task::Poll::Ready(Err(error)) = handle.as_mut().poll(&mut cx) else {
+        panic!("not cancelled")
+    };
     assert!(error.is_cancelled());
 }
 
-/// A task that lives until it is dropped, and then spawns as many, one in the destructor of the other.
+/// A task that lives until it is dropped, and then spawns as many, one in the destructor of the
+/// other.
 struct Heir {
     drops: Rc<Cell<u32>>,
     heirs: u32,
@@ -297,7 +300,8 @@ impl Drop for Heir {
     }
 }
 
-/// One that looks at the table from its start for each task takes some thousand times as long as adding them.
+/// One that looks at the table from its start for each task takes some thousand times as long as
+/// adding them.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it compares two times of the same thread")]
 fn a_runtime_with_very_many_live_tasks_is_dropped() {
@@ -306,7 +310,8 @@ fn a_runtime_with_very_many_live_tasks_is_dropped() {
         let drops = Rc::new(Cell::new(0));
         let begun = Instant::now();
         for i in 0..TASKS {
-            // The last line of heirs is as long as the table; some inherit a place before their parent's, some one behind.
+            // The last line of heirs is as long as the table; some inherit a place before their
+            // parent's, some one behind.
             let heirs = if i == TASKS - 1 { TASKS } else { i % 2 };
             let heir = Heir { drops: Rc::clone(&drops), heirs };
             drop(runtime.spawn_boxed(async move {
@@ -347,26 +352,29 @@ mod own_process {
     #[test]
     #[cfg(not(miri))]
     fn a_runtime_in_a_thread_local_is_dropped_with_its_tasks() {
-        let status = in_its_own_process("own_process::a_runtime_in_a_thread_local_is_dropped_with_its_tasks", || {
-            for used_before in [false, true] {
-                let thread = std::thread::spawn(move || {
-                    let mut runtime = Runtime::new().unwrap();
-                    let drops = Rc::default();
-                    let heir = Heir { drops: Rc::clone(&drops), heirs: 3 };
-                    drop(runtime.spawn_boxed(async move {
-                        let _heir = heir;
-                        pending::<()>().await;
-                    }));
-                    // Whichever of the thread-locals is used first, is destroyed first or last.
-                    if used_before {
-                        runtime.block_on(async {});
-                    }
-                    KEPT.with(|kept| *kept.borrow_mut() = Some(runtime));
-                    KEPT.with(|kept| kept.borrow_mut().as_mut().unwrap().block_on(async {}));
-                });
-                thread.join().unwrap();
-            }
-        });
+        let status = in_its_own_process(
+            "own_process::a_runtime_in_a_thread_local_is_dropped_with_its_tasks",
+            || {
+                for used_before in [false, true] {
+                    let thread = std::thread::spawn(move || {
+                        let mut runtime = Runtime::new().unwrap();
+                        let drops = Rc::default();
+                        let heir = Heir { drops: Rc::clone(&drops), heirs: 3 };
+                        drop(runtime.spawn_boxed(async move {
+                            let _heir = heir;
+                            pending::<()>().await;
+                        }));
+                        // Whichever of the thread-locals is used first, is destroyed first or last.
+                        if used_before {
+                            runtime.block_on(async {});
+                        }
+                        KEPT.with(|kept| *kept.borrow_mut() = Some(runtime));
+                        KEPT.with(|kept| kept.borrow_mut().as_mut().unwrap().block_on(async {}));
+                    });
+                    thread.join().unwrap();
+                }
+            },
+        );
         assert!(status.is_none_or(|status| status.success()), "{status:?}");
     }
 }

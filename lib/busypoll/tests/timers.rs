@@ -16,7 +16,8 @@ use common::{in_every_mode, scaled};
 fn sleeps_of_whole_and_broken_milliseconds_complete_and_are_never_early() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
-            // A thousand of each, side by side in ten tasks, so that registrations and expirations interleave.
+            // A thousand of each, side by side in ten tasks, so that registrations and expirations
+            // interleave.
             let tasks: Vec<_> = (0..10)
                 .map(|_| {
                     spawn_boxed(async {
@@ -41,7 +42,8 @@ fn sleeps_of_whole_and_broken_milliseconds_complete_and_are_never_early() {
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
     in_every_mode(|runtime| {
-        // A machine may take its time to register four timers. Only what was registered before it was due has an order.
+        // A machine may take its time to register four timers. Only what was registered before it
+        // was due has an order.
         for ahead in [5, 50, 500, 5_000].map(Duration::from_millis) {
             let log = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
             let in_time = runtime.block_on(async {
@@ -77,7 +79,10 @@ fn timeout_prefers_the_future() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
             assert_eq!(time::timeout(Duration::ZERO, ready(1)).await, Ok(1));
-            assert_eq!(time::timeout_at(Instant::now() - Duration::from_secs(1), ready(1)).await, Ok(1));
+            assert_eq!(
+                time::timeout_at(Instant::now() - Duration::from_secs(1), ready(1)).await,
+                Ok(1)
+            );
             let start = Instant::now();
             assert!(time::timeout(Duration::from_micros(700), pending::<()>()).await.is_err());
             assert!(start.elapsed() >= Duration::from_micros(700));
@@ -151,7 +156,8 @@ fn a_reset_moves_the_next_tick_and_the_grid() {
             interval.reset();
             let due = interval.tick().await;
             assert!(due >= before + period && Instant::now() >= due);
-            // While a tick is waited for: the earlier one and the later one come at their own times.
+            // While a tick is waited for: the earlier one and the later one come at their own
+            // times.
             for after in [period, period * 3] {
                 assert!(
                     time::timeout(
@@ -192,12 +198,15 @@ fn a_timer_moves_between_tasks_and_still_wakes() {
     in_every_mode(|runtime| {
         runtime.block_on(async {
             let mut length = Duration::from_millis(3);
-            // Polled here once, awaited elsewhere: the second waker counts. On a machine that stalls it may be over by
-            // then; a longer one is not.
+            // Polled here once, awaited elsewhere: the second waker counts. On a machine that
+            // stalls it may be over by then; a longer one is not.
             let sleep = loop {
                 let mut sleep = time::sleep(length);
                 let polled = std::future::poll_fn(|cx| {
-                    std::task::Poll::Ready(std::future::Future::poll(std::pin::Pin::new(&mut sleep), cx))
+                    std::task::Poll::Ready(std::future::Future::poll(
+                        std::pin::Pin::new(&mut sleep),
+                        cx,
+                    ))
                 });
                 if polled.await.is_pending() {
                     break sleep;
@@ -242,7 +251,8 @@ fn millions_of_dropped_timeouts_leave_nothing_behind() {
         for _ in 0..3 {
             round().await;
         }
-        // What other tests of this process take meanwhile is far below what kept timers would: 45 MiB a million.
+        // What other tests of this process take meanwhile is far below what kept timers would: 45
+        // MiB a million.
         assert!(resident() < before + 20 * 1024, "{before} KiB, then {} KiB", resident());
     });
 }
@@ -250,7 +260,9 @@ fn millions_of_dropped_timeouts_leave_nothing_behind() {
 #[test]
 fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
     // None: it learns one.
-    for lead in [None, Some(Duration::ZERO), Some(Duration::from_micros(1)), Some(Duration::from_millis(5))] {
+    for lead in
+        [None, Some(Duration::ZERO), Some(Duration::from_micros(1)), Some(Duration::from_millis(5))]
+    {
         let builder = busypoll::Runtime::builder();
         let builder = if let Some(lead) = lead { builder.timer_lead(lead) } else { builder };
         let mut runtime = builder.build().unwrap();
@@ -265,7 +277,8 @@ fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
                 let due = interval.tick().await;
                 assert!(Instant::now() >= due, "early with a lead of {lead:?}");
             }
-            // What is ready before the time is up wins, however near the end and however long the lead.
+            // What is ready before the time is up wins, however near the end and however long the
+            // lead.
             let ready = std::rc::Rc::new(std::cell::Cell::new(false));
             let sets = std::rc::Rc::clone(&ready);
             let polls = std::future::poll_fn(move |cx| {
@@ -306,14 +319,20 @@ impl Hog {
     }
 }
 
-/// Runs a hog beside a task that sleeps; how many operations of the hog's kept that one waiting once it was due.
+/// Runs a hog beside a task that sleeps; how many operations of the hog's kept that one waiting
+/// once it was due.
 fn operations_that_kept_a_sleep_waiting<F: Future<Output = ()> + 'static>(
     runtime: &mut busypoll::Runtime,
     hog: impl FnOnce(Rc<Hog>) -> F,
 ) -> u32 {
     runtime.block_on(async {
         let deadline = Instant::now() + Duration::from_millis(2);
-        let shared = Rc::new(Hog { operations: Cell::new(0), due: Cell::new(None), deadline, over: Cell::new(false) });
+        let shared = Rc::new(Hog {
+            operations: Cell::new(0),
+            due: Cell::new(None),
+            deadline,
+            over: Cell::new(false),
+        });
         let sleeper = Rc::clone(&shared);
         let sleeper = spawn_boxed(async move {
             time::sleep_until(deadline).await;
@@ -327,8 +346,8 @@ fn operations_that_kept_a_sleep_waiting<F: Future<Output = ()> + 'static>(
     })
 }
 
-/// Those of the poll in which the deadline came, those of the one that was queued before the sleeper, and the one that
-/// finds that it is over.
+/// Those of the poll in which the deadline came, those of the one that was queued before the
+/// sleeper, and the one that finds that it is over.
 const BUDGETS: u32 = 2 * 128 + 1;
 
 #[test]
@@ -367,7 +386,8 @@ fn an_interval_behind_its_grid_lets_a_sleep_have_its_turn() {
     in_every_mode(|runtime| {
         let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
             // It never catches up.
-            let mut interval = time::interval_at(Instant::now() - Duration::from_secs(1), Duration::from_nanos(1));
+            let mut interval =
+                time::interval_at(Instant::now() - Duration::from_secs(1), Duration::from_nanos(1));
             while hog.goes_on() {
                 interval.tick().await;
             }
@@ -440,7 +460,8 @@ fn a_timer_kept_past_its_runtime_panics_instead_of_waiting_for_ever() {
         });
         let old = std::mem::replace(runtime, busypoll::Runtime::new().unwrap());
         let panics = |polls: &mut dyn FnMut()| {
-            let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(polls)).unwrap_err();
+            let payload =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(polls)).unwrap_err();
             assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
         };
         runtime.block_on(async {
@@ -453,6 +474,8 @@ fn a_timer_kept_past_its_runtime_panics_instead_of_waiting_for_ever() {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(past.as_mut().poll(&mut cx).is_ready(), "its deadline has passed");
         panics(&mut || assert!(unpolled.as_mut().poll(&mut cx).is_pending()));
-        panics(&mut || assert!(interval.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending()));
+        panics(&mut || {
+            assert!(interval.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending())
+        });
     });
 }

@@ -1,5 +1,8 @@
 //! Wakers: from any thread, late, twice, in a storm.
-#![allow(clippy::disallowed_methods, reason = "the other thread sleeps, so that the runtime is idle when it wakes")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the other thread sleeps, so that the runtime is idle when it wakes"
+)]
 mod common;
 
 use std::future::poll_fn;

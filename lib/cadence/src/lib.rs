@@ -1,8 +1,8 @@
 //! When the next tick is due: the missed-tick policy of a periodic timer, as a pure function.
 //!
-//! Everything here is arithmetic on [`Duration`]s: no clock is read and nothing is allocated, so a policy can be tested
-//! without waiting. Each [`MissedTickBehavior`] means the same as in `tokio::time::MissedTickBehavior`, including the
-//! tolerance.
+//! Everything here is arithmetic on [`Duration`]s: no clock is read and nothing is allocated, so a
+//! policy can be tested without waiting. Each [`MissedTickBehavior`] means the same as in
+//! `tokio::time::MissedTickBehavior`, including the tolerance.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,10 +21,11 @@ use core::time::Duration;
 /// How late a tick must be observed to count as missed: 5 ms, as in `tokio::time::Interval`.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 
-/// What an interval does about a missed tick, one that was observed late by more than the tolerance.
+/// What an interval does about a missed tick, one that was observed late by more than the
+/// tolerance.
 ///
-/// With a period of 50 ms, a task that stalls for 120 ms after its first tick gets its further ticks at these times (in ms
-/// after the first):
+/// With a period of 50 ms, a task that stalls for 120 ms after its first tick gets its further
+/// ticks at these times (in ms after the first):
 ///
 /// | | | | | | | |
 /// |---|---|---|---|---|---|---|
@@ -34,14 +35,14 @@ pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 /// | `Skip`  | 120 | 150 | 200 | 250 | 300 | 350 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Ticks as fast as possible until it has caught up. The schedule never slips, and every tick is delivered, the
-    /// missed ones late.
+    /// Ticks as fast as possible until it has caught up. The schedule never slips, and every tick
+    /// is delivered, the missed ones late.
     #[default]
     Burst,
     /// Ticks again one period after the late tick was observed. The schedule slips.
     Delay,
-    /// Ticks again at the next multiple of the period after the start. The schedule never slips, and the ticks in between
-    /// are never delivered.
+    /// Ticks again at the next multiple of the period after the start. The schedule never slips,
+    /// and the ticks in between are never delivered.
     Skip,
 }
 
@@ -78,8 +79,9 @@ pub struct Step {
 
 /// Steps from the deadline of a tick to the next one.
 ///
-/// `late` is how long after its deadline the tick was observed. Only a tick later than `tolerance` is subject to the
-/// behaviour; after any other comes `period`, so that the ordinary lateness of a wake-up neither shifts nor skips anything.
+/// `late` is how long after its deadline the tick was observed. Only a tick later than `tolerance`
+/// is subject to the behaviour; after any other comes `period`, so that the ordinary lateness of a
+/// wake-up neither shifts nor skips anything.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -100,7 +102,12 @@ pub struct Step {
 /// ```
 #[must_use]
 #[inline]
-pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tolerance: Duration) -> Step {
+pub fn next(
+    behavior: MissedTickBehavior,
+    late: Duration,
+    period: Duration,
+    tolerance: Duration,
+) -> Step {
     assert!(!period.is_zero(), "a period of zero has no next tick");
     if late <= tolerance {
         return Step { after: period, missed: false };
@@ -109,7 +116,8 @@ pub fn next(behavior: MissedTickBehavior, late: Duration, period: Duration, tole
         MissedTickBehavior::Burst => period,
         MissedTickBehavior::Delay => late.saturating_add(period),
         MissedTickBehavior::Skip => {
-            // Strictly after the observation: at an exact multiple of the period, a whole period later.
+            // Strictly after the observation: at an exact multiple of the period, a whole period
+            // later.
             let into = remainder(late, period);
             (late - into).saturating_add(period)
         }
@@ -142,9 +150,14 @@ mod tests {
 
     #[test]
     fn within_the_tolerance_every_behaviour_keeps_the_grid() {
-        for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+        for behavior in
+            [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+        {
             for late in [Duration::ZERO, MS(1), MS(5)] {
-                assert_eq!(next(behavior, late, MS(2), MS(5)), Step { after: MS(2), missed: false });
+                assert_eq!(
+                    next(behavior, late, MS(2), MS(5)),
+                    Step { after: MS(2), missed: false }
+                );
             }
             assert!(next(behavior, MS(5) + Duration::from_nanos(1), MS(2), MS(5)).missed);
         }
@@ -164,7 +177,9 @@ mod tests {
 
     #[test]
     fn the_longest_durations_saturate() {
-        for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+        for behavior in
+            [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+        {
             assert!(next(behavior, Duration::MAX, Duration::MAX, Duration::ZERO).after > MS(1));
         }
         assert_eq!(after(MissedTickBehavior::Delay, Duration::MAX, MS(1)), Duration::MAX);

@@ -37,7 +37,8 @@ pub trait Clock {
     /// The time since `stamp`; zero if that lies in the future.
     fn elapsed(&self, stamp: Self::Stamp) -> Duration;
 
-    /// By how much [`elapsed`](Self::elapsed) may exceed the time on tokio's clock. Called only when the timer has expired.
+    /// By how much [`elapsed`](Self::elapsed) may exceed the time on tokio's clock. Called only
+    /// when the timer has expired.
     fn error_bound(&self) -> Duration;
 }
 
@@ -47,8 +48,8 @@ pub trait Clock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TachClock;
 
-/// A counter may be read before earlier instructions of its thread have completed, by no more than a CPU has in flight:
-/// some hundreds of instructions.
+/// A counter may be read before earlier instructions of its thread have completed, by no more than
+/// a CPU has in flight: some hundreds of instructions.
 const IN_FLIGHT: Duration = Duration::from_micros(1);
 
 impl Clock for TachClock {
@@ -68,8 +69,8 @@ impl Clock for TachClock {
     }
 }
 
-/// Tokio's own clock, which a test may pause and advance. [`IdleTimeout::with_clock`](crate::IdleTimeout::with_clock) has
-/// an example.
+/// Tokio's own clock, which a test may pause and advance.
+/// [`IdleTimeout::with_clock`](crate::IdleTimeout::with_clock) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;
 

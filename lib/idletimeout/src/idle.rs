@@ -20,11 +20,12 @@ const RESOLUTION: Duration = Duration::from_millis(1);
 pin_project! {
     /// Fires when nothing has come for a given time; the [crate] defines exactly what that means.
     ///
-    /// It is a future as well, for `select!`: it completes when it fires, and may be polled again for the next time.
+    /// It is a future as well, for `select!`: it completes when it fires, and may be polled again
+    /// for the next time.
     ///
     /// # Cancel safety
-    /// It keeps its state between polls: dropping a future that borrows it, such as a [`Guard`], loses nothing but that
-    /// future.
+    /// It keeps its state between polls: dropping a future that borrows it, such as a [`Guard`],
+    /// loses nothing but that future.
     ///
     /// # Examples
     /// ```
@@ -54,7 +55,8 @@ pin_project! {
         came: bool,
         #[pin]
         sleep: Sleep,
-        // The task that the armed timer wakes. `None` while it is not registered, or known to have expired.
+        // The task that the armed timer wakes. `None` while it is not registered, or known to have
+        // expired.
         waker: Option<Waker>,
         registrations: u64,
         // A firing was deferred because the task had used up its cooperative budget.
@@ -63,7 +65,8 @@ pin_project! {
 }
 
 impl IdleTimeout {
-    /// A timeout of `length`, stamped from the CPU counter and counted from now. [`IdleTimeout`] has an example.
+    /// A timeout of `length`, stamped from the CPU counter and counted from now. [`IdleTimeout`]
+    /// has an example.
     ///
     /// # Panics
     /// Outside a tokio runtime with its time driver enabled.
@@ -109,9 +112,10 @@ impl<C: Clock> IdleTimeout<C> {
         }
     }
 
-    /// Lets it fire up to `share` of its length late, so that neither a touch nor a wait ever reads the clock: each is one
-    /// store, and the timer looks several times a length whether there was one. It fires between its length and `1 + share`
-    /// times that after the last, never early; a share of less than 2 ms counts as that much.
+    /// Lets it fire up to `share` of its length late, so that neither a touch nor a wait ever reads
+    /// the clock: each is one store, and the timer looks several times a length whether there was
+    /// one. It fires between its length and `1 + share` times that after the last, never early; a
+    /// share of less than 2 ms counts as that much.
     ///
     /// Each look wakes the task, which finds nothing to do. A share of 0 is no slack.
     ///
@@ -135,8 +139,8 @@ impl<C: Clock> IdleTimeout<C> {
         self
     }
 
-    /// Starts the length anew: something happened. Stores one stamp; with a [`slack`](Self::slack), a flag.
-    /// [`IdleTimeout`] has an example.
+    /// Starts the length anew: something happened. Stores one stamp; with a [`slack`](Self::slack),
+    /// a flag. [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
         let this = self.project();
@@ -176,9 +180,10 @@ impl<C: Clock> IdleTimeout<C> {
 
     /// Waits for `future`, or until nothing has happened for the length of this timeout.
     ///
-    /// A wait that completes ends the silence, and the next begins when a later wait finds nothing there: the clock is not
-    /// read for a wait that is ready at once, and the time that a loop spends on a message does not count, as with
-    /// [`tokio::time::timeout`] around each wait. To have it count, [`touch`](Self::touch) before the work.
+    /// A wait that completes ends the silence, and the next begins when a later wait finds nothing
+    /// there: the clock is not read for a wait that is ready at once, and the time that a loop
+    /// spends on a message does not count, as with [`tokio::time::timeout`] around each wait. To
+    /// have it count, [`touch`](Self::touch) before the work.
     ///
     /// The future is polled first: what is there is delivered, however late.
     ///
@@ -226,15 +231,17 @@ impl<C: Clock> IdleTimeout<C> {
         *this.waker = None;
     }
 
-    /// How long the silence has lasted: the time since the last touch, firing, or beginning of a wait after one that
-    /// completed. Zero if none has begun since something came; with a [`slack`](Self::slack), if no look has found it over.
+    /// How long the silence has lasted: the time since the last touch, firing, or beginning of a
+    /// wait after one that completed. Zero if none has begun since something came; with a
+    /// [`slack`](Self::slack), if no look has found it over.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
         if self.came { Duration::ZERO } else { self.clock.elapsed(self.last) }
     }
 
-    /// How often a timer has been registered with the runtime: at the first wait, and then at most about once per length,
-    /// or per look of a [`slack`](Self::slack), however many touches there were.
+    /// How often a timer has been registered with the runtime: at the first wait, and then at most
+    /// about once per length, or per look of a [`slack`](Self::slack), however many touches there
+    /// were.
     #[must_use]
     pub fn registrations(&self) -> u64 {
         self.registrations
@@ -242,8 +249,8 @@ impl<C: Clock> IdleTimeout<C> {
 
     /// Ready if it fires now; if not, wakes the task when the armed timer expires.
     ///
-    /// Takes from tokio's cooperative budget when it fires. A spent budget defers it, but only once: beside a future that
-    /// spends the budget at every poll it would otherwise never fire.
+    /// Takes from tokio's cooperative budget when it fires. A spent budget defers it, but only
+    /// once: beside a future that spends the budget at every poll it would otherwise never fire.
     #[inline]
     pub(crate) fn poll_idle(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
@@ -261,7 +268,8 @@ impl<C: Clock> IdleTimeout<C> {
         self.as_mut().begin_silence();
         loop {
             let this = self.as_mut().project();
-            // A spent budget must not keep the waker from being registered: what follows relies on it.
+            // A spent budget must not keep the waker from being registered: what follows relies on
+            // it.
             if pin!(coop::unconstrained(this.sleep)).poll(cx).is_pending() {
                 match this.waker {
                     Some(waker) => waker.clone_from(cx.waker()),
@@ -284,7 +292,9 @@ impl<C: Clock> IdleTimeout<C> {
                 match coop::poll_proceed(cx) {
                     Poll::Ready(budget) => budget.made_progress(),
                     // The budget's owner has been woken for another poll.
-                    Poll::Pending if !std::mem::replace(this.deferred, true) => return Poll::Pending,
+                    Poll::Pending if !std::mem::replace(this.deferred, true) => {
+                        return Poll::Pending;
+                    }
                     Poll::Pending => {}
                 }
                 *this.deferred = false;
@@ -314,7 +324,10 @@ impl<C: Clock> Future for IdleTimeout<C> {
 
 impl<C: Clock> fmt::Debug for IdleTimeout<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdleTimeout").field("length", &self.length).field("idle_for", &self.idle_for()).finish()
+        f.debug_struct("IdleTimeout")
+            .field("length", &self.length)
+            .field("idle_for", &self.idle_for())
+            .finish()
     }
 }
 

@@ -12,13 +12,15 @@ use crate::clock::{Clock, TachClock};
 use crate::idle::{Elapsed, IdleTimeout};
 
 pin_project! {
-    /// A reader, a writer, or both, whose waits fail when nothing has moved either way for the length of the timeout: with
-    /// [`io::ErrorKind::TimedOut`], and [`Elapsed`] inside. It may be used further, until the next such length.
+    /// A reader, a writer, or both, whose waits fail when nothing has moved either way for the
+    /// length of the timeout: with [`io::ErrorKind::TimedOut`], and [`Elapsed`] inside. It may be
+    /// used further, until the next such length.
     ///
     /// It is not `Unpin`; `Box::pin` makes it so for those who ask for that, `hyper` among them.
     ///
     /// # Cancel safety
-    /// That of the inner one. A read that is given up counts as waiting until the next one is done, and so does a write.
+    /// That of the inner one. A read that is given up counts as waiting until the next one is done,
+    /// and so does a write.
     ///
     /// # Examples
     /// ```
@@ -35,13 +37,15 @@ pin_project! {
     /// ```
     ///
     /// # One task
-    /// The task that polled last is the one that is woken. Halves for two tasks are put under a timeout each.
+    /// The task that polled last is the one that is woken. Halves for two tasks are put under a
+    /// timeout each.
     pub struct IdleIo<T, C: Clock = TachClock> {
         #[pin]
         inner: T,
         #[pin]
         idle: IdleTimeout<C>,
-        // Whether each direction waits: what moves the other way is stamped then, for no new wait begins.
+        // Whether each direction waits: what moves the other way is stamped then, for no new wait
+        // begins.
         reading: bool,
         writing: bool,
     }
@@ -80,7 +84,8 @@ impl<T, C: Clock> IdleIo<T, C> {
         poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<R>>,
     ) -> Poll<io::Result<R>> {
         let this = self.project();
-        let (waits, other_waits) = if is_read { (this.reading, *this.writing) } else { (this.writing, *this.reading) };
+        let (waits, other_waits) =
+            if is_read { (this.reading, *this.writing) } else { (this.writing, *this.reading) };
         let result = poll(this.inner, cx);
         *waits = result.is_pending();
         match (result, other_waits) {
@@ -98,13 +103,21 @@ impl<T, C: Clock> IdleIo<T, C> {
 }
 
 impl<T: AsyncRead, C: Clock> AsyncRead for IdleIo<T, C> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.poll_with(cx, true, |inner, cx| inner.poll_read(cx, buffer))
     }
 }
 
 impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_with(cx, false, |inner, cx| inner.poll_write(cx, bytes))
     }
 
@@ -137,6 +150,9 @@ impl From<Elapsed> for io::Error {
 
 impl<T: fmt::Debug, C: Clock> fmt::Debug for IdleIo<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdleIo").field("inner", &self.inner).field("idle", &self.idle).finish_non_exhaustive()
+        f.debug_struct("IdleIo")
+            .field("inner", &self.inner)
+            .field("idle", &self.idle)
+            .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,12 @@
 //! A timeout that costs next to nothing while it does not fire.
 //!
-//! The most common timer in an async program isn't periodic at all: it's the timeout around every `recv()`, which never
-//! fires. With [`tokio::time::timeout`] each message pays for a timer: created, registered in the timer wheel if the
-//! message is not there yet, deregistered when it comes. An [`IdleTimeout`] is armed once. A message that comes sets a flag;
-//! a wait that finds none there takes one stamp. When the armed timer expires, once per timeout length, it is armed again
-//! for what is left of the silence. With a [`slack`](IdleTimeout::slack) not even a stamp is taken.
+//! The most common timer in an async program isn't periodic at all: it's the timeout around every
+//! `recv()`, which never fires. With [`tokio::time::timeout`] each message pays for a timer:
+//! created, registered in the timer wheel if the message is not there yet, deregistered when it
+//! comes. An [`IdleTimeout`] is armed once. A message that comes sets a flag; a wait that finds
+//! none there takes one stamp. When the armed timer expires, once per timeout length, it is armed
+//! again for what is left of the silence. With a [`slack`](IdleTimeout::slack) not even a stamp is
+//! taken.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -23,14 +25,16 @@
 //!
 //! # What "idle for d" means
 //!
-//! - A silence begins when a wait finds nothing there, the first one after a wait that completed; and at a
-//!   [`touch`](IdleTimeout::touch), a firing, or the creation. It ends when a wait completes.
+//! - A silence begins when a wait finds nothing there, the first one after a wait that completed;
+//!   and at a [`touch`](IdleTimeout::touch), a firing, or the creation. It ends when a wait
+//!   completes.
 //! - It fires when a silence has lasted for at least d, *never* earlier.
-//! - Its task is woken at most one timer resolution after that, as far as the machine allows: tokio's wheel turns once a
-//!   millisecond.
-//! - If the loop keeps polling after a timeout, the timeout fires again after a further d of silence.
-//! - The time that the loop spends on a message does not count, as with a `timeout` around each `recv`. To have it count,
-//!   `touch` when the message has come.
+//! - Its task is woken at most one timer resolution after that, as far as the machine allows:
+//!   tokio's wheel turns once a millisecond.
+//! - If the loop keeps polling after a timeout, the timeout fires again after a further d of
+//!   silence.
+//! - The time that the loop spends on a message does not count, as with a `timeout` around each
+//!   `recv`. To have it count, `touch` when the message has come.
 //!
 //! ```text
 //!  recv()   ready        pending ........................ Elapsed
@@ -60,9 +64,10 @@
 //! | [`TachClock`], the default | the CPU counter, where it can be trusted | in production |
 //! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's clock |
 //!
-//! Stamps only measure elapsed time; a deadline is always on tokio's own clock, and the error bound of the conversion is
-//! added to the wait. So no drift between the two clocks makes it fire early, however long it lives. (An OS clock that is
-//! being slewed, by NTP say, differs from the counter by up to its slew, at most 500 ppm on Linux.)
+//! Stamps only measure elapsed time; a deadline is always on tokio's own clock, and the error bound
+//! of the conversion is added to the wait. So no drift between the two clocks makes it fire early,
+//! however long it lives. (An OS clock that is being slewed, by NTP say, differs from the counter
+//! by up to its slew, at most 500 ppm on Linux.)
 #![forbid(unsafe_code)]
 
 mod clock;

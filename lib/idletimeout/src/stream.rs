@@ -11,10 +11,12 @@ use crate::clock::{Clock, TachClock};
 use crate::idle::{Elapsed, IdleTimeout};
 
 pin_project! {
-    /// The items of a stream as `Ok`, and an `Err` whenever none has come for the length of the timeout.
+    /// The items of a stream as `Ok`, and an `Err` whenever none has come for the length of the
+    /// timeout.
     ///
-    /// An item ends the silence, and the next begins when the stream is first found without one. It continues after an `Err`, with another one for each further length without an item;
-    /// it ends when the inner one does.
+    /// An item ends the silence, and the next begins when the stream is first found without one. It
+    /// continues after an `Err`, with another one for each further length without an item; it ends
+    /// when the inner one does.
     ///
     /// # Examples
     /// ```

@@ -38,7 +38,18 @@ async fn a_read_gets_its_bytes_and_fails_after_a_silence_again_and_again() {
             }
         }
     }
-    assert_eq!(seen, [(4, Some(1)), (13, Some(1)), (23, None), (33, None), (43, None), (48, Some(1)), (48, Some(0))]);
+    assert_eq!(
+        seen,
+        [
+            (4, Some(1)),
+            (13, Some(1)),
+            (23, None),
+            (33, None),
+            (43, None),
+            (48, Some(1)),
+            (48, Some(0))
+        ]
+    );
     peer.await.unwrap();
 }
 
@@ -52,7 +63,8 @@ async fn a_write_that_finds_no_room_fails_after_a_silence() {
     assert_eq!(start.elapsed(), LENGTH);
 }
 
-/// One timeout for both ways, in one task: as a connection that waits for a request while it sends a long answer.
+/// One timeout for both ways, in one task: as a connection that waits for a request while it sends
+/// a long answer.
 #[tokio::test(start_paused = true)]
 async fn what_moves_one_way_keeps_the_wait_of_the_other_alive() {
     let (here, mut there) = duplex(1);

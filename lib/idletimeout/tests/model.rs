@@ -11,11 +11,17 @@ use tokio::time::{Instant, advance};
 
 /// Tokio's wheel turns once a millisecond.
 const RESOLUTION: Duration = Duration::from_millis(1);
-/// An idle runtime's paused clock jumps by whole milliseconds from wherever it is: past the turn it aims at by up to one.
+/// An idle runtime's paused clock jumps by whole milliseconds from wherever it is: past the turn it
+/// aims at by up to one.
 const JUMP: Duration = Duration::from_millis(1);
 
 fn paused<F: Future>(test: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(test)
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +57,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The model is the length, the moment at which the silence began, and whether something has come since.
+    /// The model is the length, the moment at which the silence began, and whether something has
+    /// come since.
     #[test]
     fn fires_never_early_and_at_most_a_resolution_late(
         length_us in 0_u64..30_000,
@@ -85,7 +92,8 @@ proptest! {
                         };
                         let idle_for = last.elapsed();
                         prop_assert!(!fired || idle_for >= length, "fired after {idle_for:?} of {length:?}");
-                        // One poll may find what is over due still pending: the wheel turns when the runtime parks.
+                        // One poll may find what is over due still pending: the wheel turns when
+                        // the runtime parks.
                         if fired {
                             last = Instant::now();
                         }
@@ -97,7 +105,8 @@ proptest! {
                     Step::Wait => {
                         let from = Instant::now();
                         prop_assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
-                        // With a slack, looks while nobody waited found nothing out; and the clock jumps to a look, too.
+                        // With a slack, looks while nobody waited found nothing out; and the clock
+                        // jumps to a look, too.
                         let due = if slack > 0.0 {
                             last.max(from) + length + length.mul_f64(slack).max(2 * RESOLUTION) + JUMP
                         } else {
@@ -176,11 +185,17 @@ fn a_message_that_is_there_reads_no_clock_and_one_that_is_waited_for_reads_it_on
     let reads = std::cell::Cell::new(0);
     let reads_of = |slack, ready: bool| {
         paused(async {
-            let mut idle = pin!(IdleTimeout::with_clock(Duration::from_secs(1), Counting(&reads)).slack(slack));
+            let mut idle = pin!(
+                IdleTimeout::with_clock(Duration::from_secs(1), Counting(&reads)).slack(slack)
+            );
             reads.set(0);
             for _ in 0..1_000 {
                 // Ready at its first poll, or at its second; a second for all thousand.
-                let message = tokio::time::sleep(if ready { Duration::ZERO } else { Duration::from_millis(1) });
+                let message = tokio::time::sleep(if ready {
+                    Duration::ZERO
+                } else {
+                    Duration::from_millis(1)
+                });
                 if ready {
                     assert_eq!(idle.as_mut().guard(async {}).await, Ok(()));
                 } else {
@@ -212,7 +227,11 @@ fn with_slack_it_fires_after_its_length_and_before_the_slack_is_over() {
                 let start = Instant::now();
                 assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
                 assert!(start.elapsed() >= length, "{:?} of {length:?}", start.elapsed());
-                assert!(start.elapsed() <= length + length / 10 + RESOLUTION + JUMP, "{:?}", start.elapsed());
+                assert!(
+                    start.elapsed() <= length + length / 10 + RESOLUTION + JUMP,
+                    "{:?}",
+                    start.elapsed()
+                );
             }
         });
     }
@@ -303,7 +322,8 @@ impl Future for Greedy {
 #[test]
 fn a_future_that_spends_the_budget_is_timed_out_all_the_same() {
     paused(async {
-        // In a task: only tasks have a budget. A greedy future wakes itself, so the paused clock has to be moved by hand.
+        // In a task: only tasks have a budget. A greedy future wakes itself, so the paused clock
+        // has to be moved by hand.
         let task = tokio::spawn(async {
             let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(5), TokioClock));
             idle.as_mut().guard(Greedy).await

@@ -1,5 +1,6 @@
-//! What the parity list claims is there: tests, as `file::function`, and what `osjitter bench timeout` is asked for. In the
-//! repository, which has that bench, and on Linux, where every test program runs beside its sources.
+//! What the parity list claims is there: tests, as `file::function`, and what
+//! `osjitter bench timeout` is asked for. In the repository, which has that bench, and on Linux,
+//! where every test program runs beside its sources.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::collections::BTreeSet;
@@ -14,7 +15,9 @@ fn package() -> &'static Path {
 /// The repository around the package; `None` where the package is by itself.
 fn repository() -> Option<PathBuf> {
     let root = package().join("../..");
-    std::fs::read_to_string(root.join("Cargo.toml")).is_ok_and(|toml| toml.contains("[workspace]")).then_some(root)
+    std::fs::read_to_string(root.join("Cargo.toml"))
+        .is_ok_and(|toml| toml.contains("[workspace]"))
+        .then_some(root)
 }
 
 fn read(path: &Path) -> String {
@@ -29,7 +32,9 @@ fn sources(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut open = folders.to_vec();
     let mut found = Vec::new();
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        for entry in std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        {
             let path = entry.unwrap().path();
             if path.is_dir() { open.push(path) } else { found.push(path) }
         }
@@ -37,7 +42,8 @@ fn sources(folders: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the function has `#[test]`, or tokio's, among the attributes right above it, and is not ignored.
+/// Whether the function has `#[test]`, or tokio's, among the attributes right above it, and is not
+/// ignored.
 fn is_test(source: &str, function: &str) -> bool {
     let lines: Vec<_> = source.lines().map(str::trim).collect();
     let is_attribute = |line: &&&str| line.starts_with("#[") || line.starts_with("//");
@@ -54,13 +60,19 @@ fn every_test_that_the_parity_list_names_exists_and_runs() {
     let Some(root) = repository() else { return };
     let of_bench = ["src/bench/timeout", "lib/benchloops/src/timeouts", "tests/it/bench"];
     let folders = ["tests", "src"].map(|folder| package().join(folder)).into_iter();
-    let files = sources(&folders.chain(of_bench.map(|folder| root.join(folder))).collect::<Vec<_>>());
+    let files =
+        sources(&folders.chain(of_bench.map(|folder| root.join(folder))).collect::<Vec<_>>());
     let mut named = 0;
-    for (file, function) in in_backticks().filter_map(|code| code.split_once("::")).filter(|(file, _)| *file != "tokio")
+    for (file, function) in
+        in_backticks().filter_map(|code| code.split_once("::")).filter(|(file, _)| *file != "tokio")
     {
-        let of_that_name = files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file));
+        let of_that_name =
+            files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file));
         let found = of_that_name.map(|path| read(path)).any(|source| is_test(&source, function));
-        assert!(found, "PARITY.md names {file}::{function}, which is not there, or not a test that runs");
+        assert!(
+            found,
+            "PARITY.md names {file}::{function}, which is not there, or not a test that runs"
+        );
         named += 1;
     }
     assert!(named >= 10, "the list names its tests as file::function, in backticks: {named}");
@@ -68,12 +80,16 @@ fn every_test_that_the_parity_list_names_exists_and_runs() {
 
 /// The names that the values of an enumeration have on the command line.
 fn names(source: &str, enumeration: &str) -> BTreeSet<String> {
-    let body = source.split_once(&format!("pub enum {enumeration} {{")).and_then(|(_, rest)| rest.split_once("\n}"));
+    let body = source
+        .split_once(&format!("pub enum {enumeration} {{"))
+        .and_then(|(_, rest)| rest.split_once("\n}"));
     let (body, _) = body.unwrap_or_else(|| panic!("no enumeration {enumeration}"));
     let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
     let words = body.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(is_word);
     let kebab = |word: &str| {
-        let letters = word.chars().map(|c| if c.is_uppercase() { format!("-{}", c.to_lowercase()) } else { c.into() });
+        let letters = word
+            .chars()
+            .map(|c| if c.is_uppercase() { format!("-{}", c.to_lowercase()) } else { c.into() });
         letters.collect::<String>().trim_start_matches('-').to_owned()
     };
     words.map(kebab).collect()
@@ -97,12 +113,18 @@ fn the_parity_list_names_every_workload_variant_and_clock_of_the_bench_and_no_ot
         ("--clock", names(&variants, "Clock")),
     ] {
         assert!(has.len() >= 3, "{flag}: {has:?}");
-        assert_eq!(asked(flag), has, "{flag}: on the left as PARITY.md has it, on the right the bench");
+        assert_eq!(
+            asked(flag),
+            has,
+            "{flag}: on the left as PARITY.md has it, on the right the bench"
+        );
     }
     // Flags are the fields of its arguments.
     let arguments = read(&bench.join("mod.rs"));
     let mut flags = 0;
-    for flag in in_backticks().flat_map(|code| code.split(' ')).filter_map(|word| word.strip_prefix("--")) {
+    for flag in
+        in_backticks().flat_map(|code| code.split(' ')).filter_map(|word| word.strip_prefix("--"))
+    {
         let field = format!("\n    {}: ", flag.replace('-', "_"));
         assert!(arguments.contains(&field), "PARITY.md has --{flag}, the bench has not");
         flags += 1;

@@ -1,5 +1,6 @@
-//! What a timeout asks of its clock when its timer expires, which happens once a length: one reading of the time that has
-//! passed and one of the error bound for each arming, and one stamp more when it fires.
+//! What a timeout asks of its clock when its timer expires, which happens once a length: one
+//! reading of the time that has passed and one of the error bound for each arming, and one stamp
+//! more when it fires.
 
 use std::cell::Cell;
 use std::future::{Future, pending};
@@ -51,7 +52,12 @@ impl Clock for Counting<'_> {
 const LENGTH: Duration = Duration::from_millis(10);
 
 fn paused<F: Future>(test: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(test)
 }
 
 /// ```text
@@ -110,8 +116,8 @@ fn a_look_of_a_slack_asks_once_for_each() {
     });
 }
 
-/// The two questions above as the default clock answers them, in readings of it. Asking the CPU for its rate, say, costs
-/// thousands of readings in a machine that is virtual.
+/// The two questions above as the default clock answers them, in readings of it. Asking the CPU for
+/// its rate, say, costs thousands of readings in a machine that is virtual.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what is compared is what the calls cost")]
 fn the_default_clock_answers_for_the_price_of_some_readings() {
@@ -120,10 +126,11 @@ fn the_default_clock_answers_for_the_price_of_some_readings() {
     /// Eight, where nothing is optimised.
     const MOST_READINGS_OF_A_SPAN: u32 = 40;
     let stamp = TachClock.now();
-    let calls: [&dyn Fn(); 3] =
-        [&|| _ = black_box(TachClock.now()), &|| _ = black_box(TachClock.elapsed(black_box(stamp))), &|| {
-            _ = black_box(TachClock.error_bound())
-        }];
+    let calls: [&dyn Fn(); 3] = [
+        &|| _ = black_box(TachClock.now()),
+        &|| _ = black_box(TachClock.elapsed(black_box(stamp))),
+        &|| _ = black_box(TachClock.error_bound()),
+    ];
     let mut costs = [const { Vec::new() }; 3];
     // In turn, so that whatever else the machine does meets all of them.
     for _ in 0..51 {
@@ -137,6 +144,12 @@ fn the_default_clock_answers_for_the_price_of_some_readings() {
         costs.sort_unstable();
         costs[costs.len() / 2]
     });
-    assert!(error_bound <= reading * MOST_READINGS_OF_A_BOUND, "200 take {error_bound:?}, 200 readings {reading:?}");
-    assert!(elapsed <= reading * MOST_READINGS_OF_A_SPAN, "200 take {elapsed:?}, 200 readings {reading:?}");
+    assert!(
+        error_bound <= reading * MOST_READINGS_OF_A_BOUND,
+        "200 take {error_bound:?}, 200 readings {reading:?}"
+    );
+    assert!(
+        elapsed <= reading * MOST_READINGS_OF_A_SPAN,
+        "200 take {elapsed:?}, 200 readings {reading:?}"
+    );
 }

@@ -42,5 +42,8 @@ async fn items_and_silences_in_order() {
     while let Some(item) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
         seen.push((start.elapsed().as_millis(), item.ok()));
     }
-    assert_eq!(seen, [(3, Some(3)), (9, Some(9)), (19, None), (29, None), (35, Some(35)), (40, Some(40))]);
+    assert_eq!(
+        seen,
+        [(3, Some(3)), (9, Some(9)), (19, None), (29, None), (35, Some(35)), (40, Some(40))]
+    );
 }

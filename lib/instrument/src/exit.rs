@@ -25,7 +25,8 @@ impl Termination for ExitStatus {
     }
 }
 
-/// Why a command failed: one sentence that names what to do, and the kind that decides the exit code.
+/// Why a command failed: one sentence that names what to do, and the kind that decides the exit
+/// code.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -56,15 +57,20 @@ impl Error {
     /// For `map_err` on an I/O error met while writing to standard output.
     pub fn writing(error: std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self { kind: Kind::ClosedPipe, message: String::new() },
+            std::io::ErrorKind::BrokenPipe => {
+                Self { kind: Kind::ClosedPipe, message: String::new() }
+            }
             _ => Self::measure(format!("cannot write to standard output: {error}")),
         }
     }
 
-    /// A place that cannot be written, and what to do: as where standard output cannot, there is a result, and nobody
-    /// has got it.
+    /// A place that cannot be written, and what to do: as where standard output cannot, there is a
+    /// result, and nobody has got it.
     pub fn place(place: &Path, error: &std::io::Error) -> Self {
-        Self::measure(format!("cannot write {}: {error}; choose another place with --out", place.display()))
+        Self::measure(format!(
+            "cannot write {}: {error}; choose another place with --out",
+            place.display()
+        ))
     }
 
     /// The same, with where it happened in front: a file, a flag.

@@ -1,8 +1,9 @@
-//! What `osjitter` measures with. The program asks, shows and stores; what runs while something is measured is here, with
-//! what lies below it.
+//! What `osjitter` measures with. The program asks, shows and stores; what runs while something is
+//! measured is here, with what lies below it.
 //!
-//! A crate of its own, as a program may be compiled to be small, and a loop that is timed may not: this one is optimised as
-//! an application's loop would be. Its interface follows the program's needs and is no promise to anyone else.
+//! A crate of its own, as a program may be compiled to be small, and a loop that is timed may not:
+//! this one is optimised as an application's loop would be. Its interface follows the program's
+//! needs and is no promise to anyone else.
 #![deny(unsafe_code)]
 // No interface for others: an item is documented where there is something to add to its name.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]

@@ -68,7 +68,9 @@ impl fmt::Display for Load {
         match self {
             Self::None => f.write_str("none"),
             Self::Stress(stress) => stress.fmt(f),
-            Self::Tasks(Tasks { count, hold }) => write!(f, "tasks:{count}x{}", units::short(*hold)),
+            Self::Tasks(Tasks { count, hold }) => {
+                write!(f, "tasks:{count}x{}", units::short(*hold))
+            }
             Self::Command(text) => f.write_str(text),
         }
     }
@@ -87,11 +89,14 @@ impl FromStr for Load {
     /// Reads `none`, `cpu:2`, `tasks:100x50us`; anything else is a command.
     fn from_str(text: &str) -> Result<Self, String> {
         let trimmed = text.trim_matches(' ');
-        let (name, detail) = trimmed.split_once(':').map_or((trimmed, None), |(name, detail)| (name, Some(detail)));
+        let (name, detail) =
+            trimmed.split_once(':').map_or((trimmed, None), |(name, detail)| (name, Some(detail)));
         match (name, detail) {
             ("none", None) => Ok(Self::None),
             ("tasks", Some(detail)) => tasks(detail).map(Self::Tasks),
-            ("tasks", None) => Err("tasks need a number and a time, as in tasks:100x50us".to_owned()),
+            ("tasks", None) => {
+                Err("tasks need a number and a time, as in tasks:100x50us".to_owned())
+            }
             _ if KINDS.iter().any(|(known, _)| *known == name) => trimmed.parse().map(Self::Stress),
             _ => command(text).map(Self::Command),
         }
@@ -102,16 +107,25 @@ impl FromStr for Stress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, threads) = text.split_once(':').map_or((text, None), |(name, n)| (name, Some(n)));
-        let (_, kind) = KINDS.iter().find(|(known, _)| *known == name).ok_or_else(|| format!("no load {text:?}"))?;
+        let (name, threads) =
+            text.split_once(':').map_or((text, None), |(name, n)| (name, Some(n)));
+        let (_, kind) = KINDS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(|| format!("no load {text:?}"))?;
         let threads = match threads {
             // One for each CPU that this process may use; one is enough of what CPUs share.
-            None if *kind == Kind::Cpu => std::thread::available_parallelism().map_or(1, usize::from),
+            None if *kind == Kind::Cpu => {
+                std::thread::available_parallelism().map_or(1, usize::from)
+            }
             None => 1,
             Some(n) => {
                 let number = n.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
-                number
-                    .ok_or_else(|| format!("{name}:{n} is no load; give 1 to {MOST_THREADS} threads, as in {name}:2"))?
+                number.ok_or_else(|| {
+                    format!(
+                        "{name}:{n} is no load; give 1 to {MOST_THREADS} threads, as in {name}:2"
+                    )
+                })?
             }
         };
         Ok(Self { kind: *kind, threads })
@@ -120,8 +134,11 @@ impl FromStr for Stress {
 
 /// Reads `100x50us`.
 fn tasks(text: &str) -> Result<Tasks, String> {
-    let bad =
-        || format!("tasks:{text} is no load; give a number and how long each holds its worker, as in tasks:100x50us");
+    let bad = || {
+        format!(
+            "tasks:{text} is no load; give a number and how long each holds its worker, as in tasks:100x50us"
+        )
+    };
     let (count, hold) = text.split_once('x').ok_or_else(bad)?;
     let count = count.parse().ok().filter(|n| (1..=MOST_TASKS).contains(n)).ok_or_else(bad)?;
     let hold = units::duration_within("a hold", hold, [Duration::from_nanos(100), LONGEST_HOLD])?;
@@ -131,11 +148,15 @@ fn tasks(text: &str) -> Result<Tasks, String> {
 /// A command line that can stand in an id, a title and a plan.
 fn command(text: &str) -> Result<String, String> {
     if text.chars().any(char::is_control) {
-        return Err("a load is one line without control characters; put more into a script".to_owned());
+        return Err(
+            "a load is one line without control characters; put more into a script".to_owned()
+        );
     }
     match shlex::split(text) {
         None => Err(format!("the command {text:?} has an open quote")),
-        Some(words) if words.is_empty() => Err("an empty load is nothing to run; `none` measures without".to_owned()),
+        Some(words) if words.is_empty() => {
+            Err("an empty load is nothing to run; `none` measures without".to_owned())
+        }
         // A space outside may be one that is escaped; other white space is no blank to a shell.
         Some(words) => {
             let trimmed = text.trim_matches(' ');
@@ -166,8 +187,15 @@ mod tests {
         }
         assert_eq!("memory".parse::<Load>().unwrap().to_string(), "memory:1");
         assert_eq!(" cpu:2 ".parse::<Load>(), "cpu:2".parse(), "no command of that name");
-        assert!(matches!("cpu".parse(), Ok(Load::Stress(Stress { kind: Kind::Cpu, threads: 1.. }))));
-        assert_eq!("./cpu".parse::<Load>(), Ok(Load::Command("./cpu".to_owned())), "a path is a program");
+        assert!(matches!(
+            "cpu".parse(),
+            Ok(Load::Stress(Stress { kind: Kind::Cpu, threads: 1.. }))
+        ));
+        assert_eq!(
+            "./cpu".parse::<Load>(),
+            Ok(Load::Command("./cpu".to_owned())),
+            "a path is a program"
+        );
     }
 
     #[test]

@@ -26,14 +26,17 @@ impl Eq for Program {}
 impl Program {
     /// Splits a command line into words, by the shell's rules of quoting but without a shell.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = shlex::split(text).ok_or_else(|| format!("the command {text:?} has an open quote"))?;
+        let words =
+            shlex::split(text).ok_or_else(|| format!("the command {text:?} has an open quote"))?;
         Ok(Self { text: text.to_owned(), ..Self::of_words(words)? })
     }
 
     pub fn of_words(words: Vec<String>) -> Result<Self, String> {
         match words.first() {
             None => Err("an empty command is nothing to run".to_owned()),
-            Some(first) if first.is_empty() => Err("a command without a program is nothing to run".to_owned()),
+            Some(first) if first.is_empty() => {
+                Err("a command without a program is nothing to run".to_owned())
+            }
             // Only what no program can be given has no quotes.
             Some(_) => match shlex::try_join(words.iter().map(String::as_str)) {
                 Ok(text) => Ok(Self { text, words }),
@@ -54,7 +57,9 @@ impl Program {
         let is_name = word.components().count() == 1;
         match is_name && places.any(|p| is_program(&p)) || is_program(word) {
             true => Ok(()),
-            false if word.is_file() && !is_name => Err(self.not_started("that file is not executable")),
+            false if word.is_file() && !is_name => {
+                Err(self.not_started("that file is not executable"))
+            }
             false => Err(self.not_started("there is no such program")),
         }
     }
@@ -73,10 +78,14 @@ impl Program {
         &self.words
     }
 
-    /// The name of its file, as it can stand in an id: what has a meaning there becomes an underscore.
+    /// The name of its file, as it can stand in an id: what has a meaning there becomes an
+    /// underscore.
     pub fn name(&self) -> String {
-        let file = Path::new(&self.words[0]).file_name().map_or(self.words[0].as_str().into(), |f| f.to_string_lossy());
-        let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+        let file = Path::new(&self.words[0])
+            .file_name()
+            .map_or(self.words[0].as_str().into(), |f| f.to_string_lossy());
+        let plain =
+            |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         file.chars().take(LONGEST_NAME).map(plain).collect()
     }
 }
@@ -84,7 +93,9 @@ impl Program {
 /// A file that somebody may execute.
 fn is_program(file: &Path) -> bool {
     #[cfg(unix)]
-    let may_run = |meta: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0;
+    let may_run = |meta: &std::fs::Metadata| {
+        std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0
+    };
     #[cfg(not(unix))]
     let may_run = |_: &std::fs::Metadata| true;
     std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && may_run(&meta))
@@ -109,7 +120,9 @@ mod tests {
         let again = Program::of_words(program.words().to_vec()).unwrap();
         assert_eq!(again, program);
         assert_eq!(Program::parse(again.text()).unwrap(), program);
-        for (text, says) in [("", "empty"), ("'' x", "without a program"), ("a 'b", "open quote"), ("a\0b", "NUL")] {
+        for (text, says) in
+            [("", "empty"), ("'' x", "without a program"), ("a 'b", "open quote"), ("a\0b", "NUL")]
+        {
             let error = Program::parse(text).unwrap_err();
             assert!(error.contains(says), "{text:?}: {error}");
         }

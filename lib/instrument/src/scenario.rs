@@ -1,5 +1,5 @@
-//! What is measured, typed once: command lines and plan files become [`ScenarioArgs`], these become [`Scenario`]s, and
-//! the loop, the gate and the report read nothing else.
+//! What is measured, typed once: command lines and plan files become [`ScenarioArgs`], these become
+//! [`Scenario`]s, and the loop, the gate and the report read nothing else.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,7 +21,8 @@ use crate::subject::{self, Entry, scripted};
 use crate::text::near::did_you_mean;
 use crate::text::units;
 
-/// Recorded ticks of a round unless stated otherwise: short, because the round is the unit of every interval.
+/// Recorded ticks of a round unless stated otherwise: short, because the round is the unit of every
+/// interval.
 const DEFAULT_ROUND_TICKS: u64 = 250;
 /// A run is cut into at least this many rounds where its ticks allow.
 const LEAST_ROUNDS: u64 = 10;
@@ -43,7 +44,8 @@ const BYTES_PER_TICK: u64 = 160;
 
 /// A seed that every reader of JSON and TOML keeps exactly.
 pub fn draw_seed() -> u64 {
-    // The standard library keys its hash maps at random; of an empty input, the key is all there is to hash.
+    // The standard library keys its hash maps at random; of an empty input, the key is all there is
+    // to hash.
     RandomState::new().build_hasher().finish() >> 32
 }
 
@@ -151,7 +153,9 @@ impl ScenarioArgs {
             ("--warmup", |s| s.warmup.is_some()),
             ("--instances", |s| s.instances.is_some()),
         ];
-        let overruled = PARTS.iter().filter(|(_, state)| !others.is_empty() && state(self) && others.iter().all(state));
+        let overruled = PARTS
+            .iter()
+            .filter(|(_, state)| !others.is_empty() && state(self) && others.iter().all(state));
         overruled.map(|(flag, _)| *flag).collect()
     }
 
@@ -165,12 +169,14 @@ impl ScenarioArgs {
             stated => stated.to_vec(),
         };
         let programs = self.commands.iter().cloned().map(Measured::Program);
-        let subjects: Vec<Measured> = programs.chain(ours.into_iter().map(Measured::Ours)).collect();
+        let subjects: Vec<Measured> =
+            programs.chain(ours.into_iter().map(Measured::Ours)).collect();
         let runtimes = or(&self.runtimes, || vec![Runtime::CurrentThread]);
         let periods = or(&self.periods, || vec![DEFAULT_PERIOD]);
         let loads = or(&self.loads, || vec![Load::None]);
-        let combinations =
-            [subjects.len(), runtimes.len(), loads.len()].iter().fold(periods.len(), |n, m| n.saturating_mul(*m));
+        let combinations = [subjects.len(), runtimes.len(), loads.len()]
+            .iter()
+            .fold(periods.len(), |n, m| n.saturating_mul(*m));
         few_enough(combinations)?;
         let mut scenarios = Vec::new();
         for period in periods {
@@ -182,8 +188,9 @@ impl ScenarioArgs {
                 }
             }
         }
-        if let Some(load) =
-            loads.iter().find(|load| load.tasks().is_some() && scenarios.iter().all(|s| s.load != **load))
+        if let Some(load) = loads
+            .iter()
+            .find(|load| load.tasks().is_some() && scenarios.iter().all(|s| s.load != **load))
         {
             return Err(usage!(
                 "--load {load} is tasks on the runtime of a tokio subject; none of these subjects has one"
@@ -196,18 +203,30 @@ impl ScenarioArgs {
     pub fn only(&self) -> exit::Result<Scenario> {
         let scenarios = self.scenarios()?;
         <[Scenario; 1]>::try_from(scenarios).map(|[one]| one).map_err(|several| {
-            usage!("{} scenarios where one is measured; name one subject, period and runtime", several.len())
+            usage!(
+                "{} scenarios where one is measured; name one subject, period and runtime",
+                several.len()
+            )
         })
     }
 
-    fn scenario(&self, subject: &Measured, period: Duration, runtime: Runtime, load: &Load) -> exit::Result<Scenario> {
+    fn scenario(
+        &self,
+        subject: &Measured,
+        period: Duration,
+        runtime: Runtime,
+        load: &Load,
+    ) -> exit::Result<Scenario> {
         if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
             return Err(usage!("--period {} is outside 1us to 1h", units::short(period)));
         }
-        let in_time = |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
+        let in_time =
+            |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
         let longest = DEFAULT_ROUND_TICKS.min(in_time(LONGEST_ROUND).max(1));
         let ticks = match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
-            Length::Ticks(0) => return Err(usage!("0 ticks is nothing to measure; give --ticks at least 1")),
+            Length::Ticks(0) => {
+                return Err(usage!("0 ticks is nothing to measure; give --ticks at least 1"));
+            }
             Length::Ticks(ticks) => ticks,
             Length::Time(time) => match in_time(time) {
                 0 => {
@@ -221,12 +240,18 @@ impl ScenarioArgs {
             Length::Rounds(rounds) => self.round_ticks.unwrap_or(longest).saturating_mul(rounds),
         };
         let round_ticks = match (self.round_ticks, self.length) {
-            (Some(0), _) => return Err(usage!("a round of 0 ticks measures nothing; give --round-ticks at least 1")),
+            (Some(0), _) => {
+                return Err(usage!(
+                    "a round of 0 ticks measures nothing; give --round-ticks at least 1"
+                ));
+            }
             (Some(n), _) => n.min(ticks),
             (None, Some(Length::Rounds(_))) => longest,
             (None, _) => (ticks / LEAST_ROUNDS).clamp(1, longest),
         };
-        let warmup_ticks = self.warmup.unwrap_or_else(|| in_time(WARMUP_TIME).clamp(WARMUP_TICKS.0, WARMUP_TICKS.1));
+        let warmup_ticks = self
+            .warmup
+            .unwrap_or_else(|| in_time(WARMUP_TIME).clamp(WARMUP_TICKS.0, WARMUP_TICKS.1));
         let end = warmup_ticks.checked_add(round_ticks).map(|n| u128::from(n) * period.as_nanos());
         if end.is_none_or(|ns| ns > MAX_ROUND.as_nanos()) {
             return Err(usage!(
@@ -234,27 +259,45 @@ impl ScenarioArgs {
                 units::short(period)
             ));
         }
-        let runtime = Some(runtime).filter(|_| subject.ours().is_some_and(|entry| entry.place.has_runtime()));
+        let runtime =
+            Some(runtime).filter(|_| subject.ours().is_some_and(|entry| entry.place.has_runtime()));
         // A bare thread is a control, and a program is the user's: one is enough.
         let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
         if !(1..=MAX_INSTANCES).contains(&instances) {
             return Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}"));
         }
         // What has no such runtime runs beside no tasks: it is measured once, as it is.
-        let load = Some(load).filter(|load| load.tasks().is_none() || runtime.is_some()).cloned().unwrap_or_default();
+        let load = Some(load)
+            .filter(|load| load.tasks().is_none() || runtime.is_some())
+            .cloned()
+            .unwrap_or_default();
         let many = if instances > 1 { format!("*{instances}") } else { String::new() };
         let place = runtime.map_or(String::new(), |r| format!("/{r}"));
         let beside = if load.is_none() { String::new() } else { format!("+{load}") };
         let id = format!("{}{many}@{}{place}{beside}", subject.name(), units::short(period));
         let subject = subject.clone();
-        Ok(Scenario { id, subject, period, runtime, ticks, round_ticks, warmup_ticks, instances, load })
+        Ok(Scenario {
+            id,
+            subject,
+            period,
+            runtime,
+            ticks,
+            round_ticks,
+            warmup_ticks,
+            instances,
+            load,
+        })
     }
 }
 
 /// Refuses more scenarios than a report can hold.
 pub fn few_enough(scenarios: usize) -> exit::Result<()> {
     let most = report::MOST_SUBJECTS;
-    if scenarios > most { Err(usage!("{scenarios} scenarios; a plan has at most {most}")) } else { Ok(()) }
+    if scenarios > most {
+        Err(usage!("{scenarios} scenarios; a plan has at most {most}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Leaves equal scenarios out, and numbers those that differ in nothing that their id shows.
@@ -267,7 +310,11 @@ pub fn unique(scenarios: Vec<Scenario>) -> Vec<Scenario> {
             continue;
         }
         twins.push(scenario.clone());
-        let id = if twins.len() > 1 { format!("{}#{}", scenario.id, twins.len()) } else { scenario.id.clone() };
+        let id = if twins.len() > 1 {
+            format!("{}#{}", scenario.id, twins.len())
+        } else {
+            scenario.id.clone()
+        };
         kept.push(Scenario { id, ..scenario });
     }
     kept
@@ -291,7 +338,8 @@ impl Scenario {
     /// How long it takes, by the grid: warm-up included, set-up between rounds estimated.
     pub fn expected(&self) -> Duration {
         const SET_UP: Duration = Duration::from_millis(4);
-        let ticks = u128::from(self.ticks) + u128::from(self.rounds()) * u128::from(self.warmup_ticks);
+        let ticks =
+            u128::from(self.ticks) + u128::from(self.rounds()) * u128::from(self.warmup_ticks);
         let ns = ticks * self.period.as_nanos() + u128::from(self.rounds()) * SET_UP.as_nanos();
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
@@ -338,10 +386,17 @@ impl Plan {
     /// Refuses more samples than memory holds, before anything runs.
     pub fn fits_memory(&self) -> exit::Result<()> {
         let kept = |s: &Scenario| {
-            let most = if self.samples { u64::MAX } else { s.round_ticks.saturating_mul(ROUNDS_WITHOUT_SAMPLES) };
+            let most = if self.samples {
+                u64::MAX
+            } else {
+                s.round_ticks.saturating_mul(ROUNDS_WITHOUT_SAMPLES)
+            };
             s.ticks.min(most)
         };
-        let ticks = self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(kept(s).checked_mul(s.instances)?));
+        let ticks = self
+            .scenarios
+            .iter()
+            .try_fold(0_u64, |sum, s| sum.checked_add(kept(s).checked_mul(s.instances)?));
         let need = ticks.and_then(|t| t.checked_mul(BYTES_PER_TICK));
         let have = os::available_memory();
         let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
@@ -368,13 +423,16 @@ impl Plan {
             timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
             why: self.why.map(|why| report::WhyAsked {
-                threshold_ns: why.threshold.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+                threshold_ns: why
+                    .threshold
+                    .map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             }),
         }
     }
 }
 
-/// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands for every one.
+/// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands
+/// for every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects(pub Vec<&'static Entry>);
 
@@ -406,7 +464,12 @@ pub struct SubjectsParser;
 impl TypedValueParser for SubjectsParser {
     type Value = Subjects;
 
-    fn parse_ref(&self, cmd: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Subjects, clap::Error> {
+    fn parse_ref(
+        &self,
+        cmd: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Subjects, clap::Error> {
         let read = StringValueParser::new().try_map(|text| text.parse::<Subjects>());
         read.parse_ref(cmd, arg, value)
     }
@@ -420,8 +483,11 @@ impl TypedValueParser for SubjectsParser {
 impl Subjects {
     /// All of several, each once, in the order of the list.
     pub fn union(several: impl IntoIterator<Item = Self>) -> Vec<&'static Entry> {
-        let mut all: Vec<&'static Entry> = several.into_iter().flat_map(|subjects| subjects.0).collect();
-        all.sort_by_key(|entry| subject::ALL.iter().chain(&scripted::SUBJECTS).position(|e| e == *entry));
+        let mut all: Vec<&'static Entry> =
+            several.into_iter().flat_map(|subjects| subjects.0).collect();
+        all.sort_by_key(|entry| {
+            subject::ALL.iter().chain(&scripted::SUBJECTS).position(|e| e == *entry)
+        });
         all.dedup();
         all
     }
@@ -439,7 +505,8 @@ pub fn one_subject(pattern: &str) -> Result<&'static Entry, String> {
 pub fn glob(pattern: &str, name: &str) -> bool {
     let [pattern, name] = [pattern, name].map(|text| text.chars().collect::<Vec<_>>());
     let (mut p, mut n) = (0, 0);
-    // Where the latest star stands, and how far it reaches so far: only that one may ever have to reach further.
+    // Where the latest star stands, and how far it reaches so far: only that one may ever have to
+    // reach further.
     let mut star = None;
     while n < name.len() {
         match (pattern.get(p), star) {
@@ -501,13 +568,19 @@ impl FromStr for Runtime {
 pub fn within(what: &str, n: u64, most: u64) -> Result<u64, String> {
     match n {
         0 => Err(format!("0 {what} is nothing to measure; give at least 1")),
-        n if n > most => Err(format!("{n} {what} is more than {most}, the most that makes sense here")),
+        n if n > most => {
+            Err(format!("{n} {what} is more than {most}, the most that makes sense here"))
+        }
         n => Ok(n),
     }
 }
 
 /// The names that patterns stand for, in the order of `all`; all of them without a pattern.
-pub fn chosen<'a>(what: &str, patterns: &[String], all: &[&'a str]) -> Result<Vec<&'a str>, String> {
+pub fn chosen<'a>(
+    what: &str,
+    patterns: &[String],
+    all: &[&'a str],
+) -> Result<Vec<&'a str>, String> {
     if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| glob(p, name))) {
         return Err(format!("no {what} {unknown:?}; there are {}", all.join(", ")));
     }

@@ -1,7 +1,9 @@
-//! `osjitter.bins/1`: histograms as rows, one a bin, and beside them one row an interval with what was counted.
+//! `osjitter.bins/1`: histograms as rows, one a bin, and beside them one row an interval with what
+//! was counted.
 //!
-//! The form that any engine merges over hosts and days with plain SQL: a percentile is found by adding up integers, and is
-//! exact to the width of a bin. Text is CSV; [`CELLS`] are the columns of both files.
+//! The form that any engine merges over hosts and days with plain SQL: a percentile is found by
+//! adding up integers, and is exact to the width of a bin. Text is CSV; [`CELLS`] are the columns
+//! of both files.
 //!
 //! ```
 //! use jitterstat::bins::{Binning, Interval, Key, bins_csv, join, read_bins};
@@ -26,7 +28,9 @@ pub use error::{BinsError, BinsFlaw};
 pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};
 pub use model::{Binning, Facts, Interval, NEGATIVE, SCHEMA, VERSION};
-pub use text::{CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals, write_bins};
+pub use text::{
+    CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals, write_bins,
+};
 
 #[cfg(test)]
 mod tests;

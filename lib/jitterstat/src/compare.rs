@@ -1,24 +1,30 @@
-//! How two measured subjects differ: the file `osjitter.comparison/1`, and the statistics behind it.
+//! How two measured subjects differ: the file `osjitter.comparison/1`, and the statistics behind
+//! it.
 //!
-//! As in the [gate](crate::gate), a round gives one value a percentile, a stall counted once, and what is compared are
-//! the values of rounds: as a ratio, of their logarithms, and as a difference, of the times themselves.
+//! As in the [gate](crate::gate), a round gives one value a percentile, a stall counted once, and
+//! what is compared are the values of rounds: as a ratio, of their logarithms, and as a difference,
+//! of the times themselves.
 //!
-//! - Two subjects of one run ran in the same rounds. The rounds pair them, and what the machine did in a round meets
-//!   both: the estimate is that of Hodges and Lehmann over pairs, with the interval of the signed-rank test.
-//! - Two runs have no rounds in common. The estimate is the Hodges-Lehmann shift of two samples, with the interval of
-//!   the Mann-Whitney test ([`stats::shift`](crate::stats::shift)). It knows how the rounds of a run differ among
-//!   themselves, and not how one run differs from the next; where both runs measured the control `nanosleep`, each side
-//!   is therefore compared beside it, too, which takes out most of what the machine did in the meantime.
+//! - Two subjects of one run ran in the same rounds. The rounds pair them, and what the machine did
+//!   in a round meets both: the estimate is that of Hodges and Lehmann over pairs, with the
+//!   interval of the signed-rank test.
+//! - Two runs have no rounds in common. The estimate is the Hodges-Lehmann shift of two samples,
+//!   with the interval of the Mann-Whitney test ([`stats::shift`](crate::stats::shift)). It knows
+//!   how the rounds of a run differ among themselves, and not how one run differs from the next;
+//!   where both runs measured the control `nanosleep`, each side is therefore compared beside it,
+//!   too, which takes out most of what the machine did in the meantime.
 //!
-//! Two programs whose whole runs were gated are compared by the values of these runs: the sides of one gate as pairs, those of
-//! two gates as two samples, and where both are candidates also by what each is beside the baseline of its own gate.
+//! Two programs whose whole runs were gated are compared by the values of these runs: the sides of
+//! one gate as pairs, those of two gates as two samples, and where both are candidates also by what
+//! each is beside the baseline of its own gate.
 //!
-//! Where a subject is late by more than a period as a rule, that is no stall ([`stall`](crate::stall)): its ticks count.
+//! Where a subject is late by more than a period as a rule, that is no stall
+//! ([`stall`](crate::stall)): its ticks count.
 //!
-//! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs, chosen by the sum of both
-//! sides so that the choice favours neither. Every interval is a 95 % interval by itself: of twenty where nothing
-//! differs, one is expected to exclude 1. Where many are looked at for the one that stands out, [`family`] gives all of
-//! them one error rate.
+//! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs,
+//! chosen by the sum of both sides so that the choice favours neither. Every interval is a 95 %
+//! interval by itself: of twenty where nothing differs, one is expected to exclude 1. Where many
+//! are looked at for the one that stands out, [`family`] gives all of them one error rate.
 
 mod error;
 mod family;
@@ -36,8 +42,8 @@ pub use error::CompareError;
 pub use family::{Change, Differences, LEAST_PAIRS, Shown, family};
 use model::tidy;
 pub use model::{
-    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile, Quantiles,
-    RunEstimate, SCHEMA, Side,
+    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile,
+    Quantiles, RunEstimate, SCHEMA, Side,
 };
 pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
 use rounds::{QUANTILES, RoundValues, Rounds, ends, in_common, ln, median};
@@ -57,13 +63,15 @@ pub struct Chosen<'a> {
 /// Whether two reports are of one run, so that their rounds are the same rounds.
 #[must_use]
 pub fn is_same_run(a: &Report, b: &Report) -> bool {
-    (&a.started_utc, a.duration_ns, &a.plan, &a.host) == (&b.started_utc, b.duration_ns, &b.plan, &b.host)
+    (&a.started_utc, a.duration_ns, &a.plan, &a.host)
+        == (&b.started_utc, b.duration_ns, &b.plan, &b.host)
 }
 
 /// What keeps two subjects from being comparable: their environments, and their periods.
 #[must_use]
 pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
-    let mut differences = EnvironmentKey::of_report(a.report).differences(&EnvironmentKey::of_report(b.report));
+    let mut differences =
+        EnvironmentKey::of_report(a.report).differences(&EnvironmentKey::of_report(b.report));
     let (x, y) = (a.subject.period_ns, b.subject.period_ns);
     if x != y {
         let field = format!("period of {} and {}", a.subject.id, b.subject.id);
@@ -94,8 +102,13 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
     let mut percentiles = if same_run {
         paired(&of_a.values, &of_b.values)
     } else {
-        let controls = control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
-        two_runs(&of_a.values, &of_b.values, controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])))
+        let controls =
+            control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
+        two_runs(
+            &of_a.values,
+            &of_b.values,
+            controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])),
+        )
     };
     for percentile in &mut percentiles {
         percentile.lift = lift(&percentile.name, [&of_a.values, &of_b.values]);
@@ -108,7 +121,8 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
 /// By how much stalls raise a percentile on each side.
 fn lift(name: &str, sides: [&[RoundValues]; 2]) -> Option<[f64; 2]> {
     let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
-    let [a, b] = sides.map(|side| side.iter().filter_map(|round| round.lift[which]).collect::<Vec<f64>>());
+    let [a, b] =
+        sides.map(|side| side.iter().filter_map(|round| round.lift[which]).collect::<Vec<f64>>());
     (!a.is_empty() && !b.is_empty()).then(|| [a, b].map(|side| tidy(median(&side).exp())))
 }
 
@@ -123,15 +137,22 @@ fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
     }
 }
 
-/// The rounds of the control that ran in the same rounds as a subject, which must not be a control itself.
+/// The rounds of the control that ran in the same rounds as a subject, which must not be a control
+/// itself.
 fn control(of: Chosen<'_>) -> Option<Rounds> {
     let bare_thread = of.subject.runtime.is_none();
     let controls = of.report.subjects.iter().filter(|s| s.name == CONTROL && s.summary.is_some());
     let of_period: Vec<_> = controls.filter(|s| s.period_ns == of.subject.period_ns).collect();
     // A thread has no tasks beside it: then the one without a load.
-    let load = of.subject.load.as_ref().filter(|load| of_period.iter().any(|s| s.load.as_ref() == Some(load)));
+    let load = of
+        .subject
+        .load
+        .as_ref()
+        .filter(|load| of_period.iter().any(|s| s.load.as_ref() == Some(load)));
     let control = of_period.into_iter().find(|s| s.load.as_ref() == load)?;
-    (!bare_thread).then(|| Rounds::of(of.report, control)).filter(|rounds| !rounds.values.is_empty())
+    (!bare_thread)
+        .then(|| Rounds::of(of.report, control))
+        .filter(|rounds| !rounds.values.is_empty())
 }
 
 fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
@@ -141,7 +162,13 @@ fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
         quiet.sort_by(|x, y| (ln(x[0]) + ln(x[1])).total_cmp(&(ln(y[0]) + ln(y[1]))));
         quiet.truncate(pairs.len().div_ceil(2));
         let quiet_half = if quantile > 0.95 { of_pairs(&quiet) } else { None };
-        Some(Percentile { name: name.to_owned(), all: of_pairs(&pairs)?, quiet_half, beside_control: None, lift: None })
+        Some(Percentile {
+            name: name.to_owned(),
+            all: of_pairs(&pairs)?,
+            quiet_half,
+            beside_control: None,
+            lift: None,
+        })
     };
     QUANTILES.into_iter().enumerate().filter_map(of).collect()
 }
@@ -160,7 +187,8 @@ fn two_runs(
     controls: Option<(&[RoundValues], &[RoundValues])>,
 ) -> Vec<Percentile> {
     let of = |(i, (name, _)): (usize, (&str, f64))| {
-        let carried = |side: &[RoundValues]| side.iter().filter_map(|v| v.ns[i]).collect::<Vec<i64>>();
+        let carried =
+            |side: &[RoundValues]| side.iter().filter_map(|v| v.ns[i]).collect::<Vec<i64>>();
         let logarithms = |side: &[i64]| side.iter().map(|&ns| ln(ns)).collect::<Vec<f64>>();
         let times = |side: &[i64]| side.iter().map(|&ns| ns as f64).collect::<Vec<f64>>();
         let (x, y) = (carried(a), carried(b));
@@ -168,12 +196,20 @@ fn two_runs(
         let beside_control = controls.and_then(|(control_a, control_b)| {
             let of = |round: &RoundValues| round.ns[i];
             let (x, y) = (in_common(control_a, a, of), in_common(control_b, b, of));
-            let logarithms = |side: &[[i64; 2]]| side.iter().map(|p| ln(p[1]) - ln(p[0])).collect::<Vec<f64>>();
-            let excesses =
-                |side: &[[i64; 2]]| side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>();
+            let logarithms =
+                |side: &[[i64; 2]]| side.iter().map(|p| ln(p[1]) - ln(p[0])).collect::<Vec<f64>>();
+            let excesses = |side: &[[i64; 2]]| {
+                side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>()
+            };
             of_samples([&logarithms(&x), &logarithms(&y)], [&excesses(&x), &excesses(&y)])
         });
-        Some(Percentile { name: name.to_owned(), all, quiet_half: None, beside_control, lift: None })
+        Some(Percentile {
+            name: name.to_owned(),
+            all,
+            quiet_half: None,
+            beside_control,
+            lift: None,
+        })
     };
     QUANTILES.into_iter().enumerate().filter_map(of).collect()
 }
@@ -234,7 +270,11 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
         );
     }
     if a.partial || b.partial {
-        warn("partial", "A run was interrupted: its last rounds are missing.".to_owned(), "Run it again.");
+        warn(
+            "partial",
+            "A run was interrupted: its last rounds are missing.".to_owned(),
+            "Run it again.",
+        );
     }
     let settings = differing_settings(a, b);
     if !settings.is_empty() {
@@ -250,7 +290,8 @@ fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
     let told = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
     let cpu = |plan: &crate::report::Plan| told(plan.cpu.map(|n| n.to_string()));
     let round = |report: &Report| {
-        let mut lengths: Vec<String> = report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
+        let mut lengths: Vec<String> =
+            report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
         lengths.sort_unstable();
         lengths.dedup();
         lengths.join(", ")
@@ -262,5 +303,9 @@ fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
         ("ticks of a round", round(a), round(b)),
         ("tool version", a.tool.version.clone(), b.tool.version.clone()),
     ];
-    pairs.into_iter().filter(|(_, x, y)| x != y).map(|(what, x, y)| format!("{what} {x} against {y}")).collect()
+    pairs
+        .into_iter()
+        .filter(|(_, x, y)| x != y)
+        .map(|(what, x, y)| format!("{what} {x} against {y}"))
+        .collect()
 }

@@ -86,7 +86,9 @@ impl Overhead {
         let pairs = || control.iter().zip(rounds);
         let differences: Vec<i64> = pairs().map(|(c, r)| ps(r - c)).collect();
         let ratios: Vec<i64> = pairs()
-            .map(|(c, r)| ((r - c) / c.max(1.0 / PS_PER_NS) * 100.0 * STEPS_PER_PERCENT).round() as i64)
+            .map(|(c, r)| {
+                ((r - c) / c.max(1.0 / PS_PER_NS) * 100.0 * STEPS_PER_PERCENT).round() as i64
+            })
             .collect();
         let (difference, interval) = median_interval(&differences, CONFIDENCE)?;
         let (ratio, ratio_interval) = median_interval(&ratios, CONFIDENCE)?;
@@ -129,15 +131,20 @@ mod tests {
     fn overhead_is_paired_and_says_no_difference_only_where_zero_is_inside() {
         // The machine doubles its speed half-way: unpaired, the medians would say nothing.
         let control: Vec<f64> = (0..20).map(|r| if r < 10 { 200.0 } else { 100.0 }).collect();
-        let dearer: Vec<f64> = control.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
+        let dearer: Vec<f64> =
+            control.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
         let overhead = Overhead::of(&control, &dearer).unwrap();
         assert_eq!((overhead.ns, overhead.verdict), (5.0, Verdict::Dearer));
         assert!(overhead.ns_ci95.unwrap()[0] >= 4.0 && (2.0..6.0).contains(&overhead.percent));
-        let noise: Vec<f64> = control.iter().zip(0..).map(|(b, r)| b + f64::from(r % 5) - 2.0).collect();
+        let noise: Vec<f64> =
+            control.iter().zip(0..).map(|(b, r)| b + f64::from(r % 5) - 2.0).collect();
         assert_eq!(Overhead::of(&control, &noise).unwrap().verdict, Verdict::NoDifference);
         let cheaper: Vec<f64> = control.iter().map(|b| b - 0.5).collect();
         assert_eq!(Overhead::of(&control, &cheaper).unwrap().verdict, Verdict::Cheaper);
-        assert_eq!(Overhead::of(&control[..3], &dearer[..3]).unwrap().verdict, Verdict::TooFewRounds);
+        assert_eq!(
+            Overhead::of(&control[..3], &dearer[..3]).unwrap().verdict,
+            Verdict::TooFewRounds
+        );
         assert_eq!(Overhead::of(&[], &[]), None);
     }
 

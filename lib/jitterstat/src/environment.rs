@@ -1,7 +1,7 @@
 //! What two measurements must share before their numbers may be compared.
 //!
-//! A difference between two machines, kernels or settings is real, but it is no difference between the programs: a
-//! comparison made anyway is an interval around the wrong number.
+//! A difference between two machines, kernels or settings is real, but it is no difference between
+//! the programs: a comparison made anyway is an interval around the wrong number.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Host, Report};
 
-/// The facts about a machine that lateness depends on; null where the platform does not report them.
+/// The facts about a machine that lateness depends on; null where the platform does not report
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -84,14 +85,18 @@ impl EnvironmentKey {
         Self { timer_slack_ns: report.plan.timer_slack_ns.or(of_host.timer_slack_ns), ..of_host }
     }
 
-    /// Every field that differs, `self` as side A. A value known on one side only differs, too: the same machine would
-    /// have reported it both times.
+    /// Every field that differs, `self` as side A. A value known on one side only differs, too: the
+    /// same machine would have reported it both times.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let pairs = self.fields().into_iter().zip(other.fields());
         pairs
             .filter(|((_, a), (_, b))| a != b)
-            .map(|((field, a), (_, b))| Difference { field: field.to_owned(), a: shown(a), b: shown(b) })
+            .map(|((field, a), (_, b))| Difference {
+                field: field.to_owned(),
+                a: shown(a),
+                b: shown(b),
+            })
             .collect()
     }
 
@@ -151,7 +156,8 @@ mod tests {
             governor: Some("powersave".into()),
             quota_cpus: Some(1.5),
         };
-        let shown: Vec<String> = key().differences(&other).iter().map(ToString::to_string).collect();
+        let shown: Vec<String> =
+            key().differences(&other).iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
             [

@@ -35,10 +35,12 @@ pub trait File: Serialize + DeserializeOwned {
         Ok(())
     }
 
-    /// Reads and checks a file; the schema first, so that a newer file is named as such and not by a field it has.
+    /// Reads and checks a file; the schema first, so that a newer file is named as such and not by
+    /// a field it has.
     ///
     /// # Errors
-    /// Not JSON, another schema or bench, a field that is missing, unknown or mistyped, or what [`File::check`] refuses.
+    /// Not JSON, another schema or bench, a field that is missing, unknown or mistyped, or what
+    /// [`File::check`] refuses.
     fn from_json(text: &str) -> Result<Self, FileError> {
         #[derive(Deserialize)]
         struct Head {
@@ -49,7 +51,9 @@ pub trait File: Serialize + DeserializeOwned {
         let not_json = |error| FileError::Json { expected, error };
         let head: Head = read_json(text).map_err(not_json)?;
         match head.schema {
-            Some(found) if found != expected => return Err(FileError::OtherSchema { found, expected }),
+            Some(found) if found != expected => {
+                return Err(FileError::OtherSchema { found, expected });
+            }
             None => return Err(FileError::NoSchema { expected }),
             Some(_) => {}
         }
@@ -66,7 +70,11 @@ pub trait File: Serialize + DeserializeOwned {
     /// # Panics
     /// Never: the files hold nothing that JSON cannot.
     fn to_json(&self) -> String {
-        let text = if Self::PRETTY { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
+        let text = if Self::PRETTY {
+            serde_json::to_string_pretty(self)
+        } else {
+            serde_json::to_string(self)
+        };
         text.expect("plain data") + "\n"
     }
 
@@ -167,13 +175,23 @@ impl fmt::Display for FileError {
                 write!(f, "not a valid {expected}, it is cut off: {error}")
             }
             Self::Json { expected, error } => write!(f, "not a valid {expected}: {error}"),
-            Self::NoSchema { expected } => write!(f, "no \"schema\" key; this version reads {expected:?}"),
+            Self::NoSchema { expected } => {
+                write!(f, "no \"schema\" key; this version reads {expected:?}")
+            }
             Self::OtherSchema { found, expected } => {
                 write!(f, "schema {found:?} is not known; this version reads {expected:?}")?;
-                if is_newer(found, expected) { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
+                if is_newer(found, expected) {
+                    f.write_str(": a newer osjitter wrote it")
+                } else {
+                    Ok(())
+                }
             }
             Self::OtherBench { found, expected } => {
-                write!(f, "the bench {} is not {expected}", found.as_deref().unwrap_or("without a name"))
+                write!(
+                    f,
+                    "the bench {} is not {expected}",
+                    found.as_deref().unwrap_or("without a name")
+                )
             }
             Self::Invalid { expected, error } => write!(f, "not a valid {expected}: {error}"),
         }
@@ -196,7 +214,9 @@ fn is_newer(found: &str, known: &str) -> bool {
         let (kind, number) = schema.split_once('/')?;
         Some((kind.to_owned(), number.parse().ok()?))
     };
-    version(found).zip(version(known)).is_some_and(|(found, known)| found.0 == known.0 && found.1 > known.1)
+    version(found)
+        .zip(version(known))
+        .is_some_and(|(found, known)| found.0 == known.0 && found.1 > known.1)
 }
 
 /// What a well-formed file can still not be.
@@ -253,7 +273,9 @@ impl fmt::Display for Flaw {
             Self::Count(n) => write!(f, "{n} is more than can be counted"),
             Self::Number(value) => write!(f, "{value} cannot be"),
             Self::TooMany { found, most } => write!(f, "{found} of them; at most {most} are read"),
-            Self::TooFew { found, least } => write!(f, "{found} of them; at least {least} are needed"),
+            Self::TooFew { found, least } => {
+                write!(f, "{found} of them; at least {least} are needed")
+            }
             Self::Twice(name) => write!(f, "{name:?} comes twice"),
             Self::Histogram(error) => error.fmt(f),
             Self::Contradiction(sentence) => f.write_str(sentence),
@@ -270,7 +292,14 @@ mod tests {
     #[test]
     fn only_a_later_number_of_the_same_kind_is_newer() {
         assert!(is_newer("osjitter.report/10", "osjitter.report/9"));
-        for other in ["osjitter.report/9", "osjitter.report/8", "osjitter.verdict/10", "osjitter.report/x", "10", ""] {
+        for other in [
+            "osjitter.report/9",
+            "osjitter.report/8",
+            "osjitter.verdict/10",
+            "osjitter.report/x",
+            "10",
+            "",
+        ] {
             assert!(!is_newer(other, "osjitter.report/9"), "{other}");
         }
     }

@@ -1,10 +1,11 @@
-//! What period can a machine hold? The shortest one at which goals hold, looked for with the evidence of rounds at each
-//! period. Written as `osjitter.find/1`.
+//! What period can a machine hold? The shortest one at which goals hold, looked for with the
+//! evidence of rounds at each period. Written as `osjitter.find/1`.
 //!
-//! A look measures one period and holds every goal against its interval: kept if all intervals lie within the goals,
-//! broken if one lies outside, else open. What stays open is looked at again, in more and fresh rounds. The error of all
-//! looks of a ticker together is at most 1 - [`CONFIDENCE`] (Bonferroni; no round counts in two looks): so often as that,
-//! what was found broken and what was found kept enclose the period from which on the goals hold.
+//! A look measures one period and holds every goal against its interval: kept if all intervals lie
+//! within the goals, broken if one lies outside, else open. What stays open is looked at again, in
+//! more and fresh rounds. The error of all looks of a ticker together is at most 1 - [`CONFIDENCE`]
+//! (Bonferroni; no round counts in two looks): so often as that, what was found broken and what was
+//! found kept enclose the period from which on the goals hold.
 
 mod model;
 mod search;
@@ -12,6 +13,7 @@ mod search;
 mod tests;
 
 pub use model::{
-    CONFIDENCE, Check, Find, Finding, Goal, Look, MOST_GOALS, SCHEMA, Stopped, Ticker, least_ticks, look_confidence,
+    CONFIDENCE, Check, Find, Finding, Goal, Look, MOST_GOALS, SCHEMA, Stopped, Ticker, least_ticks,
+    look_confidence,
 };
 pub use search::{Bracket, COARSE, MOST_LOOKS, Step, bracket, coarse, next};

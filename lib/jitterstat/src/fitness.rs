@@ -1,8 +1,10 @@
-//! Whether a run is fit to be believed: judged from what was measured in the very rounds whose lateness it reports.
+//! Whether a run is fit to be believed: judged from what was measured in the very rounds whose
+//! lateness it reports.
 //!
-//! Whoever reads a percentile asks whether it is the program's or the machine's. The controls answer: a thread that spins
-//! is late only when it does not run, and the kernel's own accounts name who ran instead. The limits were chosen on
-//! recorded runs of quiet and of overloaded machines; `tests/fitness.rs` holds them against those runs.
+//! Whoever reads a percentile asks whether it is the program's or the machine's. The controls
+//! answer: a thread that spins is late only when it does not run, and the kernel's own accounts
+//! name who ran instead. The limits were chosen on recorded runs of quiet and of overloaded
+//! machines; `tests/fitness.rs` holds them against those runs.
 
 use crate::report::{PERCENTILES, Report, Round};
 
@@ -79,7 +81,8 @@ fn share(part_ns: Option<u64>, of_ns: u64) -> Option<f64> {
 }
 
 impl Tally {
-    /// Adds a round of a subject; `lateness_ns` are its ticks, which a report without samples does not keep.
+    /// Adds a round of a subject; `lateness_ns` are its ticks, which a report without samples does
+    /// not keep.
     pub fn add(&mut self, name: &str, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         self.all.add(round);
         match name {
@@ -104,7 +107,9 @@ impl Tally {
     fn add_spin(&mut self, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         let Some(&last) = lateness_ns.last() else { return };
         self.spin.add(round);
-        let until_last = (round.first_tick + lateness_ns.len() as u64).saturating_sub(1).saturating_mul(period_ns);
+        let until_last = (round.first_tick + lateness_ns.len() as u64)
+            .saturating_sub(1)
+            .saturating_mul(period_ns);
         if let Some(cpu_ns) = round.cpu_ns {
             self.spin_cpu_ns = Some(self.spin_cpu_ns.unwrap_or(0).saturating_add(cpu_ns));
             self.spun_ns = self.spun_ns.saturating_add(SPIN_LEAD_NS).saturating_add(until_last);
@@ -113,7 +118,8 @@ impl Tally {
         let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
         let mut previous = 0;
         for &late in lateness_ns {
-            // A tick that was due when its predecessor came was not waited for: what was lost, was lost before.
+            // A tick that was due when its predecessor came was not waited for: what was lost, was
+            // lost before.
             let lost = late.min(late.saturating_sub(previous).saturating_add(period));
             if lost > GAP_NS {
                 self.lost_ns = self.lost_ns.saturating_add(lost.unsigned_abs());
@@ -137,8 +143,16 @@ impl Tally {
             spin_gaps: spun.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
             spin_longest_gap_ns: spun.then_some(self.longest_gap_ns),
             waited: share(waiting.run_queue_ns, waiting.queue_window_ns),
-            preempted_per_s: self.spin.preempted.filter(|_| seconds > 0.0).map(|n| n as f64 / seconds),
-            stolen: self.all.share(self.all.stolen_ns).zip(cpus).map(|(share, cpus)| share / cpus.max(1) as f64),
+            preempted_per_s: self
+                .spin
+                .preempted
+                .filter(|_| seconds > 0.0)
+                .map(|n| n as f64 / seconds),
+            stolen: self
+                .all
+                .share(self.all.stolen_ns)
+                .zip(cpus)
+                .map(|(share, cpus)| share / cpus.max(1) as f64),
             throttled: waiting.share(waiting.throttled_ns),
             suspended_ns: self.all.suspended_ns,
             spin_khz: self.spin.khz,
@@ -150,14 +164,15 @@ impl Tally {
     #[must_use]
     pub fn distrust_from(&self) -> Option<&'static str> {
         let on_time = self.spin_ticks.checked_sub(self.spin_late)?;
-        // The nearest rank of a quantile is late once the ranks below it are used up by ticks on time.
+        // The nearest rank of a quantile is late once the ranks below it are used up by ticks on
+        // time.
         let is_late = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64 > on_time;
         PERCENTILES.iter().find(|p| self.spin_ticks > 0 && is_late(p.quantile)).map(|p| p.key)
     }
 }
 
-/// Share of values that are more than twice, or less than half, the median of the three before and that of the three
-/// after: a step is not uneven, a lone round is.
+/// Share of values that are more than twice, or less than half, the median of the three before and
+/// that of the three after: a step is not uneven, a lone round is.
 fn uneven(medians: &[i64]) -> Option<f64> {
     const REACH: usize = 3;
     (medians.len() > 2 * REACH).then_some(())?;
@@ -177,11 +192,13 @@ fn uneven(medians: &[i64]) -> Option<f64> {
 }
 
 impl Fitness {
-    /// Judges a run by its tally; `None` where the platform reports nothing to judge by, and no control did.
+    /// Judges a run by its tally; `None` where the platform reports nothing to judge by, and no
+    /// control did.
     #[must_use]
     pub fn of(tally: &Tally, cpus: Option<u64>) -> Option<Self> {
         let facts = tally.facts(cpus);
-        let measured = facts.spin_core.is_some() || facts.spin_gaps.is_some() || facts.waited.is_some();
+        let measured =
+            facts.spin_core.is_some() || facts.spin_gaps.is_some() || facts.waited.is_some();
         measured.then(|| Self::from_facts(facts, tally.distrust_from(), cpus))
     }
 
@@ -217,8 +234,8 @@ impl Fitness {
 
 /// From where on a cause makes a run noisy, and unfit.
 ///
-/// The limits of [`Cause::Slowed`] come from no recorded run: the machines at hand show no frequency. Within 10 % are the
-/// steps of a CPU that its neighbours heat.
+/// The limits of [`Cause::Slowed`] come from no recorded run: the machines at hand show no
+/// frequency. Within 10 % are the steps of a CPU that its neighbours heat.
 const CAUSES: [(Cause, [f64; 2]); 8] = [
     (Cause::Suspended, [10e6, 10e6]),
     (Cause::Quota, [0.001, 0.02]),
@@ -263,7 +280,12 @@ mod tests {
         let mut tally = Tally::default();
         let second = PERIOD_NS * TICKS;
         let cpu_ns = round.cpu_ns.or(Some(second));
-        tally.add("spin", PERIOD_NS, &Round { window_ns: Some(second), cpu_ns, ..round }, lateness_ns);
+        tally.add(
+            "spin",
+            PERIOD_NS,
+            &Round { window_ns: Some(second), cpu_ns, ..round },
+            lateness_ns,
+        );
         Fitness::of(&tally, Some(2)).unwrap()
     }
 
@@ -285,12 +307,16 @@ mod tests {
         let fitness = spun(&on_time(), Round { run_queue_ns: Some(40_000), ..Round::default() });
         assert_eq!((fitness.verdict, fitness.distrust_from.as_deref()), (Verdict::Quiet, None));
         assert!(fitness.facts.spin_core.is_some_and(|share| share > 0.99), "{:?}", fitness.facts);
-        assert_eq!((fitness.facts.spin_gaps, fitness.facts.spin_longest_gap_ns), (Some(0.0), Some(0)));
+        assert_eq!(
+            (fitness.facts.spin_gaps, fitness.facts.spin_longest_gap_ns),
+            (Some(0.0), Some(0))
+        );
     }
 
     #[test]
     fn each_way_to_lose_the_cpu_has_its_name() {
-        // Half of the time elsewhere: with a wait, with a quota, without either, or with the CPU time still running.
+        // Half of the time elsewhere: with a wait, with a quota, without either, or with the CPU
+        // time still running.
         let half = Some(500_000_000);
         let lost = late_every(10, 5_000_000);
         let elsewhere = Round { cpu_ns: half, ..Round::default() };
@@ -301,8 +327,12 @@ mod tests {
         assert_eq!(causes(&spun(&lost, Round::default())), [Cause::Pauses]);
         let steal = Round { steal_ns: half, ..Round::default() };
         assert_eq!(causes(&spun(&lost, steal)), [Cause::Steal]);
-        let suspended = spun(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
-        assert_eq!((suspended.verdict, causes(&suspended)), (Verdict::Unfit, vec![Cause::Suspended]));
+        let suspended =
+            spun(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
+        assert_eq!(
+            (suspended.verdict, causes(&suspended)),
+            (Verdict::Unfit, vec![Cause::Suspended])
+        );
     }
 
     #[test]
@@ -311,10 +341,20 @@ mod tests {
             let mut tally = Tally::default();
             for &khz in frequencies {
                 let second = Some(PERIOD_NS * TICKS);
-                let round = Round { window_ns: second, cpu_ns: second, cpu_khz: Some(khz), ..Round::default() };
+                let round = Round {
+                    window_ns: second,
+                    cpu_ns: second,
+                    cpu_khz: Some(khz),
+                    ..Round::default()
+                };
                 tally.add("spin", PERIOD_NS, &round, &on_time());
                 // One that sleeps may find its CPU at any frequency.
-                tally.add("nanosleep", PERIOD_NS, &Round { cpu_khz: Some(800_000), ..round }, &on_time());
+                tally.add(
+                    "nanosleep",
+                    PERIOD_NS,
+                    &Round { cpu_khz: Some(800_000), ..round },
+                    &on_time(),
+                );
             }
             causes(&Fitness::of(&tally, Some(2)).unwrap())
         };

@@ -11,19 +11,22 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 use crate::model::model;
 
-/// Significant decimal digits of the stored histogram: a stored value is within 0.1 % of the measured one.
+/// Significant decimal digits of the stored histogram: a stored value is within 0.1 % of the
+/// measured one.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// How [`Histogram::data`] is written.
 pub const ENCODING: &str = "hdr-v2-base64";
 
-/// First line of an interval log of ours, behind its `#`: what its values and tags are, and how it is known as ours.
+/// First line of an interval log of ours, behind its `#`: what its values and tags are, and how it
+/// is known as ours.
 pub const LOG_COMMENT: &str = "[Lateness in nanoseconds; the tag is the subject]";
 
-/// Most bytes that a histogram takes when it is not compressed: five digits over all of a `u64` are 6.2 million counts of
-/// at most 9 bytes each, and a header.
+/// Most bytes that a histogram takes when it is not compressed: five digits over all of a `u64` are
+/// 6.2 million counts of at most 9 bytes each, and a header.
 const LARGEST: usize = 64 << 20;
-/// First word of an uncompressed histogram, and of a compressed one; the low half byte of the second is the word size.
+/// First word of an uncompressed histogram, and of a compressed one; the low half byte of the
+/// second is the word size.
 const COOKIE: u32 = 0x1c84_9303;
 const COOKIE_COMPRESSED: u32 = 0x1c84_9304;
 /// Cookie, length of the counts, offset, digits, lowest and highest value, ratio.
@@ -38,7 +41,8 @@ model! {
         pub encoding: String,
         /// The histogram.
         pub data: String,
-        /// What its source had no bins for; counted at the largest value. Never in a report of `osjitter run`.
+        /// What its source had no bins for; counted at the largest value. Never in a report of
+        /// `osjitter run`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub overflow: Option<Overflow>,
     }
@@ -65,14 +69,20 @@ pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> Histogram {
 /// As [`pack`]: never.
 #[must_use]
 pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
-    let mut histogram = Hdr::<u64>::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds");
+    let mut histogram =
+        Hdr::<u64>::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds");
     for (value, count) in counted {
         let value = u64::try_from(value).unwrap_or(0);
         histogram.record_n(value, count).expect("an auto-resizing histogram takes any i64");
     }
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&histogram, &mut bytes).expect("writing to memory does not fail");
-    Histogram { count: histogram.len(), encoding: ENCODING.to_owned(), data: BASE64.encode(bytes), overflow: None }
+    Histogram {
+        count: histogram.len(),
+        encoding: ENCODING.to_owned(),
+        data: BASE64.encode(bytes),
+        overflow: None,
+    }
 }
 
 /// Reads a stored histogram.
@@ -83,7 +93,8 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     if stored.encoding != ENCODING {
         return Err(HistogramError::OtherEncoding(stored.encoding.clone()));
     }
-    let bytes = BASE64.decode(&stored.data).map_err(|e| HistogramError::NotBase64(e.to_string()))?;
+    let bytes =
+        BASE64.decode(&stored.data).map_err(|e| HistogramError::NotBase64(e.to_string()))?;
     let histogram = decode(&bytes)?;
     if histogram.len() != stored.count {
         return Err(HistogramError::OtherCount { holds: histogram.len(), states: stored.count });
@@ -91,8 +102,9 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     Ok(histogram)
 }
 
-/// Reads a histogram as the `HdrHistogram` project encodes it (V2, compressed or not), in bounded memory: a header that
-/// promises more than there is, or a few bytes that inflate to gigabytes, are errors.
+/// Reads a histogram as the `HdrHistogram` project encodes it (V2, compressed or not), in bounded
+/// memory: a header that promises more than there is, or a few bytes that inflate to gigabytes, are
+/// errors.
 ///
 /// # Errors
 /// Another encoding, or damaged data.
@@ -104,7 +116,9 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
     };
     let inflated = match word(bytes, 0)? & !0xf0 {
         COOKIE_COMPRESSED => {
-            let compressed = usize::try_from(word(bytes, 4)?).ok().and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
+            let compressed = usize::try_from(word(bytes, 4)?)
+                .ok()
+                .and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
             let compressed = compressed.ok_or(EndsEarly)?;
             let mut inflated = Vec::new();
             let most = LARGEST as u64 + 1;
@@ -129,8 +143,8 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
     Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| Damaged(e.to_string()))
 }
 
-/// Whether among the numbers (LEB128 of at most nine bytes, zigzag) is the least there is: the library negates those below zero,
-/// which are gaps between bins, and of this one that overflows.
+/// Whether among the numbers (LEB128 of at most nine bytes, zigzag) is the least there is: the
+/// library negates those below zero, which are gaps between bins, and of this one that overflows.
 fn has_endless_gap(mut numbers: &[u8]) -> bool {
     const LONGEST: usize = 9;
     while !numbers.is_empty() {
@@ -174,14 +188,21 @@ impl fmt::Display for HistogramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherEncoding(found) => {
-                write!(f, "histogram encoding {found:?} is not known; this version reads {ENCODING:?}")
+                write!(
+                    f,
+                    "histogram encoding {found:?} is not known; this version reads {ENCODING:?}"
+                )
             }
             Self::NotBase64(why) => write!(f, "histogram data is not base64: {why}"),
             Self::OtherFormat => f.write_str("histogram data is in no known encoding; V2 is read"),
             Self::EndsEarly => f.write_str("histogram data ends early"),
-            Self::TooLarge => f.write_str("histogram data inflates to more than any histogram takes"),
+            Self::TooLarge => {
+                f.write_str("histogram data inflates to more than any histogram takes")
+            }
             Self::Damaged(why) => write!(f, "histogram data is damaged: {why}"),
-            Self::OtherCount { holds, states } => write!(f, "histogram holds {holds} values but states {states}"),
+            Self::OtherCount { holds, states } => {
+                write!(f, "histogram holds {holds} values but states {states}")
+            }
         }
     }
 }
@@ -215,7 +236,10 @@ mod tests {
     #[test]
     fn a_value_counts_as_often_as_it_occurs() {
         let counted = unpack(&pack_counts([(7, 3), (-1, 2), (900, 1 << 40)])).unwrap();
-        assert_eq!((counted.count_at(7), counted.count_at(0), counted.len()), (3, 2, (1 << 40) + 5));
+        assert_eq!(
+            (counted.count_at(7), counted.count_at(0), counted.len()),
+            (3, 2, (1 << 40) + 5)
+        );
     }
 
     /// A header that promises `payload` bytes of counts.

@@ -1,7 +1,7 @@
 //! Samples, statistics and the files of timer lateness.
 //!
-//! Everything here is pure: no clock, no operating system, no printing. The input is plain nanoseconds,
-//! so a test needs no machine, and a report can be analysed again years later.
+//! Everything here is pure: no clock, no operating system, no printing. The input is plain
+//! nanoseconds, so a test needs no machine, and a report can be analysed again years later.
 //!
 //! | Module | Feature | What it holds |
 //! |---|---|---|
@@ -24,7 +24,8 @@
 //! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`cost`] | `files` | what an operation costs, and how much more than another in the same rounds |
 //!
-//! All three are on by default; `series` and `stats` have no dependencies. `schema` adds the JSON Schema of each file.
+//! All three are on by default; `series` and `stats` have no dependencies. `schema` adds the JSON
+//! Schema of each file.
 //!
 //! A loop that records its own lateness, to be gated by `osjitter gate`:
 //!

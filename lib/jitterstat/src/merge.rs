@@ -1,4 +1,5 @@
-//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number computed anew.
+//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number
+//! computed anew.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +46,8 @@ pub enum MergeError {
     },
     /// Plans that differ in more than seed and number of ticks: where.
     PlansDiffer(String),
-    /// Two reports that hold the same round: counted twice, it would narrow every interval without a new measurement.
+    /// Two reports that hold the same round: counted twice, it would narrow every interval without
+    /// a new measurement.
     SameRun {
         /// Which reports, from 1.
         reports: [usize; 2],
@@ -60,32 +62,40 @@ impl fmt::Display for MergeError {
             Self::Nothing => f.write_str("nothing to merge"),
             Self::OnlyOne => f.write_str("one report is merged with nothing: give two or more"),
             Self::NoSamples { report, subject } => {
-                write!(f, "report {report} has no samples of {subject}: it cannot be merged without loss")
+                write!(
+                    f,
+                    "report {report} has no samples of {subject}: it cannot be merged without loss"
+                )
             }
             Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
             Self::SameRun { reports: [one, other] } => {
                 write!(f, "reports {one} and {other} come from the same run: give each run once")
             }
-            Self::TooMuch(what) => write!(f, "merged, they are more than a report can hold: {what}"),
+            Self::TooMuch(what) => {
+                write!(f, "merged, they are more than a report can hold: {what}")
+            }
         }
     }
 }
 
 impl std::error::Error for MergeError {}
 
-/// Joins reports in the given order. Host and clock are the first one's; a warning names what differs.
+/// Joins reports in the given order. Host and clock are the first one's; a warning names what
+/// differs.
 ///
 /// # Errors
-/// Fewer than two reports, a report without samples, a run that is there twice, more than one report can hold or, without
-/// `force`, plans that differ.
+/// Fewer than two reports, a report without samples, a run that is there twice, more than one
+/// report can hold or, without `force`, plans that differ.
 pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     let [first, rest @ ..] = reports else { return Err(MergeError::Nothing) };
     if rest.is_empty() {
         return Err(MergeError::OnlyOne);
     }
     for (n, report) in reports.iter().enumerate() {
-        let without =
-            report.subjects.iter().find(|s| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty()));
+        let without = report
+            .subjects
+            .iter()
+            .find(|s| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty()));
         if let Some(subject) = without {
             return Err(MergeError::NoSamples { report: n + 1, subject: subject.id.clone() });
         }
@@ -93,8 +103,10 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     if let Some(reports) = same_run(reports) {
         return Err(MergeError::SameRun { reports });
     }
-    let difference =
-        rest.iter().enumerate().find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
+    let difference = rest
+        .iter()
+        .enumerate()
+        .find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
     if let (Some(what), false) = (&difference, force) {
         return Err(MergeError::PlansDiffer(what.clone()));
     }
@@ -124,7 +136,11 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     }
     if rest.iter().any(|r| r.host != first.host) {
         let what = "Reports of machines in different states were merged; the facts are those of the first.".to_owned();
-        merged.warnings.push(warning(HOSTS_DIFFER, what, "Look at the ranking before trusting a sum."));
+        merged.warnings.push(warning(
+            HOSTS_DIFFER,
+            what,
+            "Look at the ranking before trusting a sum.",
+        ));
     }
     merged.check().map_err(|e| MergeError::TooMuch(e.to_string()))?;
     Ok(merged)
@@ -163,23 +179,33 @@ fn difference(a: &Report, b: &Report) -> Option<String> {
     if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
         return Some("scheduling class, memory lock or timer slack is another".to_owned());
     }
-    let ids = |r: &Report| r.plan.scenarios.iter().map(|s| s.id.clone()).collect::<std::collections::BTreeSet<_>>();
+    let ids = |r: &Report| {
+        r.plan.scenarios.iter().map(|s| s.id.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
     let (x, y) = (ids(a), ids(b));
     if let Some(id) = x.symmetric_difference(&y).next() {
         return Some(format!("{id} is not in both"));
     }
     p.scenarios.iter().find_map(|s| {
         let t = q.scenarios.iter().find(|t| t.id == s.id)?;
-        let key =
-            |s: &crate::report::Scenario| (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances, s.command.clone());
-        (key(s) != key(t))
-            .then(|| format!("{} has another command, period, round, warm-up or number of instances", s.id))
+        let key = |s: &crate::report::Scenario| {
+            (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances, s.command.clone())
+        };
+        (key(s) != key(t)).then(|| {
+            format!("{} has another command, period, round, warm-up or number of instances", s.id)
+        })
     })
 }
 
 /// Adds the rounds of one report behind those that are there: numbered on, and later in time.
 fn append(merged: &mut Report, report: &Report) {
-    let next = merged.subjects.iter().flat_map(|s| &s.rounds).map(|r| r.index.saturating_add(1)).max().unwrap_or(0);
+    let next = merged
+        .subjects
+        .iter()
+        .flat_map(|s| &s.rounds)
+        .map(|r| r.index.saturating_add(1))
+        .max()
+        .unwrap_or(0);
     let later = merged.duration_ns;
     for subject in &report.subjects {
         let rounds = subject.rounds.iter().map(|r| Round {
@@ -228,8 +254,14 @@ fn same_run(reports: &[Report]) -> Option<[usize; 2]> {
     for (n, report) in (1..).zip(reports) {
         for subject in &report.subjects {
             for round in subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
-                // What a round cost to the nanosecond, and the random part of its start, are never those of another.
-                let key = (subject.id.as_str(), round.phase_ns, round.cpu_ns, round.lateness_ns.as_slice());
+                // What a round cost to the nanosecond, and the random part of its start, are never
+                // those of another.
+                let key = (
+                    subject.id.as_str(),
+                    round.phase_ns,
+                    round.cpu_ns,
+                    round.lateness_ns.as_slice(),
+                );
                 let first = *seen.entry(key).or_insert(n);
                 if first != n {
                     return Some([first, n]);
@@ -240,8 +272,8 @@ fn same_run(reports: &[Report]) -> Option<[usize; 2]> {
     None
 }
 
-/// Adds what only the summaries of the parts state: what was asked for in rounds in which no tick came, and the cost of
-/// the recorded ticks, where that of a round includes its warm-up.
+/// Adds what only the summaries of the parts state: what was asked for in rounds in which no tick
+/// came, and the cost of the recorded ticks, where that of a round includes its warm-up.
 fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
     let asked = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
     let lost = asked.saturating_sub(summary.ticks);
@@ -249,7 +281,8 @@ fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
         *count = count.saturating_add(lost);
     }
     let per_tick = |of: fn(&Summary) -> Option<f64>| {
-        let total = parts.iter().map(|part| Some(of(part)? * part.ticks as f64)).sum::<Option<f64>>();
+        let total =
+            parts.iter().map(|part| Some(of(part)? * part.ticks as f64)).sum::<Option<f64>>();
         total.map(|total| total / asked.max(1) as f64)
     };
     summary.cpu_ns_per_tick = per_tick(|s| s.cpu_ns_per_tick);
@@ -261,7 +294,9 @@ fn summary_of(subject: &Subject) -> Option<Summary> {
     let parts: Vec<(u64, RoundSamples)> =
         subject.rounds.iter().map(|r| (r.index, stored_samples(subject, r))).collect();
     let cost = RoundCost::default();
-    let parts: Vec<InstanceRound<'_>> =
-        parts.iter().map(|(round, samples)| InstanceRound { round: *round, samples, cost }).collect();
+    let parts: Vec<InstanceRound<'_>> = parts
+        .iter()
+        .map(|(round, samples)| InstanceRound { round: *round, samples, cost })
+        .collect();
     summarise(&parts, subject.runtime.is_some())
 }

@@ -1,6 +1,7 @@
 //! How the plain data of every file is declared.
 
-/// Structs that are written as JSON, refuse unknown fields, and are in a JSON Schema with the feature for it.
+/// Structs that are written as JSON, refuse unknown fields, and are in a JSON Schema with the
+/// feature for it.
 macro_rules! model {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
         $(#[$meta])*

@@ -7,12 +7,13 @@ use std::num::NonZeroU64;
 pub struct RawSample {
     /// Index on the grid of the last tick this wake-up reported.
     pub tick: u64,
-    /// How many consecutive ticks it reported, ending with `tick`; more than one where expirations were coalesced.
+    /// How many consecutive ticks it reported, ending with `tick`; more than one where expirations
+    /// were coalesced.
     pub expirations: u64,
     /// Counter reading taken first thing after the wait returned.
     pub wake_count: u64,
-    /// Counter reading taken when the runtime came back from its park; `None` where it did not park for this tick. One
-    /// word, so that a sample is half a cache line.
+    /// Counter reading taken when the runtime came back from its park; `None` where it did not park
+    /// for this tick. One word, so that a sample is half a cache line.
     pub unpark_count: Option<NonZeroU64>,
 }
 
@@ -34,7 +35,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Room for `capacity` wake-ups, with every page of it touched so that the loop takes no page fault.
+    /// Room for `capacity` wake-ups, with every page of it touched so that the loop takes no page
+    /// fault.
     ///
     /// # Panics
     /// Without enough memory; see [`Recorder::try_with_capacity`].
@@ -83,10 +85,18 @@ mod tests {
 
     #[test]
     fn it_takes_what_there_is_room_for_and_keeps_its_memory() {
-        let sample = |tick| RawSample { tick, expirations: 1, wake_count: tick, unpark_count: NonZeroU64::new(tick) };
+        let sample = |tick| RawSample {
+            tick,
+            expirations: 1,
+            wake_count: tick,
+            unpark_count: NonZeroU64::new(tick),
+        };
         let mut recorder = Recorder::with_capacity(3);
         assert!(recorder.samples().is_empty(), "what was written to touch the pages is no sample");
-        assert_eq!([0, 1, 2, 3, 4].map(|tick| recorder.push(sample(tick))), [true, true, true, false, false]);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|tick| recorder.push(sample(tick))),
+            [true, true, true, false, false]
+        );
         assert_eq!(recorder.samples(), [0, 1, 2].map(sample));
         let at = recorder.samples().as_ptr();
         recorder.clear();

@@ -1,5 +1,5 @@
-//! The report `osjitter.report/1`: plain data, integers in nanoseconds, complete enough to draw every picture and table
-//! again and to run the same plan again.
+//! The report `osjitter.report/1`: plain data, integers in nanoseconds, complete enough to draw
+//! every picture and table again and to run the same plan again.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub const SCHEMA: &str = "osjitter.report/1";
 pub const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
 /// The largest plausible count: every whole number up to here is exact in an `f64`.
 pub const MOST_COUNT: u64 = 1 << 53;
-/// The most subjects of a report: as many as Linux supports CPUs. Even an almost empty one takes a kilobyte, and
-/// views compare each with each.
+/// The most subjects of a report: as many as Linux supports CPUs. Even an almost empty one takes a
+/// kilobyte, and views compare each with each.
 pub const MOST_SUBJECTS: usize = 8_192;
 
 model! {
@@ -45,7 +45,8 @@ model! {
         pub clock: Clock,
         /// What the tool changed on the machine while it ran.
         pub changes: Vec<Change>,
-        /// Whether the machine was quiet enough to believe the numbers; null where nothing was measured to judge by.
+        /// Whether the machine was quiet enough to believe the numbers; null where nothing was
+        /// measured to judge by.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// What a reader should know before trusting a number.
@@ -55,12 +56,14 @@ model! {
         pub loads: Vec<Load>,
         /// One entry for each subject, period, runtime and load.
         pub subjects: Vec<Subject>,
-        /// How the timers of another program were traced; null where the subjects are osjitter's own, or measured themselves.
+        /// How the timers of another program were traced; null where the subjects are osjitter's
+        /// own, or measured themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub trace: Option<Trace>,
     }
 
-    /// How `osjitter trace` looked at another program: each of its subjects is what one thread waited in.
+    /// How `osjitter trace` looked at another program: each of its subjects is what one thread
+    /// waited in.
     pub struct Trace {
         /// The program and its arguments; null for a process that was there already.
         pub command: Option<Vec<String>>,
@@ -78,10 +81,11 @@ model! {
         pub records: u64,
         /// How large they were.
         pub bytes: u64,
-        /// Records that the kernel had no room for, or that cannot be read: what they concern is in no number.
+        /// Records that the kernel had no room for, or that cannot be read: what they concern is in
+        /// no number.
         pub lost: u64,
-        /// Records of the kernel's own count that it did not make, and did not say it lost: some virtual machines make none of
-        /// some interrupts.
+        /// Records of the kernel's own count that it did not make, and did not say it lost: some
+        /// virtual machines make none of some interrupts.
         pub unrecorded: u64,
         /// Timers that woke a thread, and were set before the window.
         pub undated: u64,
@@ -95,8 +99,8 @@ model! {
     pub struct Load {
         /// As on the command line.
         pub load: String,
-        /// Its CPU time, which is in no subject's cost: of tasks in their rounds, of processes from their start to their
-        /// end; null where the platform does not report it.
+        /// Its CPU time, which is in no subject's cost: of tasks in their rounds, of processes from
+        /// their start to their end; null where the platform does not report it.
         pub cpu_ns: Option<u64>,
         /// Time it was to run: the rounds of its scenarios.
         pub active_ns: u64,
@@ -127,7 +131,8 @@ model! {
         pub mlock: bool,
         /// Requested timer slack; null leaves it as inherited.
         pub timer_slack_ns: Option<u64>,
-        /// Whether as many rounds again were run to find out why ticks were late; null where nobody asked.
+        /// Whether as many rounds again were run to find out why ticks were late; null where nobody
+        /// asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<WhyAsked>,
         /// The scenarios, one for each subject, period and runtime.
@@ -146,7 +151,8 @@ model! {
         pub id: String,
         /// Name of the subject.
         pub subject: String,
-        /// The program and its arguments, started anew for each round, where the subject is a program of the user's.
+        /// The program and its arguments, started anew for each round, where the subject is a
+        /// program of the user's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub command: Option<Vec<String>>,
         /// Nominal period.
@@ -159,10 +165,12 @@ model! {
         pub warmup_ticks: u64,
         /// Runtime of a tokio subject; `None` for a bare thread.
         pub runtime: Option<String>,
-        /// How many run at once, a task each, their phases spread evenly over the period; each records `ticks`.
+        /// How many run at once, a task each, their phases spread evenly over the period; each
+        /// records `ticks`.
         #[serde(default = "one")]
         pub instances: u64,
-        /// What ran beside it, as on the command line: `cpu:2`, `tasks:100x50us`, a command; null for nothing.
+        /// What ran beside it, as on the command line: `cpu:2`, `tasks:100x50us`, a command; null
+        /// for nothing.
         #[serde(default)]
         pub load: Option<String>,
     }
@@ -224,8 +232,8 @@ model! {
         pub cross_thread_order: Option<String>,
         /// Why the CPU counter was not used.
         pub why_not_counter: Option<String>,
-        /// What stamping a wake-up and keeping it took in this run: the observer's own part of each tick. Null
-        /// where a program measured itself.
+        /// What stamping a wake-up and keeping it took in this run: the observer's own part of each
+        /// tick. Null where a program measured itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub observer_ns_per_tick: Option<u64>,
     }
@@ -276,7 +284,8 @@ model! {
         pub histogram: Option<Histogram>,
         /// In the order they ran.
         pub rounds: Vec<Round>,
-        /// Why its latest ticks were late, from further rounds that are in no other number; null where nobody asked.
+        /// Why its latest ticks were late, from further rounds that are in no other number; null
+        /// where nobody asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<why::Why>,
     }
@@ -310,15 +319,16 @@ model! {
         pub wakeups_per_tick: Option<f64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
-        /// Each percentile's median over the rounds: what a typical round is like, where the pooled percentile covers
-        /// all rounds together. Empty for a single round.
+        /// Each percentile's median over the rounds: what a typical round is like, where the pooled
+        /// percentile covers all rounds together. Empty for a single round.
         #[serde(default)]
         pub median_round_ns: BTreeMap<String, MedianRound>,
         /// Differences in lateness between neighbouring ticks.
         pub jitter_consecutive_ns: Option<Distribution>,
         /// Lateness above the smallest lateness.
         pub jitter_spread_ns: Option<Distribution>,
-        /// From the deadline until the runtime came back from its park: the kernel, and what the runtime asked of it.
+        /// From the deadline until the runtime came back from its park: the kernel, and what the
+        /// runtime asked of it.
         pub until_unpark_ns: Option<Distribution>,
         /// From there until the task ran: the runtime's own share.
         pub after_unpark_ns: Option<Distribution>,
@@ -370,8 +380,8 @@ model! {
         pub start_ns: u64,
         /// The random part of that start; a command has none.
         pub phase_ns: u64,
-        /// Time over which the costs below were counted: from the runtime's being ready to the last tick; of a command, from
-        /// its start to its end.
+        /// Time over which the costs below were counted: from the runtime's being ready to the last
+        /// tick; of a command, from its start to its end.
         #[serde(default)]
         pub window_ns: Option<u64>,
         /// CPU time of the process, without what tasks of a load used; of a command, of all its
@@ -394,7 +404,8 @@ model! {
         pub switches_voluntary: Option<u64>,
         /// Context switches by being preempted.
         pub switches_involuntary: Option<u64>,
-        /// This round alone, all instances together, in the entry of the first; null where no tick came.
+        /// This round alone, all instances together, in the entry of the first; null where no tick
+        /// came.
         pub summary: Option<Summary>,
         /// Index of the first recorded tick.
         pub first_tick: u64,
@@ -403,7 +414,8 @@ model! {
         /// Index of each tick, only where they are not consecutive from `first_tick`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub tick: Option<Vec<u64>>,
-        /// Until the runtime came back from its park, for each tick; null for ticks without a park of their own.
+        /// Until the runtime came back from its park, for each tick; null for ticks without a park
+        /// of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_unpark_ns: Option<Vec<Option<i64>>>,
     }

@@ -15,7 +15,8 @@ pub struct Wakeup {
     pub unpark_ns: Option<i64>,
 }
 
-/// The grid of a round: tick k is due at `k * period_ns`; `first_tick .. first_tick + ticks` are recorded.
+/// The grid of a round: tick k is due at `k * period_ns`; `first_tick .. first_tick + ticks` are
+/// recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// The nominal period.
@@ -57,7 +58,9 @@ pub enum WakeupError {
 impl fmt::Display for WakeupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotIncreasing { tick } => write!(f, "tick {tick} was reported twice or out of order"),
+            Self::NotIncreasing { tick } => {
+                write!(f, "tick {tick} was reported twice or out of order")
+            }
             Self::BadCount { tick } => {
                 write!(f, "the wake-up of tick {tick} reports an impossible number of expirations")
             }
@@ -76,7 +79,8 @@ pub struct RoundSamples {
     pub ticks: Vec<u64>,
     /// Lateness of each index: wake time minus deadline; negative is early.
     pub lateness_ns: Vec<i64>,
-    /// The runtime's return from its park minus the deadline, for ticks that had a park of their own.
+    /// The runtime's return from its park minus the deadline, for ticks that had a park of their
+    /// own.
     pub until_unpark_ns: Vec<Option<i64>>,
     /// Ticks that shared the wake-up of a later one.
     pub coalesced: u64,
@@ -110,7 +114,9 @@ impl RoundSamples {
                 let last = tick == wakeup.tick;
                 samples.ticks.push(tick);
                 samples.lateness_ns.push(wakeup.wake_ns.saturating_sub(deadline_ns));
-                samples.until_unpark_ns.push(wakeup.unpark_ns.map(|u| u.saturating_sub(deadline_ns)));
+                samples
+                    .until_unpark_ns
+                    .push(wakeup.unpark_ns.map(|u| u.saturating_sub(deadline_ns)));
                 samples.coalesced += u64::from(!last);
             }
         }
@@ -140,7 +146,8 @@ impl RoundSamples {
         self.grid.ticks - self.recorded()
     }
 
-    /// Ticks not delivered before the next deadline: late by a period or more, or never. No hidden tolerance.
+    /// Ticks not delivered before the next deadline: late by a period or more, or never. No hidden
+    /// tolerance.
     #[must_use]
     pub fn missed(&self) -> u64 {
         let period_ns = i64::try_from(self.grid.period_ns).unwrap_or(i64::MAX);
@@ -154,8 +161,8 @@ impl RoundSamples {
         self.lateness_ns.iter().filter(|&&l| l < 0).count() as u64
     }
 
-    /// Sums of x·y and of x² about the round's means, x the deadline and y the lateness: their quotient is the slope of
-    /// lateness over time.
+    /// Sums of x·y and of x² about the round's means, x the deadline and y the lateness: their
+    /// quotient is the slope of lateness over time.
     #[must_use]
     pub fn drift_sums(&self) -> (f64, f64) {
         let n = self.ticks.len() as f64;
@@ -168,7 +175,8 @@ impl RoundSamples {
         })
     }
 
-    /// Differences of the lateness of neighbouring indices; a skipped index leaves a gap, not a difference.
+    /// Differences of the lateness of neighbouring indices; a skipped index leaves a gap, not a
+    /// difference.
     pub fn consecutive_ns(&self) -> impl Iterator<Item = i64> + '_ {
         let neighbours = self.ticks.windows(2).zip(self.lateness_ns.windows(2));
         neighbours.filter(|(t, _)| t[0] + 1 == t[1]).map(|(_, l)| l[1].saturating_sub(l[0]))
@@ -192,7 +200,10 @@ mod tests {
         let round = RoundSamples::from_wakeups(GRID, &wakeups).unwrap();
         assert_eq!(round.ticks, [2, 3, 4, 5]);
         assert_eq!(round.lateness_ns, [7; 4]);
-        assert_eq!((round.delivered(), round.coalesced, round.skipped(), round.missed()), (4, 0, 0, 0));
+        assert_eq!(
+            (round.delivered(), round.coalesced, round.skipped(), round.missed()),
+            (4, 0, 0, 0)
+        );
     }
 
     #[test]
@@ -204,7 +215,8 @@ mod tests {
 
     #[test]
     fn skipped_ticks_have_no_lateness_and_count_as_missed() {
-        let round = RoundSamples::from_wakeups(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
+        let round =
+            RoundSamples::from_wakeups(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
         assert_eq!((round.skipped(), round.missed(), round.early()), (2, 2, 1));
         assert_eq!(round.consecutive_ns().count(), 0);
     }
@@ -212,9 +224,18 @@ mod tests {
     #[test]
     fn contract_breaches_are_refused() {
         let twice = [wakeup(2, 1, 1_000), wakeup(2, 1, 1_001)];
-        assert_eq!(RoundSamples::from_wakeups(GRID, &twice), Err(WakeupError::NotIncreasing { tick: 2 }));
-        assert_eq!(RoundSamples::from_wakeups(GRID, &[wakeup(2, 0, 0)]), Err(WakeupError::BadCount { tick: 2 }));
-        assert_eq!(RoundSamples::from_wakeups(GRID, &[wakeup(2, 4, 0)]), Err(WakeupError::BadCount { tick: 2 }));
+        assert_eq!(
+            RoundSamples::from_wakeups(GRID, &twice),
+            Err(WakeupError::NotIncreasing { tick: 2 })
+        );
+        assert_eq!(
+            RoundSamples::from_wakeups(GRID, &[wakeup(2, 0, 0)]),
+            Err(WakeupError::BadCount { tick: 2 })
+        );
+        assert_eq!(
+            RoundSamples::from_wakeups(GRID, &[wakeup(2, 4, 0)]),
+            Err(WakeupError::BadCount { tick: 2 })
+        );
     }
 
     proptest! {

@@ -1,14 +1,17 @@
-//! The contract between osjitter and a program of yours that it measures or gates: `osjitter.series/1`.
+//! The contract between osjitter and a program of yours that it measures or gates:
+//! `osjitter.series/1`.
 //!
-//! osjitter sets four environment variables: [`ENV_TICKS`], how many ticks to record; [`ENV_WARMUP`], how many ticks to
-//! run before them and not to record; [`ENV_OUT`], the file to write; [`ENV_PERIOD`], the period that is asked for, which a
-//! program with a period of its own need not read. Where a tick a line is wanted, [`ENV_SERIES`] is `ticks`: a program whose
-//! loop has a meter of `tickmeter` needs no code for what follows, as the meter writes the file by itself.
+//! osjitter sets four environment variables: [`ENV_TICKS`], how many ticks to record;
+//! [`ENV_WARMUP`], how many ticks to run before them and not to record; [`ENV_OUT`], the file to
+//! write; [`ENV_PERIOD`], the period that is asked for, which a program with a period of its own
+//! need not read. Where a tick a line is wanted, [`ENV_SERIES`] is `ticks`: a program whose loop
+//! has a meter of `tickmeter` needs no code for what follows, as the meter writes the file by
+//! itself.
 //!
 //! # A program that ticks
 //!
-//! It writes the line `osjitter.series/1 period_ns=500000`, then one signed lateness in nanoseconds (wake-up minus
-//! deadline) a line, in tick order, and exits with 0.
+//! It writes the line `osjitter.series/1 period_ns=500000`, then one signed lateness in nanoseconds
+//! (wake-up minus deadline) a line, in tick order, and exits with 0.
 //!
 //! ```
 //! use jitterstat::series::{Reader, Writer};
@@ -22,17 +25,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where [`ENV_TIMES`] is `monotonic`, osjitter would also know when each tick came: the time of the wake-up on the system's
-//! monotonic clock, in nanoseconds, behind its lateness ([`Writer::push_at`]). With that, `osjitter run --why` finds out what
-//! the program's threads were doing between a deadline and its wake-up. Behind it, a program may write how long the thread that
-//! runs the tick has waited for a CPU in all ([`Writer::push_with`]), the second number of Linux's `/proc/thread-self/schedstat`:
-//! then no right is needed to tell a CPU that was taken from a timer that was late. What is left out is measured all the same.
+//! Where [`ENV_TIMES`] is `monotonic`, osjitter would also know when each tick came: the time of
+//! the wake-up on the system's monotonic clock, in nanoseconds, behind its lateness
+//! ([`Writer::push_at`]). With that, `osjitter run --why` finds out what the program's threads were
+//! doing between a deadline and its wake-up. Behind it, a program may write how long the thread
+//! that runs the tick has waited for a CPU in all ([`Writer::push_with`]), the second number of
+//! Linux's `/proc/thread-self/schedstat`: then no right is needed to tell a CPU that was taken from
+//! a timer that was late. What is left out is measured all the same.
 //!
 //! # Any program: numbers of its own
 //!
-//! Nothing need be written to gate a program by its wall time, CPU time or memory. What else it is to be judged by, for
-//! `osjitter gate --metric throughput --metric latency`, it declares with a unit and which way is better, and writes
-//! once a run, or once a sample. Of samples, the median and a tail percentile are judged.
+//! Nothing need be written to gate a program by its wall time, CPU time or memory. What else it is
+//! to be judged by, for `osjitter gate --metric throughput --metric latency`, it declares with a
+//! unit and which way is better, and writes once a run, or once a sample. Of samples, the median
+//! and a tail percentile are judged.
 //!
 //! In Rust:
 //!
@@ -79,8 +85,8 @@
 //! } >"$OSJITTER_OUT"
 //! ```
 //!
-//! A name or a unit is one word of at most 32 printable characters, a name beginning with a letter; a value is a decimal
-//! number above zero.
+//! A name or a unit is one word of at most 32 printable characters, a name beginning with a letter;
+//! a value is a decimal number above zero.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,8 +106,8 @@ pub const ENV_SERIES: &str = "OSJITTER_SERIES";
 pub const SERIES_OF_TICKS: &str = "ticks";
 /// [`TIMES_MONOTONIC`] where the time of each wake-up is wanted, too.
 pub const ENV_TIMES: &str = "OSJITTER_TIMES";
-/// Value of [`ENV_TIMES`]: on Linux the clock `CLOCK_MONOTONIC`, which Python's `time.monotonic_ns` and Java's
-/// `System.nanoTime` read.
+/// Value of [`ENV_TIMES`]: on Linux the clock `CLOCK_MONOTONIC`, which Python's `time.monotonic_ns`
+/// and Java's `System.nanoTime` read.
 pub const TIMES_MONOTONIC: &str = "monotonic";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
@@ -170,7 +176,8 @@ impl<W: Write> Writer<W> {
         writeln!(self.inner, "{lateness_ns}")
     }
 
-    /// The same with the time of the wake-up on the system's monotonic clock; then every tick must have one.
+    /// The same with the time of the wake-up on the system's monotonic clock; then every tick must
+    /// have one.
     ///
     /// # Errors
     /// Those of the file.
@@ -202,9 +209,11 @@ pub struct Reader {
     pub period_ns: u64,
     /// Lateness of each tick, in order.
     pub lateness_ns: Vec<i64>,
-    /// When each of them came, on the clock of the program's system; `None` where it did not say so.
+    /// When each of them came, on the clock of the program's system; `None` where it did not say
+    /// so.
     pub wake_ns: Option<Vec<u64>>,
-    /// How long the thread of each had waited for a CPU since it began; `None` where it did not say so.
+    /// How long the thread of each had waited for a CPU since it began; `None` where it did not say
+    /// so.
     pub waited_ns: Option<Vec<u64>>,
 }
 
@@ -236,8 +245,8 @@ pub struct Metric {
     pub samples: Samples,
 }
 
-/// Values above zero, in bounded memory however many: those that agree in their first ten binary digits, to a
-/// thousandth, share a bin, which keeps the largest of them.
+/// Values above zero, in bounded memory however many: those that agree in their first ten binary
+/// digits, to a thousandth, share a bin, which keeps the largest of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     bins: BTreeMap<u32, (u64, f64)>,
@@ -283,7 +292,8 @@ pub enum SeriesError {
     Line(u64, String),
     /// Line number, from 1, of a tick that has more or fewer numbers than the ticks before it.
     Columns(u64),
-    /// Line number, from 1, text, and what is wrong with it: a line of a metric, or one that is too long.
+    /// Line number, from 1, text, and what is wrong with it: a line of a metric, or one that is too
+    /// long.
     Metric(u64, String, &'static str),
     /// The file cannot be read.
     Io(io::Error),
@@ -293,9 +303,15 @@ impl fmt::Display for SeriesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "it is empty; the first line must be `{SCHEMA} period_ns=N`"),
-            Self::Header(found) => write!(f, "the first line must be `{SCHEMA} period_ns=N`, not {found:?}"),
-            Self::Line(n, found) => write!(f, "line {n} must be a whole number of nanoseconds, not {found:?}"),
-            Self::Columns(n) => write!(f, "line {n} must have as many numbers as the ticks before it"),
+            Self::Header(found) => {
+                write!(f, "the first line must be `{SCHEMA} period_ns=N`, not {found:?}")
+            }
+            Self::Line(n, found) => {
+                write!(f, "line {n} must be a whole number of nanoseconds, not {found:?}")
+            }
+            Self::Columns(n) => {
+                write!(f, "line {n} must have as many numbers as the ticks before it")
+            }
             Self::Metric(n, found, what) => write!(f, "line {n}, {found:?}: {what}"),
             Self::Io(error) => write!(f, "it cannot be read: {error}"),
         }
@@ -323,7 +339,9 @@ impl Reader {
         let mut more: [Option<Vec<u64>>; 2] = [None, None];
         while lines.next()? {
             let Some((late, of_tick)) = tick(&lines.line) else {
-                if lines.line.starts_with(|c: char| c.is_ascii_alphabetic()) && lines.line.contains(' ') {
+                if lines.line.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && lines.line.contains(' ')
+                {
                     continue;
                 }
                 return Err(SeriesError::Line(lines.number, lines.text()));
@@ -345,7 +363,8 @@ impl Reader {
     }
 }
 
-/// Reads the metrics of a series, in the order of their declarations; ticks beside them are left out.
+/// Reads the metrics of a series, in the order of their declarations; ticks beside them are left
+/// out.
 ///
 /// # Errors
 /// See [`SeriesError`].
@@ -373,7 +392,9 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
                     _ => return wrong("the last word must be lower or higher, which is better"),
                 };
                 if !is_name(name) || !is_word(unit) {
-                    return wrong("a name and a unit are words of at most 32 characters, a name begins with a letter");
+                    return wrong(
+                        "a name and a unit are words of at most 32 characters, a name begins with a letter",
+                    );
                 }
                 if all.len() == MOST_METRICS || all.iter().any(|metric| metric.name == name) {
                     return wrong("a metric is declared once, and at most 64 are");
@@ -383,7 +404,9 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
             }
             [Some(name), Some(value), None, ..] => {
                 let Some(metric) = all.iter_mut().find(|metric| metric.name == name) else {
-                    return wrong("a metric is declared before its values: metric NAME UNIT lower|higher");
+                    return wrong(
+                        "a metric is declared before its values: metric NAME UNIT lower|higher",
+                    );
                 };
                 match value.parse::<f64>() {
                     Ok(value) if value.is_finite() && value > 0.0 => metric.samples.add(value),
@@ -397,7 +420,8 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
     Ok(all)
 }
 
-/// The line of a tick: its lateness, and where they are there the time at which it came and how long its thread had waited.
+/// The line of a tick: its lateness, and where they are there the time at which it came and how
+/// long its thread had waited.
 fn tick(line: &str) -> Option<(i64, [Option<u64>; 2])> {
     let mut words = line.split(' ');
     let late = words.next()?.parse().ok()?;
@@ -409,7 +433,8 @@ fn tick(line: &str) -> Option<(i64, [Option<u64>; 2])> {
 }
 
 fn is_word(text: &str) -> bool {
-    (1..=LONGEST_WORD).contains(&text.chars().count()) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+    (1..=LONGEST_WORD).contains(&text.chars().count())
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 fn is_name(text: &str) -> bool {
@@ -429,8 +454,13 @@ struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     fn open(from: R) -> Result<Self, SeriesError> {
-        let mut lines =
-            Self { from: BufReader::new(from), bytes: Vec::new(), line: String::new(), number: 0, period_ns: None };
+        let mut lines = Self {
+            from: BufReader::new(from),
+            bytes: Vec::new(),
+            line: String::new(),
+            number: 0,
+            period_ns: None,
+        };
         if !lines.next()? {
             return Err(SeriesError::Empty);
         }
@@ -445,12 +475,19 @@ impl<R: Read> Lines<R> {
 
     fn next(&mut self) -> Result<bool, SeriesError> {
         self.bytes.clear();
-        (&mut self.from).take(LONGEST_LINE).read_until(b'\n', &mut self.bytes).map_err(SeriesError::Io)?;
+        (&mut self.from)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut self.bytes)
+            .map_err(SeriesError::Io)?;
         self.line.clear();
         self.line.push_str(String::from_utf8_lossy(&self.bytes).trim_end());
         self.number += 1;
         if self.bytes.len() as u64 == LONGEST_LINE && !self.bytes.ends_with(b"\n") {
-            return Err(SeriesError::Metric(self.number, self.text(), "a line has at most 255 bytes"));
+            return Err(SeriesError::Metric(
+                self.number,
+                self.text(),
+                "a line has at most 255 bytes",
+            ));
         }
         Ok(!self.bytes.is_empty())
     }
@@ -517,7 +554,9 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_not_two() {
         let long = format!("{SCHEMA} period_ns=5\n{}7\n", "0".repeat(LONGEST_LINE as usize));
-        assert!(Reader::read(long.as_bytes()).unwrap_err().to_string().contains("at most 255 bytes"));
+        assert!(
+            Reader::read(long.as_bytes()).unwrap_err().to_string().contains("at most 255 bytes")
+        );
         let mut file = Vec::new();
         let mut out = Writer::without_ticks(&mut file).unwrap();
         out.declare("x", "ns", Better::Lower).unwrap();
@@ -526,7 +565,10 @@ mod tests {
         }
         out.finish().unwrap();
         let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
-        assert_eq!([0.0, 1.0].map(|q| x.samples.quantile(q)), [f64::MIN_POSITIVE, f64::MAX].map(Some));
+        assert_eq!(
+            [0.0, 1.0].map(|q| x.samples.quantile(q)),
+            [f64::MIN_POSITIVE, f64::MAX].map(Some)
+        );
     }
 
     #[test]
@@ -545,7 +587,12 @@ mod tests {
         );
         let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
         assert_eq!((x.samples.count(), x.samples.quantile(0.99)), (1, Some(12.5)));
-        assert!(Reader::read("osjitter.series/1\n5\n".as_bytes()).unwrap_err().to_string().contains("period_ns"));
+        assert!(
+            Reader::read("osjitter.series/1\n5\n".as_bytes())
+                .unwrap_err()
+                .to_string()
+                .contains("period_ns")
+        );
     }
 
     #[test]

@@ -1,15 +1,18 @@
-//! A stall is one event, however many ticks it makes late: a gap between two deliveries that is half as long again as the
-//! round's own typical gap.
+//! A stall is one event, however many ticks it makes late: a gap between two deliveries that is
+//! half as long again as the round's own typical gap.
 //!
-//! What is typical is taken from the round itself. A timer wheel that delivers two ticks a turn, or a handler that is
-//! longer than the period, makes every tick late and has no stall; a loop that never catches up after a stall keeps its
-//! ticks, and each of them remembers how much of its lateness the stall is.
+//! What is typical is taken from the round itself. A timer wheel that delivers two ticks a turn, or
+//! a handler that is longer than the period, makes every tick late and has no stall; a loop that
+//! never catches up after a stall keeps its ticks, and each of them remembers how much of its
+//! lateness the stall is.
 
 /// Of this definition: what was computed by another one is not comparable.
 pub const RULE: &str = "gap-1";
-/// A tick that was due when its predecessor came belongs to the same stall; this much before the deadline counts as due.
+/// A tick that was due when its predecessor came belongs to the same stall; this much before the
+/// deadline counts as due.
 pub const ALREADY_DUE_NS: i64 = 20_000;
-/// Beyond so much a gap is a stall, however long the typical one is; and later than so much is late at any period.
+/// Beyond so much a gap is a stall, however long the typical one is; and later than so much is late
+/// at any period.
 pub const LONG_NS: i64 = 1_000_000;
 
 /// A tick of a round, and what stalls did to it.
@@ -58,7 +61,9 @@ pub fn of_round(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
     sorted.sort_unstable();
     let typical = typical_gap_ns(ticks, period_ns, &sorted);
     let long = (typical / 2).min(LONG_NS);
-    let cut = |stall: i64, lateness: i64| Some(stall.min(lateness)).filter(|&part| part >= long).unwrap_or(0);
+    let cut = |stall: i64, lateness: i64| {
+        Some(stall.min(lateness)).filter(|&part| part >= long).unwrap_or(0)
+    };
     let mut stall_ns = cut(first.saturating_sub(sorted[(sorted.len() - 1) / 2].max(0)), first);
     // Whether the tick before was made late by a stall, directly or as its backlog.
     let mut behind = stall_ns > 0;
@@ -70,7 +75,10 @@ pub fn of_round(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
         let stalled = gap >= typical.saturating_add(long);
         let due = before >= apart_ns(pair, period_ns).saturating_sub(ALREADY_DUE_NS).max(1);
         let kept = !(behind && due && (change < 0 || stalled));
-        stall_ns = cut(stall_ns.saturating_add(if stalled { gap - typical } else { change.min(0) }), lateness);
+        stall_ns = cut(
+            stall_ns.saturating_add(if stalled { gap - typical } else { change.min(0) }),
+            lateness,
+        );
         behind = stalled || !kept;
         found.push(Tick { lateness_ns: lateness, stall_ns, kept });
     }
@@ -81,28 +89,31 @@ pub fn of_round(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
 #[must_use]
 pub fn kept(ticks: &[(u64, i64)], period_ns: u64) -> (Vec<i64>, Vec<i64>) {
     let kept = of_round(ticks, period_ns).into_iter().filter(|tick| tick.kept);
-    let (mut late, mut own): (Vec<i64>, Vec<i64>) = kept.map(|tick| (tick.lateness_ns, tick.own_ns())).unzip();
+    let (mut late, mut own): (Vec<i64>, Vec<i64>) =
+        kept.map(|tick| (tick.lateness_ns, tick.own_ns())).unzip();
     late.sort_unstable();
     own.sort_unstable();
     (late, own)
 }
 
-/// By how much stalls raise a percentile, from the natural logarithms of it and of that of the own parts; 0 where it is
-/// not as late as stalls make a tick, for there it is never asked.
+/// By how much stalls raise a percentile, from the natural logarithms of it and of that of the own
+/// parts; 0 where it is not as late as stalls make a tick, for there it is never asked.
 #[must_use]
 pub fn lift(ln: f64, ln_own: f64, period_ns: u64) -> f64 {
     if ln >= (late_ns(period_ns) as f64).ln() { ln - ln_own } else { 0.0 }
 }
 
-/// The gap that most waits of the round take: their median, or, where nine ticks in ten are late, the one in which half of
-/// the time goes by if that is longer, as when a handler draws the ticks of a wheel's turn apart.
+/// The gap that most waits of the round take: their median, or, where nine ticks in ten are late,
+/// the one in which half of the time goes by if that is longer, as when a handler draws the ticks
+/// of a wheel's turn apart.
 fn typical_gap_ns(ticks: &[(u64, i64)], period_ns: u64, sorted: &[i64]) -> i64 {
     let period = whole(period_ns);
     let mut gaps: Vec<i64> = ticks.windows(2).map(|pair| gap_ns(pair, period_ns)).collect();
     gaps.sort_unstable();
     // What came together with the tick before is no wait.
     let waits = &gaps[gaps.partition_point(|gap| gap.saturating_mul(2) < period)..];
-    let typical = waits.get(waits.len().saturating_sub(1) / 2).map_or(period, |&median| median.max(period));
+    let typical =
+        waits.get(waits.len().saturating_sub(1) / 2).map_or(period, |&median| median.max(period));
     if sorted[(sorted.len() - 1) / 10] < late_ns(period_ns) {
         return typical;
     }
@@ -151,7 +162,8 @@ mod tests {
             self.ticks.iter().map(|&(k, us)| (k, us * 1_000)).collect()
         }
 
-        /// The typical gap, where the parts of stalls stand and what they are, and which ticks are dropped.
+        /// The typical gap, where the parts of stalls stand and what they are, and which ticks are
+        /// dropped.
         fn is(&self, typical: i64, stalls: &[(usize, i64)], dropped: &[usize]) {
             let ticks = self.ns();
             let mut sorted: Vec<i64> = ticks.iter().map(|t| t.1).collect();
@@ -196,9 +208,12 @@ mod tests {
 
     #[test]
     fn a_loop_that_never_catches_up_remembers_the_stall() {
-        let round =
-            Round::at(500, &[600, 1_100, 1_600, 2_100, 2_600, 3_100, 3_600, 9_100, 9_600, 10_100, 10_600, 11_100]);
-        // Tokio's Delay: each tick starts the period anew, on a wheel that turns once a millisecond.
+        let round = Round::at(
+            500,
+            &[600, 1_100, 1_600, 2_100, 2_600, 3_100, 3_600, 9_100, 9_600, 10_100, 10_600, 11_100],
+        );
+        // Tokio's Delay: each tick starts the period anew, on a wheel that turns once a
+        // millisecond.
         round.is(1_000, &[7, 8, 9, 10, 11].map(|i| (i, 5_000)), &[]);
         assert_eq!((round.at_quantile(0.5)[0], round.at_quantile(0.9)), (3_100, [10_600, 5_600]));
     }
@@ -223,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_round_may_end_a_stall_or_begin_in_one() {
-        let coalesced = Round::at(500, &[&[10; 4][..], &[2_010, 1_510, 1_010, 510], &[10; 5]].concat());
+        let coalesced =
+            Round::at(500, &[&[10; 4][..], &[2_010, 1_510, 1_010, 510], &[10; 5]].concat());
         coalesced.is(500, &[(4, 2_000), (5, 1_500), (6, 1_000), (7, 500)], &[5, 6, 7, 8]);
         assert_eq!(coalesced.at_quantile(0.9), [2_010, 10]);
         let begins = Round::at(500, &[&[2_300, 1_800, 1_300, 800, 300][..], &[10; 5]].concat());
@@ -232,9 +248,13 @@ mod tests {
 
     #[test]
     fn a_tick_after_a_gap_belongs_to_the_stall_only_if_the_stall_reached_it() {
-        let kept = |ticks: [(u64, i64); 2]| of_round(&ticks, 500_000).iter().filter(|t| t.kept).count();
+        let kept =
+            |ticks: [(u64, i64); 2]| of_round(&ticks, 500_000).iter().filter(|t| t.kept).count();
         assert_eq!([kept([(0, 479_999), (1, 5_000)]), kept([(0, 480_000), (1, 5_000)])], [2, 1]);
-        assert_eq!([kept([(0, 1_479_999), (3, 7_000)]), kept([(0, 1_480_000), (3, 7_000)])], [2, 1]);
+        assert_eq!(
+            [kept([(0, 1_479_999), (3, 7_000)]), kept([(0, 1_480_000), (3, 7_000)])],
+            [2, 1]
+        );
     }
 
     #[test]
@@ -246,7 +266,13 @@ mod tests {
 
     #[test]
     fn numbers_at_the_ends_of_their_range_are_taken() {
-        let ends = [(0, i64::MAX), (1, i64::MIN), (2, i64::MAX), (u64::MAX, i64::MIN), (u64::MAX, i64::MAX)];
+        let ends = [
+            (0, i64::MAX),
+            (1, i64::MIN),
+            (2, i64::MAX),
+            (u64::MAX, i64::MIN),
+            (u64::MAX, i64::MAX),
+        ];
         for period_ns in [0, 1, 500_000, u64::MAX] {
             assert_eq!(of_round(&ends, period_ns).len(), 5);
         }

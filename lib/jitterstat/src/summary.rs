@@ -47,8 +47,10 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
     let wakeups = parts.iter().map(|part| part.cost.wakeups).sum::<Option<u64>>();
 
     let consecutive: Vec<Vec<i64>> = samples().map(|r| r.consecutive_ns().collect()).collect();
-    let spread: Vec<Vec<i64>> = lateness.iter().map(|r| r.iter().map(|l| l.saturating_sub(min_ns)).collect()).collect();
-    let until: Vec<Vec<i64>> = samples().map(|r| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
+    let spread: Vec<Vec<i64>> =
+        lateness.iter().map(|r| r.iter().map(|l| l.saturating_sub(min_ns)).collect()).collect();
+    let until: Vec<Vec<i64>> =
+        samples().map(|r| r.until_unpark_ns.iter().flatten().copied().collect()).collect();
     let after: Vec<Vec<i64>> = samples()
         .map(|r| {
             let pairs = r.lateness_ns.iter().zip(&r.until_unpark_ns);
@@ -56,13 +58,15 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
         })
         .collect();
     let stamped: u64 = until.iter().map(|r| r.len() as u64).sum();
-    let (elapsed_ns, ideal_ns) =
-        samples().map(spans).fold((0_i64, 0_i64), |a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)));
+    let (elapsed_ns, ideal_ns) = samples()
+        .map(spans)
+        .fold((0_i64, 0_i64), |a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)));
     let rounds = by_round(parts);
     let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
     Some(Summary {
         ticks,
-        // Not instance by instance: a report has the coalesced ticks of all in the entry of the first.
+        // Not instance by instance: a report has the coalesced ticks of all in the entry of the
+        // first.
         delivered: all(RoundSamples::recorded).saturating_sub(all(|r| r.coalesced)),
         coalesced: all(|r| r.coalesced),
         skipped: all(RoundSamples::skipped),
@@ -83,8 +87,8 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
     })
 }
 
-/// Everything of a subject whose rounds are too many to keep, in an amount of memory that does not depend on them: counts
-/// and sums exactly, values to three digits.
+/// Everything of a subject whose rounds are too many to keep, in an amount of memory that does not
+/// depend on them: counts and sums exactly, values to three digits.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     rounds: u64,
@@ -148,8 +152,8 @@ impl Pool {
         crate::histogram::pack_counts(self.lateness.counts())
     }
 
-    /// The summary of all rounds, with the intervals that the kept ones support; `None` if no tick of any was delivered
-    /// or coalesced.
+    /// The summary of all rounds, with the intervals that the kept ones support; `None` if no tick
+    /// of any was delivered or coalesced.
     #[must_use]
     pub fn summary(&self, kept: Option<Summary>, has_runtime: bool) -> Option<Summary> {
         let lateness_ns = self.lateness.distribution(0)?;
@@ -191,7 +195,8 @@ impl Pooled {
         let [min, max] = self.ends.unwrap_or([value; 2]);
         self.ends = Some([min.min(value), max.max(value)]);
         let side = if value < 0 { &mut self.negative } else { &mut self.others };
-        let side = side.get_or_insert_with(|| Hdr::new(DIGITS).expect("3 digits are within the bounds"));
+        let side =
+            side.get_or_insert_with(|| Hdr::new(DIGITS).expect("3 digits are within the bounds"));
         side.record(value.unsigned_abs()).expect("an auto-resizing histogram takes any i64");
     }
 
@@ -199,7 +204,8 @@ impl Pooled {
     fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let of = |side: &'_ Option<Hdr<u64>>, sign: i64| -> Vec<(i64, u64)> {
             let [min, max] = self.ends.unwrap_or_default();
-            let value = |v: u64| i64::try_from(v).unwrap_or(i64::MAX).saturating_mul(sign).clamp(min, max);
+            let value =
+                |v: u64| i64::try_from(v).unwrap_or(i64::MAX).saturating_mul(sign).clamp(min, max);
             side.iter()
                 .flat_map(|h| h.iter_recorded())
                 .map(|v| (value(v.value_iterated_to()), v.count_at_value()))
@@ -220,9 +226,12 @@ impl Pooled {
                 seen += count;
                 seen >= rank
             });
-            found.filter(|_| quantile::is_supported(n, q)).map(|(value, _)| value.saturating_sub(origin))
+            found
+                .filter(|_| quantile::is_supported(n, q))
+                .map(|(value, _)| value.saturating_sub(origin))
         };
-        let mean = i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX).saturating_sub(origin);
+        let mean =
+            i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX).saturating_sub(origin);
         Some(Distribution::new(ends.map(|end| end.saturating_sub(origin)), mean, at))
     }
 }
@@ -243,7 +252,8 @@ fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
 /// Time from the first to the last recorded tick: as measured, and on the grid.
 fn spans(round: &RoundSamples) -> (i64, i64) {
     let ends = |v: &[i64]| v.first().copied().zip(v.last().copied());
-    let (Some((l0, l1)), Some((k0, k1))) = (ends(&round.lateness_ns), round.ticks.first().zip(round.ticks.last()))
+    let (Some((l0, l1)), Some((k0, k1))) =
+        (ends(&round.lateness_ns), round.ticks.first().zip(round.ticks.last()))
     else {
         return (0, 0);
     };
@@ -251,8 +261,9 @@ fn spans(round: &RoundSamples) -> (i64, i64) {
     (ideal_ns.saturating_add(l1).saturating_sub(l0), ideal_ns)
 }
 
-/// Slope of lateness over the deadline, in parts per billion (nanoseconds per second): ordinary least squares with
-/// an offset of its own for each round, so that a slow round is not taken for a drift.
+/// Slope of lateness over the deadline, in parts per billion (nanoseconds per second): ordinary
+/// least squares with an offset of its own for each round, so that a slow round is not taken for a
+/// drift.
 fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> {
     let sums = rounds.map(RoundSamples::drift_sums);
     let (sxy, sxx) = sums.fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
@@ -261,13 +272,15 @@ fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> 
 
 /// Adds the confidence intervals over rounds to a pooled distribution.
 fn with_intervals(distribution: Distribution, rounds: &[&[i64]]) -> Distribution {
-    let intervals = bootstrap::percentile_intervals(rounds, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+    let intervals =
+        bootstrap::percentile_intervals(rounds, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
     let named = PERCENTILES.iter().zip(intervals);
     let ci95 = named.filter_map(|(p, interval)| Some((p.key.to_owned(), interval?))).collect();
     Distribution { ci95, ..distribution }
 }
 
-/// The median over the rounds of each percentile that every round supports; empty for a single round.
+/// The median over the rounds of each percentile that every round supports; empty for a single
+/// round.
 fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
     let sorted: Vec<Vec<i64>> = rounds
         .iter()
@@ -280,13 +293,20 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
     let of = |Percentile { key, quantile: q, .. }| {
         let values: Option<Vec<i64>> = sorted
             .iter()
-            .map(|round| quantile::nearest_rank(round, q).filter(|_| quantile::is_supported_by_round(round.len(), q)))
+            .map(|round| {
+                quantile::nearest_rank(round, q)
+                    .filter(|_| quantile::is_supported_by_round(round.len(), q))
+            })
             .collect();
         let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
         let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
         Some((key.to_owned(), MedianRound { value, ci95 }))
     };
-    if rounds.len() < 2 { BTreeMap::new() } else { PERCENTILES.into_iter().filter_map(of).collect() }
+    if rounds.len() < 2 {
+        BTreeMap::new()
+    } else {
+        PERCENTILES.into_iter().filter_map(of).collect()
+    }
 }
 
 /// The samples of one round of one instance, from the report that keeps them.
@@ -294,8 +314,10 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
 pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> RoundSamples {
     let recorded = entry.lateness_ns.len();
     // The summary of a round is of all instances, and stands with the first of them.
-    let (asked, coalesced) =
-        entry.summary.as_ref().map_or((recorded as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
+    let (asked, coalesced) = entry
+        .summary
+        .as_ref()
+        .map_or((recorded as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
     RoundSamples {
         grid: Grid { first_tick: entry.first_tick, ticks: asked, period_ns: subject.period_ns },
         ticks: (0..recorded).map(|i| entry.tick_of(i)).collect(),
@@ -313,7 +335,9 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let (min, max) = (*sorted.first()?, *sorted.last()?);
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
-    let at = |q: f64| quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q));
+    let at = |q: f64| {
+        quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q))
+    };
     Some(Distribution::new([min, max], mean, at))
 }
 
@@ -358,18 +382,27 @@ mod tests {
         };
         let rounds: Vec<RoundSamples> = (0..40).map(|_| round()).collect();
         let cost = RoundCost { cpu_ns: Some(5_000), wakeups: Some(250) };
-        let parts: Vec<InstanceRound<'_>> =
-            (0..).zip(&rounds).map(|(round, samples)| InstanceRound { round, samples, cost }).collect();
+        let parts: Vec<InstanceRound<'_>> = (0..)
+            .zip(&rounds)
+            .map(|(round, samples)| InstanceRound { round, samples, cost })
+            .collect();
         let exact = summarise(&parts, true).unwrap();
         let mut pool = Pool::default();
         parts.iter().for_each(|part| pool.add(std::slice::from_ref(part)));
         let pooled = pool.summary(Some(exact.clone()), true).unwrap();
-        assert_eq!(pool.histogram(), crate::histogram::pack(rounds.iter().flat_map(|r| r.lateness_ns.iter().copied())));
+        assert_eq!(
+            pool.histogram(),
+            crate::histogram::pack(rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()))
+        );
         let near = |a: &Distribution, b: &Distribution| {
             assert_eq!((a.min, a.mean, a.max), (b.min, b.mean, b.max));
             for ((p, x), (_, y)) in a.percentiles().into_iter().zip(b.percentiles()) {
                 let (Some(x), Some(y)) = (x, y) else { return assert_eq!(x, y) };
-                assert!((x - y).abs() <= x.abs().max(y.abs()) / 500 + 80, "{}: {x} and {y}", p.label);
+                assert!(
+                    (x - y).abs() <= x.abs().max(y.abs()) / 500 + 80,
+                    "{}: {x} and {y}",
+                    p.label
+                );
             }
         };
         near(&exact.lateness_ns, &pooled.lateness_ns);
@@ -415,7 +448,10 @@ mod tests {
         };
         assert_eq!(of(40).lateness_ns.p50, of(4).lateness_ns.p50);
         assert!(of(40).lateness_ns.ci95.contains_key("p50"));
-        assert!(of(4).lateness_ns.ci95.is_empty(), "four rounds have no interval, however many parts they have");
+        assert!(
+            of(4).lateness_ns.ci95.is_empty(),
+            "four rounds have no interval, however many parts they have"
+        );
     }
 
     #[test]
@@ -429,7 +465,11 @@ mod tests {
                     unpark_ns: None,
                 })
                 .collect();
-            RoundSamples::from_wakeups(Grid { period_ns: 1_000, first_tick: 0, ticks: 100 }, &wakeups).unwrap()
+            RoundSamples::from_wakeups(
+                Grid { period_ns: 1_000, first_tick: 0, ticks: 100 },
+                &wakeups,
+            )
+            .unwrap()
         };
         let late = summarise(&[part(&round(&|_| 700))], false).unwrap();
         assert_eq!((late.drift_ppb, late.elapsed_ns - late.ideal_ns), (Some(0.0), 0));

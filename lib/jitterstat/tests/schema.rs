@@ -33,5 +33,8 @@ fn check(name: &str, schema: &serde_json::Value) {
         std::fs::write(&path, &schema).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(committed == schema, "the model of {name} has changed: run with {UPDATE}=1 and read the difference");
+    assert!(
+        committed == schema,
+        "the model of {name} has changed: run with {UPDATE}=1 and read the difference"
+    );
 }

@@ -1,7 +1,9 @@
-//! What a sleep costs that never ends, as nearly all timeouts are, beside 4,096 others: tokio's, and ours.
+//! What a sleep costs that never ends, as nearly all timeouts are, beside 4,096 others: tokio's,
+//! and ours.
 //!
-//! `cargo bench -p osinterval --bench sleeps`. *Arm* is to make it and to poll it once, *cancel* to drop it; tokio's, which
-//! have to be pinned, are made and boxed before. *Put off* moves the deadline of one that waits.
+//! `cargo bench -p osinterval --bench sleeps`. *Arm* is to make it and to poll it once, *cancel* to
+//! drop it; tokio's, which have to be pinned, are made and boxed before. *Put off* moves the
+//! deadline of one that waits.
 #![allow(clippy::unwrap_used, reason = "a measuring program may panic")]
 
 use std::cell::Cell;
@@ -41,7 +43,8 @@ impl Fixture {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let group = runtime.block_on(async {
-            let group = IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
+            let group =
+                IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
             osinterval::sleep(Duration::from_millis(1)).await;
             group.sleep(Duration::from_millis(1)).await;
             group
@@ -80,7 +83,9 @@ impl Fixture {
     ) {
         let _runtime = self.runtime.enter();
         let _crowd = self.crowd(|| make(prepare(self.deadline())));
-        bencher.with_inputs(|| prepare(self.deadline())).bench_local_values(|prepared| self.armed(make(prepared)));
+        bencher
+            .with_inputs(|| prepare(self.deadline()))
+            .bench_local_values(|prepared| self.armed(make(prepared)));
     }
 
     fn cancel<S: Future + Unpin>(&self, bencher: Bencher<'_, '_>, make: impl Fn(Instant) -> S) {

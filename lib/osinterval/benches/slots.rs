@@ -1,7 +1,9 @@
-//! What the slots of a group trade: 1,000 intervals of 10 ms, spread evenly, in slots of 100 us to 1 ms; beside each, a
-//! thread that sleeps as often, for what a wake-up costs here at that rate, and tokio's interval.
+//! What the slots of a group trade: 1,000 intervals of 10 ms, spread evenly, in slots of 100 us to
+//! 1 ms; beside each, a thread that sleeps as often, for what a wake-up costs here at that rate,
+//! and tokio's interval.
 //!
-//! `scripts/slots.sh` runs it and writes its table. Prints JSON; Linux only, where the kernel counts a thread's wake-ups.
+//! `scripts/slots.sh` runs it and writes its table. Prints JSON; Linux only, where the kernel
+//! counts a thread's wake-ups.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(
     clippy::disallowed_methods,
@@ -36,7 +38,8 @@ impl Contender {
     }
 }
 
-/// What this thread has used: time on a CPU, and voluntary switches, one for each time that it went to sleep.
+/// What this thread has used: time on a CPU, and voluntary switches, one for each time that it went
+/// to sleep.
 struct Used {
     cpu_ns: u64,
     switches: u64,
@@ -46,7 +49,8 @@ fn used() -> Used {
     let read = |file| std::fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap();
     let cpu_ns = read("schedstat").split(' ').next().unwrap().parse().unwrap();
     let status = read("status");
-    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    let switches =
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
     Used { cpu_ns, switches: switches.trim().parse().unwrap() }
 }
 
@@ -71,7 +75,8 @@ fn round(contender: Contender) -> Round {
 
 fn difference(before: &Used) -> Round {
     let after = used();
-    let (wakeups, cpu_ns) = ((after.switches - before.switches) as f64, (after.cpu_ns - before.cpu_ns) as f64);
+    let (wakeups, cpu_ns) =
+        ((after.switches - before.switches) as f64, (after.cpu_ns - before.cpu_ns) as f64);
     Round { wakeups, cpu_ns, ..Round::default() }
 }
 
@@ -82,8 +87,9 @@ fn crowd(slot_us: Option<u64>) -> (Round, Vec<u64>) {
         let resolution = Duration::from_micros(slot_us.unwrap_or(1));
         let group = IntervalGroup::builder().resolution(resolution).build().unwrap();
         let start = tokio::time::Instant::now() + Duration::from_millis(30);
-        let late =
-            |due: tokio::time::Instant| Instant::now().saturating_duration_since(due.into_std()).as_nanos() as u64;
+        let late = |due: tokio::time::Instant| {
+            Instant::now().saturating_duration_since(due.into_std()).as_nanos() as u64
+        };
         let tasks: Vec<_> = (0..INTERVALS)
             .map(|i| {
                 let first = start + PERIOD * i / INTERVALS;

@@ -1,4 +1,5 @@
-//! A loop that works every 500 ms and once takes far too long: what each missed-tick behaviour does about it.
+//! A loop that works every 500 ms and once takes far too long: what each missed-tick behaviour does
+//! about it.
 //!
 //! `cargo run --release --example cron_loop`
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -11,7 +12,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+    {
         println!("{behavior:?}");
         let mut interval = OsInterval::builder(PERIOD).missed_tick_behavior(behavior).build()?;
         let start = interval.deadline();

@@ -1,5 +1,5 @@
-//! A clock like MIDI's, first plain and then in the precise mode: a pulse every 500 us for two seconds, and how late they
-//! were.
+//! A clock like MIDI's, first plain and then in the precise mode: a pulse every 500 us for two
+//! seconds, and how late they were.
 //!
 //! `cargo run --release --example midi_clock`
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -23,7 +23,11 @@ async fn main() -> std::io::Result<()> {
         }
         late.sort_unstable();
         let at = |share: f64| late[((PULSES - 1) as f64 * share) as usize];
-        println!("{precision:?}: half of the pulses within {:?}, nine in ten within {:?}", at(0.5), at(0.9));
+        println!(
+            "{precision:?}: half of the pulses within {:?}, nine in ten within {:?}",
+            at(0.5),
+            at(0.9)
+        );
     }
     Ok(())
 }

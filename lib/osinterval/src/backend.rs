@@ -17,15 +17,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `timerfd` on the monotonic clock (Linux, Android): takes nanoseconds, is tens of microseconds late.
+    /// `timerfd` on the monotonic clock (Linux, Android): takes nanoseconds, is tens of
+    /// microseconds late.
     Timerfd,
-    /// `EVFILT_TIMER` of kqueue. Apple's systems: absolute and critical, tens of microseconds late. FreeBSD and NetBSD take
-    /// nanoseconds, OpenBSD and DragonFly whole milliseconds, rounded up.
+    /// `EVFILT_TIMER` of kqueue. Apple's systems: absolute and critical, tens of microseconds late.
+    /// FreeBSD and NetBSD take nanoseconds, OpenBSD and DragonFly whole milliseconds, rounded up.
     Kqueue,
-    /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a millisecond late.
+    /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a
+    /// millisecond late.
     WaitableTimer,
-    /// The thread pool's timer (older Windows): late by up to the system's tick, 15.6 ms unless a program has asked for
-    /// less.
+    /// The thread pool's timer (older Windows): late by up to the system's tick, 15.6 ms unless a
+    /// program has asked for less.
     ThreadpoolTimer,
     /// tokio's own timer wheel: one to two milliseconds late.
     TokioSleep,
@@ -45,7 +47,8 @@ impl fmt::Display for Backend {
 
 /// What to do where the OS refuses a timer, for example because no descriptor is left.
 ///
-/// Platforms without a native timer, and builds without the feature `os-native`, use tokio's timer in any case.
+/// Platforms without a native timer, and builds without the feature `os-native`, use tokio's timer
+/// in any case.
 ///
 /// # Examples
 /// ```

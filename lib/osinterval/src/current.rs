@@ -24,7 +24,9 @@ thread_local! {
 /// # Errors
 /// As [`Builder::build`](crate::Builder::build).
 pub(crate) fn queue() -> io::Result<Arc<TimerQueue>> {
-    let runtime = Handle::try_current().map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?.id();
+    let runtime = Handle::try_current()
+        .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?
+        .id();
     let last = LAST.try_with(|last| find(last.borrow().as_slice(), runtime)).ok().flatten();
     if let Some(queue) = last {
         return Ok(queue);
@@ -38,7 +40,10 @@ pub(crate) fn queue() -> io::Result<Arc<TimerQueue>> {
 
 /// The id of a runtime that has ended may be used again: a queue counts only while it is served.
 fn find(queues: &[(Id, Arc<TimerQueue>)], runtime: Id) -> Option<Arc<TimerQueue>> {
-    queues.iter().find(|(of, queue)| *of == runtime && queue.is_served()).map(|(_, queue)| Arc::clone(queue))
+    queues
+        .iter()
+        .find(|(of, queue)| *of == runtime && queue.is_served())
+        .map(|(_, queue)| Arc::clone(queue))
 }
 
 fn of(runtime: Id) -> io::Result<Arc<TimerQueue>> {

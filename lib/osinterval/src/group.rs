@@ -18,19 +18,21 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 
 /// Any number of intervals, sleeps and timeouts from one timer of the OS.
 ///
-/// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the runtime for itself. That
-/// is right for a few; a thousand of them cost more than tokio's wheel, and descriptors limit their number. A group has
-/// one timer. It divides time into slots of its *resolution*, and serves all deadlines of a slot together, at its end: a
-/// tick is up to the resolution later than it might be, and never early. [`IntervalGroup::sleep`] and
-/// [`IntervalGroup::timeout`], with the same slots, are for those who wait once; [`sleep`](crate::sleep) and
-/// [`timeout`](crate::timeout) need no group, and have no slots.
+/// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the
+/// runtime for itself. That is right for a few; a thousand of them cost more than tokio's wheel,
+/// and descriptors limit their number. A group has one timer. It divides time into slots of its
+/// *resolution*, and serves all deadlines of a slot together, at its end: a tick is up to the
+/// resolution later than it might be, and never early. [`IntervalGroup::sleep`] and
+/// [`IntervalGroup::timeout`], with the same slots, are for those who wait once;
+/// [`sleep`](crate::sleep) and [`timeout`](crate::timeout) need no group, and have no slots.
 ///
-/// Each slot in which something is due wakes the thread once. Where deadlines are spread evenly, that is what a group
-/// costs: longer slots are cheaper and later. Where many deadlines coincide it costs less than tokio's wheel.
-/// `scripts/peers-osinterval.sh` of the project measures both beside tokio's.
+/// Each slot in which something is due wakes the thread once. Where deadlines are spread evenly,
+/// that is what a group costs: longer slots are cheaper and later. Where many deadlines coincide it
+/// costs less than tokio's wheel. `scripts/peers-osinterval.sh` of the project measures both beside
+/// tokio's.
 ///
-/// A clone is the same group. A task on the runtime on which the group was made serves its timer; it ends with the last
-/// clone and the last interval, sleep and timeout.
+/// A clone is the same group. A task on the runtime on which the group was made serves its timer;
+/// it ends with the last clone and the last interval, sleep and timeout.
 ///
 /// # Examples
 /// ```
@@ -69,8 +71,8 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// The length of a slot: how much later a tick may come to be served together with others. 100 us unless set; at
-    /// least 1 ns.
+    /// The length of a slot: how much later a tick may come to be served together with others. 100
+    /// us unless set; at least 1 ns.
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = resolution.max(Duration::from_nanos(1));
         self
@@ -78,9 +80,10 @@ impl GroupBuilder {
 
     /// How close to its deadline a task runs, and what that may cost; [`Precision::Os`] unless set.
     ///
-    /// With [`Precision::Spin`] all of the group are woken a lead, learnt from all, before the end of their slot, and each
-    /// spins until its deadline, one after the other where they share a thread: meant for few, with slots of 1 ns.
-    /// [`Spin::share`](crate::Spin::share) has no effect, since a group has no period.
+    /// With [`Precision::Spin`] all of the group are woken a lead, learnt from all, before the end
+    /// of their slot, and each spins until its deadline, one after the other where they share a
+    /// thread: meant for few, with slots of 1 ns. [`Spin::share`](crate::Spin::share) has no
+    /// effect, since a group has no period.
     pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
         self.precision = precision.into();
         self
@@ -97,7 +100,9 @@ impl GroupBuilder {
     /// # Errors
     /// As [`Builder::build`](crate::Builder::build).
     pub fn build(self) -> io::Result<IntervalGroup> {
-        Ok(IntervalGroup { queue: TimerQueue::new(self.resolution, self.precision, self.fallback)? })
+        Ok(IntervalGroup {
+            queue: TimerQueue::new(self.resolution, self.precision, self.fallback)?,
+        })
     }
 }
 
@@ -112,10 +117,15 @@ impl IntervalGroup {
 
     /// Starts the settings of a group; [`GroupBuilder`] has an example.
     pub fn builder() -> GroupBuilder {
-        GroupBuilder { resolution: DEFAULT_RESOLUTION, precision: Precision::default(), fallback: Fallback::default() }
+        GroupBuilder {
+            resolution: DEFAULT_RESOLUTION,
+            precision: Precision::default(),
+            fallback: Fallback::default(),
+        }
     }
 
-    /// An interval of this group that ticks at once, then every `period`. [`IntervalGroup`] has an example.
+    /// An interval of this group that ticks at once, then every `period`. [`IntervalGroup`] has an
+    /// example.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -175,11 +185,16 @@ pub struct GroupInterval {
     schedule: Schedule,
 }
 
-interval_surface!(GroupInterval, "group.interval", "let group = osinterval::IntervalGroup::new()?;");
+interval_surface!(
+    GroupInterval,
+    "group.interval",
+    "let group = osinterval::IntervalGroup::new()?;"
+);
 
 impl GroupInterval {
-    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken at the end of the
-    /// slot of that deadline, or earlier if a `reset` method moves it. A tick takes from tokio's cooperative budget.
+    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is
+    /// woken at the end of the slot of that deadline, or earlier if a `reset` method moves it. A
+    /// tick takes from tokio's cooperative budget.
     ///
     /// # Panics
     /// If the runtime on which the group was made is shutting down.

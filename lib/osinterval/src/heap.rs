@@ -1,9 +1,10 @@
 //! Who waits until when: a heap that knows where in it everybody is.
 //!
-//! Four children a node: half as deep as with two, and the four lie in one or two cache lines. Those who come one after the
-//! other with the same time, as a crowd does that waits for the end of a slot, share a node: whoever follows the first costs
-//! no step in the heap, neither coming nor going. A wait that is put off stays where it is, and moves when its turn comes:
-//! however often that happens in between, it costs one move.
+//! Four children a node: half as deep as with two, and the four lie in one or two cache lines.
+//! Those who come one after the other with the same time, as a crowd does that waits for the end of
+//! a slot, share a node: whoever follows the first costs no step in the heap, neither coming nor
+//! going. A wait that is put off stays where it is, and moves when its turn comes: however often
+//! that happens in between, it costs one move.
 
 use std::task::Waker;
 
@@ -82,7 +83,8 @@ impl Waits {
     /// Gives a place, which is nowhere, a node or a part in one.
     fn enter(&mut self, place: usize, time: u64) {
         let before = std::mem::replace(&mut self.latest, place);
-        if let Some(&Place { time: its, at: At::Node(_) | At::Behind(_), next, .. }) = self.places.get(before)
+        if let Some(&Place { time: its, at: At::Node(_) | At::Behind(_), next, .. }) =
+            self.places.get(before)
             && its == time
         {
             self.places[before].next = place;
@@ -111,7 +113,8 @@ impl Waits {
         (self.places[place].at, self.places[place].next) = (At::Fired, NOWHERE);
     }
 
-    /// Removes a wait, whether its time has come or not, and returns its waker if that was not taken.
+    /// Removes a wait, whether its time has come or not, and returns its waker if that was not
+    /// taken.
     pub(crate) fn remove(&mut self, place: usize) -> Option<Waker> {
         self.leave(place);
         let freed = &mut self.places[place];
@@ -166,7 +169,8 @@ impl Waits {
     /// Moves the wakers of those whose time has come into `due`, up to so many.
     pub(crate) fn take_due(&mut self, now: u64, most: usize, due: &mut Vec<Waker>) {
         let mut moved = NOWHERE;
-        while let Some(&Node { time, place }) = self.nodes.first().filter(|first| first.time <= now) {
+        while let Some(&Node { time, place }) = self.nodes.first().filter(|first| first.time <= now)
+        {
             let entry = &mut self.places[place];
             let its = entry.time;
             if its > time {
@@ -176,7 +180,8 @@ impl Waits {
                     self.sift_down(0);
                 } else {
                     self.leave(place);
-                    // Behind one that was put off to the same time and is still here it would be looked at for ever.
+                    // Behind one that was put off to the same time and is still here it would be
+                    // looked at for ever.
                     self.latest = moved;
                     self.enter(place, its);
                     moved = place;
@@ -230,7 +235,8 @@ impl Waits {
                     if of_cd < of_ab { 2 + cd } else { ab }
                 }
                 [] => break,
-                last => (1..last.len()).fold(0, |least, n| if last[n].time < last[least].time { n } else { least }),
+                last => (1..last.len())
+                    .fold(0, |least, n| if last[n].time < last[least].time { n } else { least }),
             };
             let child = self.nodes[first + nth];
             if child.time >= moving.time {
@@ -316,7 +322,10 @@ mod tests {
         waits.take_due(8, 10, &mut due);
         let fired = |waits: &Waits| crowd.iter().filter(|&&place| waits.has_fired(place)).count();
         assert_eq!((due.len(), fired(&waits)), (10, 10));
-        assert!(crowd[1..=10].iter().all(|&place| waits.has_fired(place)), "first come, first woken");
+        assert!(
+            crowd[1..=10].iter().all(|&place| waits.has_fired(place)),
+            "first come, first woken"
+        );
         waits.take_due(8, 100, &mut due);
         assert_eq!((due.len(), waits.check(), waits.first()), (98, 1, Some(9)));
     }

@@ -16,8 +16,8 @@ pub use cadence::MissedTickBehavior;
 /// Ticks at once, then every `period`: [`tokio::time::interval`] over the OS's timer.
 ///
 /// # Panics
-/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the OS has no timer left.
-/// [`OsInterval::builder`] returns an error for the last two.
+/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the OS has no timer
+/// left. [`OsInterval::builder`] returns an error for the last two.
 ///
 /// # Examples
 /// ```
@@ -61,7 +61,8 @@ fn expect(built: io::Result<OsInterval>) -> OsInterval {
     }
 }
 
-/// Settings for an [`OsInterval`], and the way to one that returns errors; starts at [`OsInterval::builder`].
+/// Settings for an [`OsInterval`], and the way to one that returns errors; starts at
+/// [`OsInterval::builder`].
 ///
 /// # Examples
 /// ```
@@ -102,14 +103,16 @@ impl Builder {
         self
     }
 
-    /// How late a tick must be observed to count as missed; tokio's 5 ms unless set, so that both deliver the same
-    /// sequences. At a period of 500 us that is ten periods: a program that uses `Delay` or `Skip` may want less.
+    /// How late a tick must be observed to count as missed; tokio's 5 ms unless set, so that both
+    /// deliver the same sequences. At a period of 500 us that is ten periods: a program that uses
+    /// `Delay` or `Skip` may want less.
     pub fn tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// How close to the deadline a tick is delivered, and what it may cost; [`Precision::Os`] unless set.
+    /// How close to the deadline a tick is delivered, and what it may cost; [`Precision::Os`]
+    /// unless set.
     pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
         self.precision = precision.into();
         self
@@ -124,11 +127,11 @@ impl Builder {
     /// Creates the interval on the current tokio runtime. [`Builder`] has an example.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled. tokio reports
-    ///   the latter by a panic, which is caught here: the panic hook sees it, and a program built with `panic = "abort"`
-    ///   ends.
-    /// - The OS's own error where it refuses a timer, for example because no descriptor is left. With
-    ///   [`Fallback::TokioSleep`] there is no such error.
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is
+    ///   disabled. tokio reports the latter by a panic, which is caught here: the panic hook sees
+    ///   it, and a program built with `panic = "abort"` ends.
+    /// - The OS's own error where it refuses a timer, for example because no descriptor is left.
+    ///   With [`Fallback::TokioSleep`] there is no such error.
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
         let deadline = self.start.unwrap_or_else(|| timer.now().into());
@@ -136,8 +139,13 @@ impl Builder {
             Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, self.period)),
             _ => None,
         };
-        let schedule =
-            Schedule { deadline, period: self.period, behavior: self.behavior, tolerance: self.tolerance, missed: 0 };
+        let schedule = Schedule {
+            deadline,
+            period: self.period,
+            behavior: self.behavior,
+            tolerance: self.tolerance,
+            missed: 0,
+        };
         let mut interval = OsInterval { timer, schedule, lead, wake_up: deadline, waited: false };
         interval.set_wake_up();
         Ok(interval)
@@ -146,14 +154,15 @@ impl Builder {
 
 /// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the OS's own timer.
 ///
-/// Deadlines are absolute: tick k is due at start + k × period whatever happened before, unless a missed-tick
-/// behaviour other than `Burst` moves the schedule. Each interval has one timer of the OS, armed again for every tick: one
-/// system call arms it, and the runtime waits in another.
+/// Deadlines are absolute: tick k is due at start + k × period whatever happened before, unless a
+/// missed-tick behaviour other than `Burst` moves the schedule. Each interval has one timer of the
+/// OS, armed again for every tick: one system call arms it, and the runtime waits in another.
 ///
 /// # Precision
-/// Linux: tens of microseconds on an idle machine, for the kernel's high-resolution timer, the wake-up of the thread and
-/// the turn of the runtime together. With [`Precision::Spin`] tens of nanoseconds for nearly all ticks. Where the timer
-/// falls back to tokio's: one to two milliseconds, whatever the precision.
+/// Linux: tens of microseconds on an idle machine, for the kernel's high-resolution timer, the
+/// wake-up of the thread and the turn of the runtime together. With [`Precision::Spin`] tens of
+/// nanoseconds for nearly all ticks. Where the timer falls back to tokio's: one to two
+/// milliseconds, whatever the precision.
 ///
 /// # Examples
 /// ```
@@ -177,7 +186,8 @@ pub struct OsInterval {
     lead: Option<Lead>,
     /// What the timer is armed for: the deadline, or the lead before it.
     wake_up: Instant,
-    /// Whether the task has waited for the timer since `wake_up` was set: only then its lateness is the timer's.
+    /// Whether the task has waited for the timer since `wake_up` was set: only then its lateness is
+    /// the timer's.
     waited: bool,
 }
 
@@ -201,10 +211,11 @@ impl OsInterval {
         }
     }
 
-    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is woken then, or
-    /// earlier if a `reset` method moves it.
+    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is
+    /// woken then, or earlier if a `reset` method moves it.
     ///
-    /// A tick takes from tokio's cooperative budget, so that a task which is always behind lets others run.
+    /// A tick takes from tokio's cooperative budget, so that a task which is always behind lets
+    /// others run.
     ///
     /// # Panics
     /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
@@ -249,7 +260,11 @@ impl OsInterval {
     /// The deadline has moved: works out what the timer is to be armed for.
     fn set_wake_up(&mut self) {
         let deadline = self.schedule.deadline;
-        self.wake_up = self.lead.as_ref().and_then(|lead| deadline.checked_sub(lead.get())).unwrap_or(deadline);
+        self.wake_up = self
+            .lead
+            .as_ref()
+            .and_then(|lead| deadline.checked_sub(lead.get()))
+            .unwrap_or(deadline);
         self.waited = false;
     }
 
@@ -262,7 +277,8 @@ impl OsInterval {
         self.timer.bring_forward(self.wake_up.into_std())
     }
 
-    /// How long before a deadline the timer wakes the task, as learnt so far; `None` outside the precise mode.
+    /// How long before a deadline the timer wakes the task, as learnt so far; `None` outside the
+    /// precise mode.
     pub fn lead(&self) -> Option<Duration> {
         self.lead.as_ref().map(Lead::get)
     }

@@ -1,8 +1,9 @@
-//! Periodic ticks, sleeps and timeouts for tokio from the OS's own timers, in the shape of [`tokio::time`].
+//! Periodic ticks, sleeps and timeouts for tokio from the OS's own timers, in the shape of
+//! [`tokio::time`].
 //!
-//! tokio keeps time in a wheel that turns once a millisecond, so a tick of [`tokio::time::Interval`] comes 1 to 2 ms after
-//! its deadline, whatever the period. A kernel timer is tens of microseconds late. Moving over is mostly a change of
-//! import:
+//! tokio keeps time in a wheel that turns once a millisecond, so a tick of
+//! [`tokio::time::Interval`] comes 1 to 2 ms after its deadline, whatever the period. A kernel
+//! timer is tens of microseconds late. Moving over is mostly a change of import:
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,40 +29,47 @@
 //! | older Windows | the thread pool's timer | [`Backend::ThreadpoolTimer`] |
 //! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
 //!
-//! - `OsInterval` has one kernel timer of its own, and on Linux takes two system calls a tick: one arms the timer, the
-//!   runtime waits in the other. It supports every missed-tick behaviour of tokio's interval, with the same meaning. With
-//!   `Precision::spin()` its ticks are tens of nanoseconds late, for a few per cent of one core.
+//! - `OsInterval` has one kernel timer of its own, and on Linux takes two system calls a tick: one
+//!   arms the timer, the runtime waits in the other. It supports every missed-tick behaviour of
+//!   tokio's interval, with the same meaning. With `Precision::spin()` its ticks are tens of
+//!   nanoseconds late, for a few per cent of one core.
 //! - `IntervalGroup` serves any number of intervals from one timer, to within a resolution you set.
-//! - `sleep` and `timeout` wait once. Any number of them share one timer: that of the runtime, or of a group.
-//! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many periods have passed.
+//! - `sleep` and `timeout` wait once. Any number of them share one timer: that of the runtime, or
+//!   of a group.
+//! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many
+//!   periods have passed.
 //!
 //! # Never early
 //!
-//! No tick, sleep or timeout ends before its deadline: after every wake-up the clock decides whether that has come. How long
-//! after depends on the kernel's timer, the scheduler, and what else the runtime has to do.
+//! No tick, sleep or timeout ends before its deadline: after every wake-up the clock decides
+//! whether that has come. How long after depends on the kernel's timer, the scheduler, and what
+//! else the runtime has to do.
 //!
 //! # Which clock
 //!
-//! Native timers follow the kernel's monotonic clock, the one behind [`std::time::Instant`], and never the clock of a
-//! paused tokio runtime: under `tokio::time::pause` ticks and sleeps follow real time. The fallback follows tokio's clock.
-//! The monotonic clock stops while the system is suspended.
+//! Native timers follow the kernel's monotonic clock, the one behind [`std::time::Instant`], and
+//! never the clock of a paused tokio runtime: under `tokio::time::pause` ticks and sleeps follow
+//! real time. The fallback follows tokio's clock. The monotonic clock stops while the system is
+//! suspended.
 //!
 //! # Cancellation, panics, fork
 //!
-//! Dropping a pending `tick` loses no tick; dropping a sleep frees what it used. Each function documents its panics. A
-//! process that forks shares its timers with its child: create them after the fork.
+//! Dropping a pending `tick` loses no tick; dropping a sleep frees what it used. Each function
+//! documents its panics. A process that forks shares its timers with its child: create them after
+//! the fork.
 //!
 //! # The runtime's shared timer
 //!
-//! The first `sleep` or `timeout` on a runtime creates a timer and a task that serves it; both last as long as the runtime.
-//! Sleeps may wait on other threads and other runtimes than that, but end only while it runs: a current-thread runtime
-//! within `block_on`, a multi-thread one as soon as any of its threads is free. Once it has shut down, whoever still waits
-//! is woken and panics. Where that does not fit, an `IntervalGroup` is a timer whose runtime and life you choose.
+//! The first `sleep` or `timeout` on a runtime creates a timer and a task that serves it; both last
+//! as long as the runtime. Sleeps may wait on other threads and other runtimes than that, but end
+//! only while it runs: a current-thread runtime within `block_on`, a multi-thread one as soon as
+//! any of its threads is free. Once it has shut down, whoever still waits is woken and panics.
+//! Where that does not fit, an `IntervalGroup` is a timer whose runtime and life you choose.
 //!
 //! # Features
 //!
-//! `interval` (`OsInterval`, `IntervalGroup`, sleeps and timeouts), `periodic` (`PeriodicInterval`) and `os-native` (the OS's timers) are on
-//! by default; `stream` makes intervals streams.
+//! `interval` (`OsInterval`, `IntervalGroup`, sleeps and timeouts), `periodic` (`PeriodicInterval`)
+//! and `os-native` (the OS's timers) are on by default; `stream` makes intervals streams.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 

@@ -24,17 +24,19 @@ pub struct Expirations {
 
 /// A periodic timer that the kernel arms again by itself.
 ///
-/// The schedule is absolute: start + k × period. A late reader gets one tick that reports how many periods have ended and
-/// when each was due; none is delivered twice, none is left out. There is no missed-tick behaviour and no reset: for
-/// those, and for one tick per period, use `OsInterval`.
+/// The schedule is absolute: start + k × period. A late reader gets one tick that reports how many
+/// periods have ended and when each was due; none is delivered twice, none is left out. There is no
+/// missed-tick behaviour and no reset: for those, and for one tick per period, use `OsInterval`.
 ///
 /// # Platform notes
-/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue). Elsewhere, and without
-/// the feature `os-native`, the same sequence comes from a timer that is armed again for each tick.
+/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue).
+/// Elsewhere, and without the feature `os-native`, the same sequence comes from a timer that is
+/// armed again for each tick.
 ///
-/// kqueue starts to repeat only from the moment it is asked to, which is when the first tick has been delivered: the
-/// kernel's wake-ups then come that much after the deadlines for as long as the interval lives. The deadlines it reports
-/// are those of the schedule all the same. Where that offset matters, use `OsInterval`, which has none.
+/// kqueue starts to repeat only from the moment it is asked to, which is when the first tick has
+/// been delivered: the kernel's wake-ups then come that much after the deadlines for as long as the
+/// interval lives. The deadlines it reports are those of the schedule all the same. Where that
+/// offset matters, use `OsInterval`, which has none.
 ///
 /// # Examples
 /// ```
@@ -77,11 +79,12 @@ impl PeriodicInterval {
         Self::new_at(add_or_far(now.into_std(), period, now.into_std()).into(), period)
     }
 
-    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at once and reports how many
-    /// periods have ended since.
+    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at
+    /// once and reports how many periods have ended since.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is disabled.
+    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is
+    ///   disabled.
     /// - The OS's own error where it refuses a timer.
     ///
     /// # Panics
@@ -118,7 +121,8 @@ impl PeriodicInterval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick, as [`PeriodicInterval::tick`] waits for it. A tick takes from tokio's cooperative budget.
+    /// Polls for the next tick, as [`PeriodicInterval::tick`] waits for it. A tick takes from
+    /// tokio's cooperative budget.
     ///
     /// # Errors
     /// As [`PeriodicInterval::tick`].
@@ -126,9 +130,10 @@ impl PeriodicInterval {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let count = match &mut self.repetition {
             Repetition::Kernel(timer) => {
-                // The kernel wakes, the clock counts, and is asked first: what makes the kernel go on with its repetition
-                // programs a hardware timer, and that can wait until the tick is delivered. Asked again whenever an
-                // expiration was taken from the kernel: another may have gone with it.
+                // The kernel wakes, the clock counts, and is asked first: what makes the kernel go
+                // on with its repetition programs a hardware timer, and that can wait until the
+                // tick is delivered. Asked again whenever an expiration was taken from the kernel:
+                // another may have gone with it.
                 let mut may_tick = timer.may_be_taken_late();
                 loop {
                     let count = periods_ended(self.next.into_std(), real_now(), self.period);
@@ -180,6 +185,7 @@ fn periods_ended(first: std::time::Instant, now: std::time::Instant, period: Dur
 fn add_periods(from: Instant, period: Duration, n: u64) -> Instant {
     const NANOS: u128 = 1_000_000_000;
     let total = period.as_nanos().saturating_mul(u128::from(n));
-    let after = Duration::new(u64::try_from(total / NANOS).unwrap_or(u64::MAX), (total % NANOS) as u32);
+    let after =
+        Duration::new(u64::try_from(total / NANOS).unwrap_or(u64::MAX), (total % NANOS) as u32);
     add_or_far(from.into_std(), after, from.into_std()).into()
 }

@@ -2,26 +2,30 @@
 
 use std::time::Duration;
 
-/// How close to its deadline a tick is delivered, and what that may cost. [`Builder`](crate::Builder) has an example.
+/// How close to its deadline a tick is delivered, and what that may cost.
+/// [`Builder`](crate::Builder) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Precision {
     /// When the OS's timer wakes the task: tens of microseconds late, next to no CPU time.
     #[default]
     Os,
-    /// Tens of nanoseconds late, paid for in CPU time: the timer is armed a *lead* before the deadline, and the poll that
-    /// finds itself within the lead spins on the kernel's clock until the deadline has come.
+    /// Tens of nanoseconds late, paid for in CPU time: the timer is armed a *lead* before the
+    /// deadline, and the poll that finds itself within the lead spins on the kernel's clock until
+    /// the deadline has come.
     ///
-    /// The lead is learnt: it follows the given quantile of how late the timer wakes the task, up within tens of ticks,
-    /// down again within hundreds. A tick for which the timer is later than the lead is as late as without it, less the
-    /// lead. Whatever keeps the task from being polled once the timer has woken it counts too: beside tasks that hold the
-    /// worker for long, the lead grows towards its cap. Where the interval falls back to tokio's timer it ticks as with
+    /// The lead is learnt: it follows the given quantile of how late the timer wakes the task, up
+    /// within tens of ticks, down again within hundreds. A tick for which the timer is later than
+    /// the lead is as late as without it, less the lead. Whatever keeps the task from being polled
+    /// once the timer has woken it counts too: beside tasks that hold the worker for long, the lead
+    /// grows towards its cap. Where the interval falls back to tokio's timer it ticks as with
     /// [`Precision::Os`]: no lead of reasonable length covers a wheel of a millisecond.
     ///
     /// # What it does to others
-    /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at most the share
-    /// [`Spin::share`] of the period. Other tasks of that worker wait in the meantime: on a current-thread runtime all
-    /// of them. Give such an interval a thread of its own where others must not wait.
+    /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at
+    /// most the share [`Spin::share`] of the period. Other tasks of that worker wait in the
+    /// meantime: on a current-thread runtime all of them. Give such an interval a thread of its own
+    /// where others must not wait.
     Spin(Spin),
 }
 
@@ -47,20 +51,27 @@ impl Precision {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Spin {
-    /// The share of ticks that should find the task awake before the deadline, between 0 and 1 (0.92). More means more
-    /// punctual ticks, and more time spent spinning.
+    /// The share of ticks that should find the task awake before the deadline, between 0 and 1
+    /// (0.92). More means more punctual ticks, and more time spent spinning.
     pub quantile: f64,
     /// The lead is never shorter than this (1 us).
     pub floor: Duration,
-    /// The lead is never longer than this (200 us): the longest time that one poll holds its thread.
+    /// The lead is never longer than this (200 us): the longest time that one poll holds its
+    /// thread.
     pub cap: Duration,
-    /// The lead is never longer than this share of the period (0.2): the largest share of one core that spinning takes.
+    /// The lead is never longer than this share of the period (0.2): the largest share of one core
+    /// that spinning takes.
     pub share: f64,
 }
 
 impl Default for Spin {
     fn default() -> Self {
-        Self { quantile: 0.92, floor: Duration::from_micros(1), cap: Duration::from_micros(200), share: 0.2 }
+        Self {
+            quantile: 0.92,
+            floor: Duration::from_micros(1),
+            cap: Duration::from_micros(200),
+            share: 0.2,
+        }
     }
 }
 
@@ -96,8 +107,8 @@ impl From<Spin> for Precision {
     }
 }
 
-/// The learnt lead: a quantile tracked by stochastic approximation (Robbins and Monro, 1951) on the logarithm, so that
-/// its steps fit leads of one and of a hundred microseconds.
+/// The learnt lead: a quantile tracked by stochastic approximation (Robbins and Monro, 1951) on the
+/// logarithm, so that its steps fit leads of one and of a hundred microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
     lead: Duration,
@@ -119,11 +130,20 @@ impl Lead {
     pub(crate) fn new(spin: Spin, period: Duration) -> Self {
         const LEAST_NS: f64 = 1.0;
         let share = if spin.share.is_finite() { spin.share.clamp(0.0, 1.0) } else { 0.0 };
-        let cap_ns = (spin.cap.as_nanos() as f64).min(period.as_nanos() as f64 * share).max(LEAST_NS);
+        let cap_ns =
+            (spin.cap.as_nanos() as f64).min(period.as_nanos() as f64 * share).max(LEAST_NS);
         let floor_ns = (spin.floor.as_nanos() as f64).clamp(LEAST_NS, cap_ns);
-        let quantile = if spin.quantile.is_finite() { spin.quantile.clamp(0.5, 0.999) } else { 0.5 };
+        let quantile =
+            if spin.quantile.is_finite() { spin.quantile.clamp(0.5, 0.999) } else { 0.5 };
         let lead = Duration::from_nanos(floor_ns as u64);
-        Self { lead, ln_ns: floor_ns.ln(), ln_floor: floor_ns.ln(), ln_cap: cap_ns.ln(), quantile, observed: 0 }
+        Self {
+            lead,
+            ln_ns: floor_ns.ln(),
+            ln_floor: floor_ns.ln(),
+            ln_cap: cap_ns.ln(),
+            quantile,
+            observed: 0,
+        }
     }
 
     /// How long before the deadline to wake up.
@@ -155,7 +175,8 @@ mod tests {
 
     /// Lateness of a timer that is 20 to 40 us late, evenly.
     fn ordinary(i: u64) -> Duration {
-        US(20) + Duration::from_nanos(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44) * 20_000 / (1 << 20)
+        US(20)
+            + Duration::from_nanos(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44) * 20_000 / (1 << 20)
     }
 
     #[test]

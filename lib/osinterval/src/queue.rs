@@ -16,8 +16,8 @@ use crate::heap::{NOWHERE, Waits};
 use crate::precision::{Lead, Precision};
 use crate::timer::{Timer, add_or_far, real_now, spin_until};
 
-/// Wakes everyone who waits, at its time, from one timer. A task on the runtime on which it was made serves it, until the
-/// last owner is gone.
+/// Wakes everyone who waits, at its time, from one timer. A task on the runtime on which it was
+/// made serves it, until the last owner is gone.
 ///
 /// Times are nanoseconds since its origin, at the ends of slots.
 pub(crate) struct TimerQueue {
@@ -36,8 +36,8 @@ pub(crate) struct TimerQueue {
 }
 
 struct State {
-    /// `None` once the timer has failed or its runtime is gone: nobody would be woken. Then nobody is kept either, and
-    /// places mean nothing.
+    /// `None` once the timer has failed or its runtime is gone: nobody would be woken. Then nobody
+    /// is kept either, and places mean nothing.
     timer: Option<Timer>,
     /// What the timer has failed with.
     failure: Option<(io::ErrorKind, String)>,
@@ -66,14 +66,20 @@ impl Wait {
 impl TimerQueue {
     /// # Errors
     /// As [`Builder::build`](crate::Builder::build).
-    pub(crate) fn new(resolution: Duration, precision: Precision, fallback: Fallback) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(
+        resolution: Duration,
+        precision: Precision,
+        fallback: Fallback,
+    ) -> io::Result<Arc<Self>> {
         Ok(Self::on(Timer::new(fallback)?, resolution, precision))
     }
 
     fn on(timer: Timer, resolution: Duration, precision: Precision) -> Arc<Self> {
         let lead = match precision {
             // Without a period there is no share of it.
-            Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin.share(1.0), Duration::MAX)),
+            Precision::Spin(spin) if timer.is_native() => {
+                Some(Lead::new(spin.share(1.0), Duration::MAX))
+            }
             _ => None,
         };
         let queue = Arc::new(Self {
@@ -95,7 +101,8 @@ impl TimerQueue {
         });
         let driver = tokio::spawn(drive(Served(Arc::downgrade(&queue)))).abort_handle();
         let mut state = queue.lock();
-        // A runtime that is shutting down has dropped the task already, and `driver` would keep a part of it.
+        // A runtime that is shutting down has dropped the task already, and `driver` would keep a
+        // part of it.
         state.driver = state.timer.is_some().then_some(driver);
         drop(state);
         queue
@@ -119,14 +126,24 @@ impl TimerQueue {
         if self.native { real_now() } else { tokio::time::Instant::now().into_std() }
     }
 
-    /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. In the precise mode, ready once
-    /// `deadline` has come; the task is woken before, and the last poll spins.
+    /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. In the
+    /// precise mode, ready once `deadline` has come; the task is woken before, and the last poll
+    /// spins.
     ///
     /// # Errors
     /// If the timer has failed, or its runtime is gone.
-    pub(crate) fn poll(&self, wait: &mut Wait, deadline: Instant, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll(
+        &self,
+        wait: &mut Wait,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         let due = self.slot_end(deadline);
-        let ready = if wait.place == NOWHERE { self.begin(wait, due, cx) } else { self.go_on(wait, due, cx) };
+        let ready = if wait.place == NOWHERE {
+            self.begin(wait, due, cx)
+        } else {
+            self.go_on(wait, due, cx)
+        };
         if self.precise && matches!(ready, Poll::Ready(Ok(()))) {
             spin_until(deadline, || self.now());
         }
@@ -158,8 +175,8 @@ impl TimerQueue {
         }
         wait.place = state.waits.insert(time, waker);
         wait.due = due;
-        // The clock is asked by the first only. If the time of another has come, so has that of the first, and the timer
-        // is about to fire.
+        // The clock is asked by the first only. If the time of another has come, so has that of the
+        // first, and the timer is about to fire.
         if state.waits.is_first(wait.place) {
             if time <= self.look(&mut state) {
                 let waker = state.waits.remove(wait.place);
@@ -296,7 +313,11 @@ impl TimerQueue {
     /// The end of the slot in which a deadline lies: when it has passed.
     fn slot_end(&self, deadline: Instant) -> u64 {
         let after = nanos(deadline.saturating_duration_since(self.origin));
-        if self.slot <= 1 { after } else { after.checked_next_multiple_of(self.slot).unwrap_or(u64::MAX) }
+        if self.slot <= 1 {
+            after
+        } else {
+            after.checked_next_multiple_of(self.slot).unwrap_or(u64::MAX)
+        }
     }
 
     fn instant(&self, time: u64) -> Instant {
@@ -333,7 +354,10 @@ impl Drop for TimerQueue {
 impl fmt::Debug for TimerQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { backend, resolution, .. } = self;
-        f.debug_struct("TimerQueue").field("backend", backend).field("resolution", resolution).finish_non_exhaustive()
+        f.debug_struct("TimerQueue")
+            .field("backend", backend)
+            .field("resolution", resolution)
+            .finish_non_exhaustive()
     }
 }
 
@@ -341,8 +365,8 @@ fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
-/// A queue that has a task to serve it. When that ends, for whatever reason, nobody would be woken any more: all are told
-/// now, and what belongs to the runtime is given back.
+/// A queue that has a task to serve it. When that ends, for whatever reason, nobody would be woken
+/// any more: all are told now, and what belongs to the runtime is given back.
 struct Served(Weak<TimerQueue>);
 
 impl Drop for Served {
@@ -360,9 +384,9 @@ impl Drop for Served {
 
 /// Serves a queue until it is dropped.
 async fn drive(served: Served) {
-    // One thread runs both this task and those that it wakes: they come first, the timer is armed for the next of them
-    // afterwards, and what has come due in the meantime costs no wake-up of its own. Among several threads that would
-    // wake another one, to come and take this task.
+    // One thread runs both this task and those that it wakes: they come first, the timer is armed
+    // for the next of them afterwards, and what has come due in the meantime costs no wake-up of
+    // its own. Among several threads that would wake another one, to come and take this task.
     let after_them = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let mut due = Vec::new();
     let _: io::Result<()> = poll_fn(|cx| {

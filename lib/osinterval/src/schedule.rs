@@ -19,7 +19,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Delivers the tick observed at `now`, not before its deadline: returns that, and advances to the next.
+    /// Delivers the tick observed at `now`, not before its deadline: returns that, and advances to
+    /// the next.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
         let (due, punctual_until) = (self.deadline, self.punctual_until());
         self.advance();
@@ -39,9 +40,9 @@ impl Schedule {
         self.deadline = add_or_far(due, self.period, due).into();
     }
 
-    /// Applies the missed-tick behaviour where the tick that was due at `due`, from which the schedule has advanced, was
-    /// observed too late. Returns whether that moved the deadline. One comparison, unless it was: this is what lies
-    /// between the end of a spin and its tick.
+    /// Applies the missed-tick behaviour where the tick that was due at `due`, from which the
+    /// schedule has advanced, was observed too late. Returns whether that moved the deadline. One
+    /// comparison, unless it was: this is what lies between the end of a spin and its tick.
     #[inline]
     pub(crate) fn apply_behavior(
         &mut self,
@@ -62,10 +63,11 @@ impl Schedule {
     }
 }
 
-/// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock, and a `rearm()` to be
-/// called when the deadline has been changed from outside.
+/// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock,
+/// and a `rearm()` to be called when the deadline has been changed from outside.
 ///
-/// For the examples: `$make` is a function from a period to the type, `$setup` a line that it needs before.
+/// For the examples: `$make` is a function from a period to the type, `$setup` a line that it needs
+/// before.
 macro_rules! interval_surface {
     ($type:ident, $make:literal $(, $setup:literal)?) => {
         impl $type {
@@ -75,7 +77,8 @@ macro_rules! interval_surface {
             /// If the runtime it was made on is shutting down, as `tokio::time::Interval` does.
             ///
             /// # Cancel safety
-            /// Dropping the future before it is ready loses nothing: the next call waits for the same tick.
+            /// Dropping the future before it is ready loses nothing: the next call waits for the
+            /// same tick.
             ///
             /// # Examples
             /// ```
@@ -110,13 +113,15 @@ macro_rules! interval_surface {
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
             ///
-            /// A system call, one, is made only where the tick was polled for, was not due, and now comes earlier: a task
-            /// that waits for it is woken at the new time. Whether one still waits, as it does not after `select!` has
-            /// dropped the tick, makes no difference. A tick that is put off, however often, costs none: a task that
-            /// waits may be woken at the time of the last poll, for nothing, and waits again.
+            /// A system call, one, is made only where the tick was polled for, was not due, and now
+            /// comes earlier: a task that waits for it is woken at the new time. Whether one still
+            /// waits, as it does not after `select!` has dropped the tick, makes no difference. A
+            /// tick that is put off, however often, costs none: a task that waits may be woken at
+            /// the time of the last poll, for nothing, and waits again.
             ///
             /// # Panics
-            /// If a task waits and the OS refuses to arm the timer again, for which it has no reason.
+            /// If a task waits and the OS refuses to arm the timer again, for which it has no
+            /// reason.
             ///
             /// # Examples
             /// ```
@@ -169,14 +174,14 @@ macro_rules! interval_surface {
                 self.schedule.tolerance
             }
 
-            /// Sets how late a tick must be observed to count as missed. tokio's 5 ms unless set, so that both deliver
-            /// the same sequences; at a period of 500 us that is ten periods.
+            /// Sets how late a tick must be observed to count as missed. tokio's 5 ms unless set,
+            /// so that both deliver the same sequences; at a period of 500 us that is ten periods.
             pub fn set_tolerance(&mut self, tolerance: std::time::Duration) {
                 self.schedule.tolerance = tolerance;
             }
 
-            /// How many ticks were observed later than the tolerance so far, and so were subject to the missed-tick
-            /// behaviour.
+            /// How many ticks were observed later than the tolerance so far, and so were subject to
+            /// the missed-tick behaviour.
             pub fn missed(&self) -> u64 {
                 self.schedule.missed
             }
@@ -207,8 +212,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// tokio's rule as its documentation and its behaviour have it, on plain nanoseconds: a tick observed more than 5 ms
-    /// late is missed, and only a missed tick asks the behaviour.
+    /// tokio's rule as its documentation and its behaviour have it, on plain nanoseconds: a tick
+    /// observed more than 5 ms late is missed, and only a missed tick asks the behaviour.
     fn tokio_next(behavior: MissedTickBehavior, due: u64, now: u64, period: u64) -> u64 {
         const TOLERANCE: u64 = 5_000_000;
         if now <= due + TOLERANCE {

@@ -16,12 +16,13 @@ use crate::timer::add_or_far;
 
 /// Waits until `deadline`: [`tokio::time::sleep_until`] over the OS's timer.
 ///
-/// All sleeps and timeouts of a runtime that are made without a group share one timer, which lives as long as the runtime.
-/// [`IntervalGroup::sleep_until`] has one of its own, with settings.
+/// All sleeps and timeouts of a runtime that are made without a group share one timer, which lives
+/// as long as the runtime. [`IntervalGroup::sleep_until`] has one of its own, with settings.
 ///
 /// # Panics
-/// If there is no tokio runtime with I/O enabled (on Windows: no runtime), or if the OS has no timer left for the first
-/// sleep of the runtime. [`IntervalGroup::builder`] returns an error for both.
+/// If there is no tokio runtime with I/O enabled (on Windows: no runtime), or if the OS has no
+/// timer left for the first sleep of the runtime. [`IntervalGroup::builder`] returns an error for
+/// both.
 ///
 /// # Examples
 /// ```
@@ -38,7 +39,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::at(of_runtime(), deadline)
 }
 
-/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. Durations too long for the clock never end.
+/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. Durations too long for the
+/// clock never end.
 ///
 /// # Panics
 /// As [`sleep_until`].
@@ -83,25 +85,28 @@ impl IntervalGroup {
         Sleep::at(Arc::clone(self.queue()), deadline)
     }
 
-    /// A sleep of this group that ends after `duration`, or with its slot. [`IntervalGroup::sleep_until`] has an example.
+    /// A sleep of this group that ends after `duration`, or with its slot.
+    /// [`IntervalGroup::sleep_until`] has an example.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::after(Arc::clone(self.queue()), duration)
     }
 }
 
-/// A future that ends at its deadline: [`tokio::time::Sleep`] over the OS's timer. Made by [`sleep`], [`sleep_until`], and
-/// the methods of the same names of [`IntervalGroup`].
+/// A future that ends at its deadline: [`tokio::time::Sleep`] over the OS's timer. Made by
+/// [`sleep`], [`sleep_until`], and the methods of the same names of [`IntervalGroup`].
 ///
-/// It waits from its first poll on; made, polled and dropped it takes no system call, unless it is the next of its group to
-/// end. Unlike tokio's it is `Unpin`: `select!` takes a `&mut` of it. It may be polled on another thread, or another
-/// runtime, than that on which it was made, which has to run for it to end.
+/// It waits from its first poll on; made, polled and dropped it takes no system call, unless it is
+/// the next of its group to end. Unlike tokio's it is `Unpin`: `select!` takes a `&mut` of it. It
+/// may be polled on another thread, or another runtime, than that on which it was made, which has
+/// to run for it to end.
 ///
 /// # Precision
-/// That of [`OsInterval`](crate::OsInterval): tens of microseconds on an idle Linux, or the precision of the group; where
-/// there is no native timer, one to two milliseconds. Never early.
+/// That of [`OsInterval`](crate::OsInterval): tens of microseconds on an idle Linux, or the
+/// precision of the group; where there is no native timer, one to two milliseconds. Never early.
 ///
 /// # Panics
-/// Polling it panics if the runtime on which it, or its group, was made is shutting down or has ended, as tokio's does.
+/// Polling it panics if the runtime on which it, or its group, was made is shutting down or has
+/// ended, as tokio's does.
 ///
 /// # Cancel safety
 /// Nothing is lost by dropping it: it no longer waits, and what it used is free for another.
@@ -163,10 +168,11 @@ impl Sleep {
         self.queue.backend()
     }
 
-    /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one. Pinned only because
-    /// tokio's is. [`Sleep`] has an example.
+    /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one.
+    /// Pinned only because tokio's is. [`Sleep`] has an example.
     ///
-    /// To put it off takes no system call; to move it nearer takes one where it becomes the next of its group to end.
+    /// To put it off takes no system call; to move it nearer takes one where it becomes the next of
+    /// its group to end.
     ///
     /// # Panics
     /// If the OS refuses to arm the timer again, for which it has no reason.
@@ -182,7 +188,8 @@ impl Sleep {
     /// As [`Future::poll`], with no regard to the cooperative budget.
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.ended {
-            let result: io::Result<()> = ready!(self.queue.poll(&mut self.wait, self.deadline.into_std(), cx));
+            let result: io::Result<()> =
+                ready!(self.queue.poll(&mut self.wait, self.deadline.into_std(), cx));
             if let Err(error) = result {
                 panic!("the timer of a sleep failed: {error}");
             }
@@ -264,7 +271,13 @@ mod tests {
                 Step::Make(after) => {
                     let sleep = Sleep::at(Arc::clone(&queue), at(now + after));
                     let deadline_ms = now + after;
-                    known.push(Known { sleep, deadline_ms, waits: false, woken: Arc::default(), wakes: 0 });
+                    known.push(Known {
+                        sleep,
+                        deadline_ms,
+                        waits: false,
+                        woken: Arc::default(),
+                        wakes: 0,
+                    });
                 }
                 Step::Poll(which) if !known.is_empty() => {
                     let which = which % known.len();

@@ -32,8 +32,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout { future: future.into_future(), sleep: Sleep::at(of_runtime(), deadline) }
 }
 
-/// Gives `future` as long as `duration`: [`tokio::time::timeout`] over the OS's timer. Durations too long for the clock
-/// never end.
+/// Gives `future` as long as `duration`: [`tokio::time::timeout`] over the OS's timer. Durations
+/// too long for the clock never end.
 ///
 /// # Panics
 /// As [`sleep_until`](crate::sleep_until).
@@ -64,26 +64,32 @@ impl IntervalGroup {
     /// assert_eq!(group.timeout(Duration::from_millis(5), commit).await?, "done");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
-    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
         Timeout { future: future.into_future(), sleep: self.sleep_until(deadline) }
     }
 
-    /// Gives `future` as long as `duration`, or until the end of the slot. [`IntervalGroup::timeout_at`] has an example.
+    /// Gives `future` as long as `duration`, or until the end of the slot.
+    /// [`IntervalGroup::timeout_at`] has an example.
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout { future: future.into_future(), sleep: self.sleep(duration) }
     }
 }
 
 pin_project! {
-    /// A future with a deadline: [`tokio::time::Timeout`] over the OS's timer. Made by [`timeout`], [`timeout_at`], and the
-    /// methods of the same names of [`IntervalGroup`].
+    /// A future with a deadline: [`tokio::time::Timeout`] over the OS's timer. Made by [`timeout`],
+    /// [`timeout_at`], and the methods of the same names of [`IntervalGroup`].
     ///
-    /// The future is polled first: if it is ready it wins, however late. Then the deadline is looked at, even where the
-    /// future has used up tokio's cooperative budget. Precision and panics are those of [`Sleep`].
+    /// The future is polled first: if it is ready it wins, however late. Then the deadline is
+    /// looked at, even where the future has used up tokio's cooperative budget. Precision and
+    /// panics are those of [`Sleep`].
     ///
     /// # Cancel safety
-    /// Dropping it drops the future; it is as safe to cancel as that is. After [`Elapsed`] the future is still there:
-    /// [`Timeout::into_inner`] returns it.
+    /// Dropping it drops the future; it is as safe to cancel as that is. After [`Elapsed`] the
+    /// future is still there: [`Timeout::into_inner`] returns it.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
@@ -127,7 +133,8 @@ impl<F: Future> Future for Timeout<F> {
                 }
                 ended
             }
-            // The future took what was left of the budget, and might do so at each poll: the deadline holds all the same.
+            // The future took what was left of the budget, and might do so at each poll: the
+            // deadline holds all the same.
             Poll::Pending if had_budget => this.sleep.poll_ended(cx),
             Poll::Pending => Poll::Pending,
         };

@@ -23,7 +23,8 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 #[derive(Debug)]
 pub(crate) struct Timer {
     kind: Kind,
-    /// What the timer is armed for, and a waker registered with it: the deadline, or one from before it was put off.
+    /// What the timer is armed for, and a waker registered with it: the deadline, or one from
+    /// before it was put off.
     armed: Option<Instant>,
 }
 
@@ -66,8 +67,13 @@ impl Timer {
         }
     }
 
-    /// Ready once the clock has reached `deadline`, never before; otherwise the task is woken when it does.
-    pub(crate) fn poll_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<io::Result<()>> {
+    /// Ready once the clock has reached `deadline`, never before; otherwise the task is woken when
+    /// it does.
+    pub(crate) fn poll_until(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: Instant,
+    ) -> Poll<io::Result<()>> {
         match &mut self.kind {
             Kind::Native(timer) => loop {
                 if real_now() >= deadline {
@@ -77,11 +83,13 @@ impl Timer {
                 }
                 if self.armed.is_some_and(|armed| armed <= deadline) {
                     ready!(timer.poll_fired(cx))?;
-                    // It fired and it is not time yet: an earlier arming, unless the clocks disagree. Arming again is
-                    // right in both cases. So a deadline may be put off again and again at the price of one wake-up.
+                    // It fired and it is not time yet: an earlier arming, unless the clocks
+                    // disagree. Arming again is right in both cases. So a deadline may be put off
+                    // again and again at the price of one wake-up.
                     self.armed = None;
                 } else {
-                    // The waker is registered before the timer can fire, and what fired before is forgotten.
+                    // The waker is registered before the timer can fire, and what fired before is
+                    // forgotten.
                     while let Poll::Ready(result) = timer.poll_fired(cx) {
                         result?;
                     }
@@ -115,8 +123,8 @@ impl Timer {
         self.armed = None;
     }
 
-    /// Pending, with the waker registered for [`Timer::bring_forward`]: there is no deadline to wait for. The OS is asked
-    /// for nothing.
+    /// Pending, with the waker registered for [`Timer::bring_forward`]: there is no deadline to
+    /// wait for. The OS is asked for nothing.
     pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let now = self.now();
         let far = add_or_far(now, Duration::MAX, now);
@@ -133,8 +141,8 @@ impl Timer {
         }
     }
 
-    /// The deadline has moved: a task that waits is woken no later than at the new one. Costs nothing unless the timer is
-    /// armed for later.
+    /// The deadline has moved: a task that waits is woken no later than at the new one. Costs
+    /// nothing unless the timer is armed for later.
     pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
         if self.armed.is_none_or(|armed| armed <= deadline) {
             return Ok(());
@@ -156,8 +164,9 @@ pub(crate) fn real_now() -> Instant {
 /// Reads a clock until it has reached `due`, and returns what it read last.
 #[cfg(feature = "interval")]
 pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
-    /// A pause of the CPU between two readings is good for its other hyperthread; this close to the end, where it would
-    /// make the step in which time is seen to pass half as long again, there is none.
+    /// A pause of the CPU between two readings is good for its other hyperthread; this close to the
+    /// end, where it would make the step in which time is seen to pass half as long again, there is
+    /// none.
     const CLOSE: Duration = Duration::from_micros(1);
     let close = due.checked_sub(CLOSE).unwrap_or(due);
     let mut now = clock();
@@ -170,10 +179,12 @@ pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
     now
 }
 
-/// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is not or where its
-/// drivers are disabled. tokio reports the latter by a panic only, which is caught here (the panic hook still sees it).
+/// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is
+/// not or where its drivers are disabled. tokio reports the latter by a panic only, which is caught
+/// here (the panic hook still sees it).
 pub(crate) fn on_runtime<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    tokio::runtime::Handle::try_current().map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
+    tokio::runtime::Handle::try_current()
+        .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
     catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
         Err(io::Error::new(
             io::ErrorKind::NotConnected,

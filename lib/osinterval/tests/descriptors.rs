@@ -1,7 +1,12 @@
-//! Where no descriptor is left: an error, or tokio's timer where that was asked for. The only test of its program, since the
-//! limit is that of the process.
+//! Where no descriptor is left: an error, or tokio's timer where that was asked for. The only test
+//! of its program, since the limit is that of the process.
 #![cfg(all(
-    any(target_os = "linux", target_os = "android", target_vendor = "apple", target_os = "freebsd"),
+    any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd"
+    ),
     feature = "interval",
     feature = "os-native",
     feature = "periodic",
@@ -39,7 +44,8 @@ fn sleeps_give_back_what_their_runtimes_had() {
     let before = open();
     let left: Vec<_> = (0..5)
         .flat_map(|_| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let bare = open();
             let sleeps = runtime.block_on(async {
                 osinterval::sleep(Duration::from_micros(10)).await;
@@ -59,7 +65,11 @@ fn sleeps_give_back_what_their_runtimes_had() {
 #[test]
 fn out_of_descriptors_is_an_error_or_tokio_s_timer_and_passes() {
     sleeps_give_back_what_their_runtimes_had();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let taken = take_all();
         let refused = [
@@ -70,9 +80,12 @@ fn out_of_descriptors_is_an_error_or_tokio_s_timer_and_passes() {
         for error in refused.map(Result::unwrap_err) {
             assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
         }
-        let of_interval = std::panic::catch_unwind(|| osinterval::interval(HOUR)).map(drop).unwrap_err();
+        let of_interval =
+            std::panic::catch_unwind(|| osinterval::interval(HOUR)).map(drop).unwrap_err();
         let of_sleep = std::panic::catch_unwind(|| osinterval::sleep(HOUR)).map(drop).unwrap_err();
-        for (panicked, says) in [(of_interval, "cannot make an interval: "), (of_sleep, "cannot make a sleep: ")] {
+        for (panicked, says) in
+            [(of_interval, "cannot make an interval: "), (of_sleep, "cannot make a sleep: ")]
+        {
             let message = panicked.downcast_ref::<String>().expect("a message");
             assert!(message.starts_with(says), "{message}");
         }
@@ -83,9 +96,11 @@ fn out_of_descriptors_is_an_error_or_tokio_s_timer_and_passes() {
         blames_this_line(|| osinterval::timeout(HOUR, pending::<()>()));
         blames_this_line(|| osinterval::timeout_at(Instant::now() + HOUR, pending::<()>()));
 
-        // The fallback follows tokio's clock, which leaps to the next deadline here: no hour passes.
+        // The fallback follows tokio's clock, which leaps to the next deadline here: no hour
+        // passes.
         let start = Instant::now();
-        let mut interval = OsInterval::builder(HOUR).fallback(Fallback::TokioSleep).build().unwrap();
+        let mut interval =
+            OsInterval::builder(HOUR).fallback(Fallback::TokioSleep).build().unwrap();
         assert_eq!((interval.backend(), interval.lead()), (Backend::TokioSleep, None));
         let first = interval.tick().await;
         for k in 1..10 {

@@ -73,7 +73,11 @@ async fn a_reset_to_an_earlier_time_wakes_a_task_that_waits() {
             if !polled {
                 polled = true;
                 assert!(result.is_pending());
-                if immediately { interval.reset_immediately() } else { interval.reset_after(ms(20)) }
+                if immediately {
+                    interval.reset_immediately()
+                } else {
+                    interval.reset_after(ms(20))
+                }
             }
             result
         });
@@ -125,7 +129,8 @@ async fn intervals_come_and_go_while_others_tick() {
     let group = IntervalGroup::new().unwrap();
     let mut steady = group.interval(ms(2));
     for k in 0..50 {
-        let mut passing: Vec<_> = (0..20).map(|i| group.interval_at(real_now() + ms(i), ms(1))).collect();
+        let mut passing: Vec<_> =
+            (0..20).map(|i| group.interval_at(real_now() + ms(i), ms(1))).collect();
         for (i, interval) in passing.iter_mut().enumerate() {
             // Some are dropped while they wait.
             let _ = poll_fn(|cx| std::task::Poll::Ready(interval.poll_tick(cx).is_ready())).await;
@@ -161,7 +166,8 @@ async fn ten_thousand_intervals_need_no_ten_thousand_descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let group = IntervalGroup::new().unwrap();
     let before = open();
-    let mut intervals: Vec<_> = (0..10_000).map(|_| group.interval_at(real_now() + ms(5), ms(10))).collect();
+    let mut intervals: Vec<_> =
+        (0..10_000).map(|_| group.interval_at(real_now() + ms(5), ms(10))).collect();
     for interval in &mut intervals {
         watched(interval.tick()).await;
     }

@@ -1,5 +1,5 @@
-//! `OsInterval` in real time. Nothing here asserts that a tick is punctual: only order, deadlines, that nothing is
-//! early, and that whoever waits is woken before a watchdog gives up.
+//! `OsInterval` in real time. Nothing here asserts that a tick is punctual: only order, deadlines,
+//! that nothing is early, and that whoever waits is woken before a watchdog gives up.
 #![cfg(feature = "interval")]
 
 mod common;
@@ -72,7 +72,8 @@ async fn the_precise_mode_is_never_early_either_and_keeps_its_bounds() {
 async fn the_precise_mode_loses_no_tick_when_ticks_are_dropped() {
     let start = real_now() + ms(1);
     let period = Duration::from_micros(700);
-    let mut interval = OsInterval::builder(period).start_at(start).precision(Precision::spin()).build().unwrap();
+    let mut interval =
+        OsInterval::builder(period).start_at(start).precision(Precision::spin()).build().unwrap();
     let mut delivered = 0_u32;
     for _ in 0..1_000 {
         tokio::select! {
@@ -247,10 +248,16 @@ async fn settings_are_reported_and_can_be_changed() {
         .tolerance(ms(2))
         .build()
         .unwrap();
-    assert_eq!((interval.missed_tick_behavior(), interval.tolerance()), (MissedTickBehavior::Delay, ms(2)));
+    assert_eq!(
+        (interval.missed_tick_behavior(), interval.tolerance()),
+        (MissedTickBehavior::Delay, ms(2))
+    );
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     interval.set_tolerance(ms(3));
-    assert_eq!((interval.missed_tick_behavior(), interval.tolerance()), (MissedTickBehavior::Skip, ms(3)));
+    assert_eq!(
+        (interval.missed_tick_behavior(), interval.tolerance()),
+        (MissedTickBehavior::Skip, ms(3))
+    );
     let mut member = IntervalGroup::new().unwrap().interval(ms(1));
     assert_eq!(member.missed_tick_behavior(), MissedTickBehavior::Burst);
     member.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -274,9 +281,14 @@ async fn an_interval_that_is_always_behind_lets_others_run() {
 #[cfg(all(feature = "os-native", target_os = "linux", not(osinterval_force_fallback)))]
 #[tokio::test(start_paused = true)]
 async fn under_a_paused_clock_native_ticks_follow_real_time() {
-    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+    {
         let start = real_now() + ms(2);
-        let mut interval = OsInterval::builder(ms(2)).start_at(start).missed_tick_behavior(behavior).build().unwrap();
+        let mut interval = OsInterval::builder(ms(2))
+            .start_at(start)
+            .missed_tick_behavior(behavior)
+            .build()
+            .unwrap();
         for _ in 0..20 {
             let deadline = interval.tick().await;
             assert!(real_now() >= deadline);
@@ -334,7 +346,8 @@ fn a_panic_names_the_line_that_asked_for_the_sleep_or_the_timeout() {
     blames_this_line(|| osinterval::sleep_until(due));
     blames_this_line(|| osinterval::timeout(ms(1), pending::<()>()));
     blames_this_line(|| osinterval::timeout_at(due, pending::<()>()));
-    // Where the drivers are disabled tokio panics first, and that is not what is reported. Windows needs none.
+    // Where the drivers are disabled tokio panics first, and that is not what is reported. Windows
+    // needs none.
     if cfg!(not(windows)) {
         let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _entered = bare.enter();

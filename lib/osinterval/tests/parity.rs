@@ -15,7 +15,8 @@ const SOURCES: &[(&str, &str)] = &[
 
 const LIST: &str = include_str!("../PARITY.md");
 
-/// Whether the function has `#[test]`, or tokio's, among the attributes right above it, and is not ignored.
+/// Whether the function has `#[test]`, or tokio's, among the attributes right above it, and is not
+/// ignored.
 fn is_test(source: &str, function: &str) -> bool {
     let lines: Vec<_> = source.lines().map(str::trim).collect();
     let is_attribute = |line: &&&str| line.starts_with("#[") || line.starts_with("//");
@@ -36,13 +37,19 @@ fn every_test_that_the_parity_list_names_exists_and_runs() {
     let mut named = 0;
     for (file, function) in in_backticks().filter_map(|code| code.split_once("::")) {
         // Paths of other crates, methods of types, and code.
-        let plain = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*".contains(c));
+        let plain = |name: &str| {
+            name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*".contains(c))
+        };
         if !plain(file) || !plain(function) || ["std", "tokio", "clippy"].contains(&file) {
             continue;
         }
         let source = SOURCES.iter().find(|(name, _)| *name == file).expect(file).1;
-        let found = if function == "*" { source.contains("test]") } else { is_test(source, function) };
-        assert!(found, "PARITY.md names {file}::{function}, which is not there, or not a test that runs");
+        let found =
+            if function == "*" { source.contains("test]") } else { is_test(source, function) };
+        assert!(
+            found,
+            "PARITY.md names {file}::{function}, which is not there, or not a test that runs"
+        );
         named += 1;
     }
     assert!(named > 20, "the list names its tests as file::function, in backticks");
@@ -54,10 +61,12 @@ fn every_test_that_the_parity_list_names_exists_and_runs() {
 fn every_file_that_the_parity_list_names_exists() {
     let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.join("../..");
-    let is_repository = std::fs::read_to_string(root.join("Cargo.toml")).is_ok_and(|toml| toml.contains("[workspace]"));
+    let is_repository = std::fs::read_to_string(root.join("Cargo.toml"))
+        .is_ok_and(|toml| toml.contains("[workspace]"));
     let mut named = 0;
     for path in in_backticks().filter(|code| code.contains('/') && !code.contains(' ')) {
-        let of_package = ["src/", "tests/", "examples/"].iter().any(|folder| path.starts_with(folder));
+        let of_package =
+            ["src/", "tests/", "examples/"].iter().any(|folder| path.starts_with(folder));
         // The package alone has nothing of the repository's.
         let place = match (of_package, is_repository) {
             (true, _) => package.join(path),

@@ -49,7 +49,8 @@ async fn a_start_in_the_past_is_caught_up_with_in_one_tick() {
     assert_eq!(e.first, start);
 }
 
-/// Where the kernel can only begin to repeat at some expiration, one that is seen late must not shift all that follow.
+/// Where the kernel can only begin to repeat at some expiration, one that is seen late must not
+/// shift all that follow.
 #[tokio::test]
 async fn a_late_first_tick_is_made_up_for() {
     let start = real_now() + PERIOD;

@@ -1,8 +1,9 @@
-//! The same script on `tokio::time::Interval` and on ours, in real time: the same deadlines come out.
+//! The same script on `tokio::time::Interval` and on ours, in real time: the same deadlines come
+//! out.
 //!
-//! A stall is as long as the script says *at least*, and a busy machine makes it longer. A trial counts only if what
-//! was observed leaves no doubt on which side of the tolerance, and of a multiple of the period, each tick was; else it
-//! is repeated.
+//! A stall is as long as the script says *at least*, and a busy machine makes it longer. A trial
+//! counts only if what was observed leaves no doubt on which side of the tolerance, and of a
+//! multiple of the period, each tick was; else it is repeated.
 #![cfg(feature = "interval")]
 
 use std::time::Duration;
@@ -71,11 +72,12 @@ enum Next {
     Reset,
 }
 
-/// On which side of the tolerance a tick was observed, and, where that decides, after how many whole periods.
+/// On which side of the tolerance a tick was observed, and, where that decides, after how many
+/// whole periods.
 type Observed = (bool, u128);
 
-/// Runs the script: what was observed of each tick, and what was made of it for the next. `None` where something was too
-/// close to an edge to tell.
+/// Runs the script: what was observed of each tick, and what was made of it for the next. `None`
+/// where something was too close to an edge to tell.
 async fn run(
     interval: &mut impl Interval,
     script: &[Step],
@@ -98,7 +100,8 @@ async fn run(
             }
             Step::Tick => {
                 let polled = real_now();
-                let due = tokio::time::timeout(GIVE_UP_AFTER, interval.tick()).await.expect("a tick");
+                let due =
+                    tokio::time::timeout(GIVE_UP_AFTER, interval.tick()).await.expect("a tick");
                 let observed = (polled.max(due), real_now());
                 assert!(observed.1 >= due, "early");
                 if let Some((from, to)) = reset.take() {
@@ -106,9 +109,12 @@ async fn run(
                     seen.push(Next::Reset);
                 } else if let Some((before, earliest, latest)) = last {
                     let late = [earliest - before, latest - before];
-                    // What the policy makes of it must not depend on the instant within the observation.
+                    // What the policy makes of it must not depend on the instant within the
+                    // observation.
                     let multiple = |l: Duration| match behavior {
-                        MissedTickBehavior::Skip if l > TOLERANCE => l.as_nanos() / period.as_nanos(),
+                        MissedTickBehavior::Skip if l > TOLERANCE => {
+                            l.as_nanos() / period.as_nanos()
+                        }
                         _ => 0,
                     };
                     let side = late.map(|l| (l > TOLERANCE, multiple(l)));
@@ -137,15 +143,22 @@ fn scripts() -> Vec<(Duration, Vec<Step>)> {
         (ms(1), vec![Tick, Stall(ms(3)), Tick, Tick, Tick, Tick, Tick]),
         // Above it.
         (ms(10), vec![Tick, Stall(ms(37)), Tick, Tick, Tick, Tick, Tick, Tick]),
-        // At a multiple of the period and the tolerance together, and a second stall while catching up.
+        // At a multiple of the period and the tolerance together, and a second stall while catching
+        // up.
         (ms(50), vec![Tick, Stall(ms(92)), Tick, Stall(ms(20)), Tick, Tick, Tick]),
         // Resets between ticks, before and after a stall.
-        (ms(15), vec![Tick, Tick, Reset(ms(4)), Tick, Stall(ms(40)), Tick, Reset(ms(0)), Tick, Tick]),
+        (
+            ms(15),
+            vec![Tick, Tick, Reset(ms(4)), Tick, Stall(ms(40)), Tick, Reset(ms(0)), Tick, Tick],
+        ),
     ]
 }
 
-async fn compare(make: impl Fn(Instant, Duration, MissedTickBehavior) -> Box<dyn FnOnce() -> Ours>) {
-    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+async fn compare(
+    make: impl Fn(Instant, Duration, MissedTickBehavior) -> Box<dyn FnOnce() -> Ours>,
+) {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+    {
         for (period, script) in scripts() {
             let mut decided = false;
             let give_up = real_now() + GIVE_UP_AFTER;
@@ -156,17 +169,29 @@ async fn compare(make: impl Fn(Instant, Duration, MissedTickBehavior) -> Box<dyn
                 let theirs = run(&mut theirs, &script, period, behavior).await;
                 let start = real_now() + Duration::from_millis(2);
                 let ours = match make(start, period, behavior)() {
-                    Ours::Single(mut interval) => run(&mut interval, &script, period, behavior).await,
-                    Ours::Member(mut interval) => run(&mut interval, &script, period, behavior).await,
+                    Ours::Single(mut interval) => {
+                        run(&mut interval, &script, period, behavior).await
+                    }
+                    Ours::Member(mut interval) => {
+                        run(&mut interval, &script, period, behavior).await
+                    }
                 };
-                let (Some((theirs_saw, theirs)), Some((ours_saw, ours))) = (theirs, ours) else { continue };
+                let (Some((theirs_saw, theirs)), Some((ours_saw, ours))) = (theirs, ours) else {
+                    continue;
+                };
                 // Where one of them was later than the other, the trial decides nothing.
                 if theirs_saw == ours_saw {
-                    assert_eq!(theirs, ours, "{behavior:?} at {period:?}: the same was observed, {ours_saw:?}");
+                    assert_eq!(
+                        theirs, ours,
+                        "{behavior:?} at {period:?}: the same was observed, {ours_saw:?}"
+                    );
                     decided = true;
                 }
             }
-            assert!(decided, "{behavior:?} at {period:?}: never observed alike within {GIVE_UP_AFTER:?}");
+            assert!(
+                decided,
+                "{behavior:?} at {period:?}: never observed alike within {GIVE_UP_AFTER:?}"
+            );
         }
     }
 }
@@ -180,7 +205,8 @@ enum Ours {
 async fn an_os_interval_has_the_deadlines_of_tokio() {
     compare(|start, period, behavior| {
         Box::new(move || {
-            let builder = OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
+            let builder =
+                OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
             Ours::Single(builder.build().unwrap())
         })
     })
@@ -191,7 +217,8 @@ async fn an_os_interval_has_the_deadlines_of_tokio() {
 async fn the_precise_mode_has_the_deadlines_of_tokio() {
     compare(|start, period, behavior| {
         Box::new(move || {
-            let builder = OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
+            let builder =
+                OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
             Ours::Single(builder.precision(Precision::spin()).build().unwrap())
         })
     })

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use osinterval::{Backend, IntervalGroup, Precision, Sleep, sleep, sleep_until, timeout, timeout_at};
+use osinterval::{
+    Backend, IntervalGroup, Precision, Sleep, sleep, sleep_until, timeout, timeout_at,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
@@ -121,7 +123,8 @@ async fn a_reset_moves_a_sleep_either_way_and_revives_one_that_ended() {
     }
 }
 
-/// The task is in the middle of waiting when the deadline moves: it is woken with no poll in between.
+/// The task is in the middle of waiting when the deadline moves: it is woken with no poll in
+/// between.
 #[tokio::test]
 async fn a_reset_to_an_earlier_time_wakes_a_task_that_waits() {
     let group = exact();
@@ -129,7 +132,8 @@ async fn a_reset_to_an_earlier_time_wakes_a_task_that_waits() {
     watched(group.sleep(us(50))).await;
     tokio::task::yield_now().await;
     for neighbours in [0, 100] {
-        let mut others: Vec<_> = (0..neighbours).map(|i| group.sleep(us(500 + i) * 1_000)).collect();
+        let mut others: Vec<_> =
+            (0..neighbours).map(|i| group.sleep(us(500 + i) * 1_000)).collect();
         others.iter_mut().for_each(|other| assert!(poll(other).is_pending()));
         let mut sleep = group.sleep(HOUR);
         let mut polls = 0;
@@ -176,12 +180,19 @@ async fn who_is_dropped_is_not_woken_and_its_waker_is_not_kept() {
     for sleep in dropped.iter_mut().chain(&mut kept) {
         let _ = poll_with(sleep, &waker);
     }
-    let ended =
-        dropped.iter_mut().chain(&mut kept).filter_map(|s| poll_with(s, &waker).is_ready().then_some(())).count();
+    let ended = dropped
+        .iter_mut()
+        .chain(&mut kept)
+        .filter_map(|s| poll_with(s, &waker).is_ready().then_some(()))
+        .count();
     let before = woken.times();
     drop(dropped);
     watched(group.sleep(us(2_000))).await;
-    assert!(woken.times() - before <= 100, "{} were woken, {ended} had ended", woken.times() - before);
+    assert!(
+        woken.times() - before <= 100,
+        "{} were woken, {ended} had ended",
+        woken.times() - before
+    );
     assert!(kept.iter_mut().all(|sleep| poll_with(sleep, &waker).is_ready()));
     drop(waker);
     assert_eq!(Arc::strong_count(&woken), 1, "a waker is kept");
@@ -331,7 +342,8 @@ fn every_runtime_has_a_timer_of_its_own() {
         for runtime in &runtimes {
             runtime.block_on(async { watched(sleep(us(20))).await });
         }
-        // One after the other, on one thread: what it remembers of the last one does not serve the next.
+        // One after the other, on one thread: what it remembers of the last one does not serve the
+        // next.
         for runtime in runtimes {
             runtime.block_on(async { watched(sleep(us(20))).await });
             drop(runtime);
@@ -341,16 +353,21 @@ fn every_runtime_has_a_timer_of_its_own() {
 
 #[test]
 fn without_a_runtime_or_its_io_driver_a_sleep_panics_and_a_group_is_an_error() {
-    let message = |panic: Box<dyn std::any::Any + Send>| panic.downcast_ref::<String>().unwrap().clone();
+    let message =
+        |panic: Box<dyn std::any::Any + Send>| panic.downcast_ref::<String>().unwrap().clone();
     let panic = std::panic::catch_unwind(|| sleep(us(1))).map(drop).unwrap_err();
     assert!(message(panic).starts_with("cannot make a sleep: "));
     let bare = Builder::new_current_thread().build().unwrap();
     bare.block_on(async {
         // The timers of Windows wake through callbacks, not through the runtime's I/O driver.
-        if IntervalGroup::new().is_ok_and(|group| cfg!(windows) && group.backend() != Backend::TokioSleep) {
+        if IntervalGroup::new()
+            .is_ok_and(|group| cfg!(windows) && group.backend() != Backend::TokioSleep)
+        {
             return;
         }
-        let panic = std::panic::catch_unwind(|| timeout_at(real_now(), pending::<()>())).map(drop).unwrap_err();
+        let panic = std::panic::catch_unwind(|| timeout_at(real_now(), pending::<()>()))
+            .map(drop)
+            .unwrap_err();
         assert!(message(panic).contains("enable_all"));
         assert_eq!(IntervalGroup::new().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
     });
@@ -412,8 +429,11 @@ async fn sleeps_that_have_ended_take_from_the_budget() {
 
 #[tokio::test]
 async fn a_precise_group_is_never_early() {
-    let group =
-        IntervalGroup::builder().resolution(Duration::from_nanos(1)).precision(Precision::spin()).build().unwrap();
+    let group = IntervalGroup::builder()
+        .resolution(Duration::from_nanos(1))
+        .precision(Precision::spin())
+        .build()
+        .unwrap();
     for i in 0..300 {
         let deadline = real_now() + us(i * 3);
         watched(group.sleep_until(deadline)).await;
@@ -427,14 +447,18 @@ async fn a_precise_group_is_never_early() {
     }
 }
 
-/// As many as memory allows, on one descriptor: all of them wait at once, half are dropped, the rest end.
+/// As many as memory allows, on one descriptor: all of them wait at once, half are dropped, the
+/// rest end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hundred_thousand_sleeps_wait_on_one_descriptor() {
     const COUNT: u64 = 100_000;
     let timers = || {
         let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-        fds.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("timerfd"))).count()
+        fds.filter(|fd| {
+            std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("timerfd"))
+        })
+        .count()
     };
     current_thread().block_on(async {
         let others = timers();

@@ -1,4 +1,5 @@
-//! What ticks ask of the kernel, and in which order: counted by standing between this program and its libc.
+//! What ticks ask of the kernel, and in which order: counted by standing between this program and
+//! its libc.
 #![cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -44,7 +45,8 @@ fn note(call: Call) {
     let _ = CALLS.try_with(|calls| calls.borrow_mut().push(call));
 }
 
-// The linker finds these before libc's. Each makes the system call that libc's makes, and sets `errno` as it does.
+// The linker finds these before libc's. Each makes the system call that libc's makes, and sets
+// `errno` as it does.
 
 #[unsafe(no_mangle)]
 extern "C" fn read(fd: c_int, buffer: *mut c_void, size: usize) -> isize {
@@ -71,7 +73,12 @@ extern "C" fn timerfd_settime(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, max: c_int, timeout: c_int) -> c_int {
+extern "C" fn epoll_wait(
+    epoll: c_int,
+    events: *mut libc::epoll_event,
+    max: c_int,
+    timeout: c_int,
+) -> c_int {
     note(Call::Wait);
     // SAFETY: as above; without a signal mask its size does not matter.
     unsafe {
@@ -82,7 +89,11 @@ extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, max: c_in
 
 /// Two a tick, and a few for whatever else the runtime looks at.
 fn assert_two_a_tick(calls: &[Call]) {
-    assert!(calls.len() <= 2 * TICKS + TICKS / 10, "{} calls in {TICKS} ticks: {calls:?}", calls.len());
+    assert!(
+        calls.len() <= 2 * TICKS + TICKS / 10,
+        "{} calls in {TICKS} ticks: {calls:?}",
+        calls.len()
+    );
     // Unless the machine stalls all the time, most ticks are waited for: then they were counted.
     assert!(calls.contains(&Call::Wait), "{calls:?}");
 }
@@ -122,7 +133,10 @@ async fn a_group_makes_two_system_calls_a_tick_and_none_before_it_is_delivered()
     assert_two_a_tick(&calls);
     // On a slow machine most ticks are due already, and nobody waits for them.
     let waits = calls.iter().filter(|call| **call == Call::Wait).count();
-    assert!(2 * right_after_the_wait > waits, "the timer was armed between a wake-up and its tick: {calls:?}");
+    assert!(
+        2 * right_after_the_wait > waits,
+        "the timer was armed between a wake-up and its tick: {calls:?}"
+    );
 }
 
 /// Polled once and dropped, as nearly all timeouts are.
@@ -167,7 +181,8 @@ async fn a_periodic_interval_makes_two_system_calls_a_tick_and_none_before_it_is
     for _ in 0..TICKS {
         interval.tick().await.unwrap();
         let of_this_tick = take_calls();
-        // A tick that was waited for comes right after the wait. Others, on a machine that stalls, were due already.
+        // A tick that was waited for comes right after the wait. Others, on a machine that stalls,
+        // were due already.
         match of_this_tick.last() {
             Some(Call::Wait) => {}
             _ => at_once += 1,
@@ -176,10 +191,14 @@ async fn a_periodic_interval_makes_two_system_calls_a_tick_and_none_before_it_is
     }
     assert_two_a_tick(&calls);
     assert!(!calls.contains(&Call::Arm), "{calls:?}");
-    assert!(at_once < TICKS, "the kernel was asked for something between each wake-up and its tick: {calls:?}");
+    assert!(
+        at_once < TICKS,
+        "the kernel was asked for something between each wake-up and its tick: {calls:?}"
+    );
 }
 
-/// An expiration that comes between a look at the clock and the read goes with that read, and makes no further edge.
+/// An expiration that comes between a look at the clock and the read goes with that read, and makes
+/// no further edge.
 #[tokio::test]
 async fn an_expiration_that_a_read_takes_along_is_not_lost() {
     let mut interval = PeriodicInterval::new(PERIOD).unwrap();
@@ -204,7 +223,9 @@ async fn an_expiration_that_a_read_takes_along_is_not_lost() {
 #[tokio::test]
 async fn a_tick_that_is_put_off_costs_no_system_call() {
     let start = tokio::time::Instant::now() + HOUR;
-    let poll = async |interval: &mut OsInterval| poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_pending())).await;
+    let poll = async |interval: &mut OsInterval| {
+        poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_pending())).await
+    };
     let mut interval = OsInterval::builder(HOUR).start_at(start).build().unwrap();
     take_calls();
     for _ in 0..1_000 {

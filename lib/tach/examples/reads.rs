@@ -19,7 +19,8 @@ fn monotonic_instant_now() -> tach::MonotonicInstant {
 }
 
 fn main() {
-    // Called through a pointer that the compiler cannot see through, so that each keeps a body of its own.
+    // Called through a pointer that the compiler cannot see through, so that each keeps a body of
+    // its own.
     println!("{:?}", black_box(instant_now as fn() -> tach::Instant)());
     println!("{:?}", black_box(ordered_instant_now as fn() -> tach::OrderedInstant)());
     println!("{:?}", black_box(monotonic_instant_now as fn() -> tach::MonotonicInstant)());

@@ -1,5 +1,5 @@
-//! The contract in short, for platforms where the test suite cannot run: panics where a clock breaks it.
-//! `scripts/ci/node.sh` runs it in Node.
+//! The contract in short, for platforms where the test suite cannot run: panics where a clock
+//! breaks it. `scripts/ci/node.sh` runs it in Node.
 
 use std::time::Duration;
 
@@ -17,7 +17,10 @@ fn main() {
     }
     let passed = Anchor::take().std() - first.std();
     // The anchors lie around no more than one turn of the loop on either side.
-    assert!(passed + Duration::from_millis(5) >= last, "{passed:?} by the OS clock, {last:?} by ours");
+    assert!(
+        passed + Duration::from_millis(5) >= last,
+        "{passed:?} by the OS clock, {last:?} by ours"
+    );
     let later = start + Duration::from_secs(1);
     assert_eq!((later.elapsed(), later - start), (Duration::ZERO, Duration::from_secs(1)));
     assert!(OrderedInstant::from_std(first.std()) <= OrderedInstant::now_fenced());

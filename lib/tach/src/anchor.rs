@@ -33,9 +33,9 @@ impl Anchor {
             Self { count: before + bracket_counts / 2, std, bracket_counts, suspended_ns: None }
         };
         let first = pair();
-        let tightest = (1..PAIRS)
-            .map(|_| pair())
-            .fold(first, |best, next| if next.bracket_counts < best.bracket_counts { next } else { best });
+        let tightest = (1..PAIRS).map(|_| pair()).fold(first, |best, next| {
+            if next.bracket_counts < best.bracket_counts { next } else { best }
+        });
         Self { suspended_ns: os::suspended_ns(), ..tightest }
     }
 
@@ -56,18 +56,20 @@ impl Anchor {
         self.std
     }
 
-    /// Counts between the readings on either side of the clock's: the pair is off by at most half of that.
+    /// Counts between the readings on either side of the clock's: the pair is off by at most half
+    /// of that.
     #[must_use]
     pub fn bracket_counts(&self) -> u64 {
         self.bracket_counts
     }
 
-    /// How long the machine was suspended between this anchor and a later one, at least; zero if it was not. What the
-    /// counter did meanwhile differs between machines: do not trust a conversion across it.
+    /// How long the machine was suspended between this anchor and a later one, at least; zero if it
+    /// was not. What the counter did meanwhile differs between machines: do not trust a conversion
+    /// across it.
     ///
     /// # Platform notes
-    /// `None` where the OS does not say: elsewhere than on 64-bit Linux and Android, where it is by how much
-    /// `CLOCK_BOOTTIME` ran ahead of `CLOCK_MONOTONIC`.
+    /// `None` where the OS does not say: elsewhere than on 64-bit Linux and Android, where it is by
+    /// how much `CLOCK_BOOTTIME` ran ahead of `CLOCK_MONOTONIC`.
     ///
     /// # Examples
     /// ```
@@ -82,7 +84,9 @@ impl Anchor {
     pub fn suspended_until(&self, later: &Self) -> Option<Duration> {
         let [_, before_most] = self.suspended_ns?;
         let [after_least, _] = later.suspended_ns?;
-        Some(Duration::from_nanos(u64::try_from(after_least.saturating_sub(before_most)).unwrap_or(0)))
+        Some(Duration::from_nanos(
+            u64::try_from(after_least.saturating_sub(before_most)).unwrap_or(0),
+        ))
     }
 }
 
@@ -110,13 +114,19 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// The line through both; `None` if either clock has not advanced from the first anchor to the last.
+    /// The line through both; `None` if either clock has not advanced from the first anchor to the
+    /// last.
     #[must_use]
     pub fn between(first: &Anchor, last: &Anchor) -> Option<Self> {
         let counts = last.count.checked_sub(first.count).filter(|&c| c > 0)?;
         let ns = last.std.checked_duration_since(first.std)?.as_nanos();
         let ns = u64::try_from(ns).ok().filter(|&n| n > 0)?;
-        Some(Self { first: *first, counts, ns, bracket_counts: first.bracket_counts.max(last.bracket_counts) })
+        Some(Self {
+            first: *first,
+            counts,
+            ns,
+            bracket_counts: first.bracket_counts.max(last.bracket_counts),
+        })
     }
 
     /// Nanoseconds from `origin` to the moment of `count`; negative if it was before.
@@ -125,7 +135,8 @@ impl Conversion {
         self.after_first(count, self.first_after(origin))
     }
 
-    /// As [`Conversion::ns_since`] for a whole series, with the work that does not depend on the count done once.
+    /// As [`Conversion::ns_since`] for a whole series, with the work that does not depend on the
+    /// count done once.
     pub fn series<I: IntoIterator<Item = u64>>(
         &self,
         counts: I,
@@ -146,9 +157,16 @@ impl Conversion {
 
     fn after_first(&self, count: u64, offset: i128) -> i64 {
         let after = i128::from(count) - i128::from(self.first.count);
-        // Whole numbers throughout; the narrow division, for whatever lies within some seconds, is several times faster.
-        let after = match i64::try_from(after).ok().and_then(|after| after.checked_mul(i64::try_from(self.ns).ok()?)) {
-            Some(scaled) if i64::try_from(self.counts).is_ok_and(|c| scaled.checked_add(c / 2).is_some()) => {
+        // Whole numbers throughout; the narrow division, for whatever lies within some seconds, is
+        // several times faster.
+        let after = match i64::try_from(after)
+            .ok()
+            .and_then(|after| after.checked_mul(i64::try_from(self.ns).ok()?))
+        {
+            Some(scaled)
+                if i64::try_from(self.counts)
+                    .is_ok_and(|c| scaled.checked_add(c / 2).is_some()) =>
+            {
                 let counts = self.counts as i64;
                 i128::from((scaled + counts / 2).div_euclid(counts))
             }
@@ -160,9 +178,10 @@ impl Conversion {
         i64::try_from(after + offset).unwrap_or(if after < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// How far [`Conversion::ns_since`] can be off for a count between the anchors, in nanoseconds: half the wider
-    /// bracket, one count, the step of the OS clock and the rounding of the result. The anchors' own error enters
-    /// linearly, so between them it never exceeds that of the worse one. A rate that varies in between is not included.
+    /// How far [`Conversion::ns_since`] can be off for a count between the anchors, in nanoseconds:
+    /// half the wider bracket, one count, the step of the OS clock and the rounding of the result.
+    /// The anchors' own error enters linearly, so between them it never exceeds that of the worse
+    /// one. A rate that varies in between is not included.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
         let counts = u128::from(self.bracket_counts) + 2;
@@ -204,15 +223,21 @@ mod tests {
     #[test]
     fn a_suspend_between_two_anchors_is_noticed() {
         let at = |suspended_ns| Anchor { suspended_ns, ..Anchor::new(0, os::now(), 0) };
-        let (awake, slept) = (at(Some([5_000_000_020, 5_000_000_080])), at(Some([12_000_000_030, 12_000_000_090])));
+        let (awake, slept) =
+            (at(Some([5_000_000_020, 5_000_000_080])), at(Some([12_000_000_030, 12_000_000_090])));
         assert_eq!(awake.suspended_until(&slept), Some(Duration::from_nanos(6_999_999_950)));
-        // The same, read with another error; and a reading that another clock's step has moved back.
-        assert_eq!(awake.suspended_until(&at(Some([5_000_000_075, 5_000_000_900]))), Some(Duration::ZERO));
+        // The same, read with another error; and a reading that another clock's step has moved
+        // back.
+        assert_eq!(
+            awake.suspended_until(&at(Some([5_000_000_075, 5_000_000_900]))),
+            Some(Duration::ZERO)
+        );
         assert_eq!(slept.suspended_until(&awake), Some(Duration::ZERO));
         assert_eq!(at(None).suspended_until(&slept).or(awake.suspended_until(&at(None))), None);
         // Of this machine: it is awake, and its clocks tell.
         let (first, last) = (Anchor::tightest(|| 0), Anchor::tightest(|| 0));
-        let tells = cfg!(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"));
+        let tells =
+            cfg!(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"));
         assert_eq!(first.suspended_until(&last), tells.then_some(Duration::ZERO));
     }
 

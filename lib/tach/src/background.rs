@@ -8,7 +8,8 @@ use crate::instant::recalibrate;
 
 /// An interval that suits most programs that want the thread at all.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
-/// The thread never runs more often: an anchor costs microseconds, and the rate does not change in less.
+/// The thread never runs more often: an anchor costs microseconds, and the rate does not change in
+/// less.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -25,11 +26,13 @@ struct State {
     running_in: Option<u32>,
 }
 
-static BACKGROUND: Background =
-    Background { interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }), changed: Condvar::new() };
+static BACKGROUND: Background = Background {
+    interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }),
+    changed: Condvar::new(),
+};
 
-/// Calls [`recalibrate`] every `interval` (at least a millisecond), from a thread that the first call starts. Takes effect
-/// at once; zero ends the thread. Without a call there is no thread.
+/// Calls [`recalibrate`] every `interval` (at least a millisecond), from a thread that the first
+/// call starts. Takes effect at once; zero ends the thread. Without a call there is no thread.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -42,7 +45,9 @@ static BACKGROUND: Background =
 /// ```
 pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
     BACKGROUND.set(interval, || {
-        std::thread::Builder::new().name("tach-recalibrate".to_owned()).spawn(|| BACKGROUND.run(recalibrate))?;
+        std::thread::Builder::new()
+            .name("tach-recalibrate".to_owned())
+            .spawn(|| BACKGROUND.run(recalibrate))?;
         Ok(())
     })
 }
@@ -50,7 +55,8 @@ pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
 impl Background {
     fn set(&self, interval: Duration, start: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
-        state.interval = if interval.is_zero() { interval } else { interval.max(SHORTEST_INTERVAL) };
+        state.interval =
+            if interval.is_zero() { interval } else { interval.max(SHORTEST_INTERVAL) };
         let here = std::process::id();
         if !interval.is_zero() && state.running_in != Some(here) {
             start()?;
@@ -64,7 +70,8 @@ impl Background {
         let mut state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.interval.is_zero() {
             let interval = state.interval;
-            let (woken, result) = self.changed.wait_timeout(state, interval).unwrap_or_else(PoisonError::into_inner);
+            let (woken, result) =
+                self.changed.wait_timeout(state, interval).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if result.timed_out() && !state.interval.is_zero() {
                 drop(state);
@@ -90,7 +97,8 @@ mod tests {
         let turns = AtomicU32::new(0);
         background.set(Duration::from_secs(3_600), || Ok(())).unwrap();
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| background.run(|| turns.fetch_add(1, Ordering::Relaxed) > 0));
+            let thread =
+                scope.spawn(|| background.run(|| turns.fetch_add(1, Ordering::Relaxed) > 0));
             // Takes effect although the thread is asleep for an hour.
             background.set(SHORTEST_INTERVAL, || unreachable!("it runs already")).unwrap();
             while turns.load(Ordering::Relaxed) < 3 {

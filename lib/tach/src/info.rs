@@ -32,19 +32,21 @@ pub struct Info {
     pub rate_hz: f64,
     /// How the rate is known.
     pub rate_from: RateFrom,
-    /// How far the rate can be off, in parts per billion, judging by its anchors: their brackets over the baseline. This
-    /// bounds the relative error of a span of the past, and of one second of a span that is still to come.
+    /// How far the rate can be off, in parts per billion, judging by its anchors: their brackets
+    /// over the baseline. This bounds the relative error of a span of the past, and of one second
+    /// of a span that is still to come.
     pub rate_error_ppb: f64,
-    /// The rate that the CPU or the hypervisor states; used for the first microseconds only, and only if the anchors
-    /// agree with it.
+    /// The rate that the CPU or the hypervisor states; used for the first microseconds only, and
+    /// only if the anchors agree with it.
     pub rate_stated: Option<StatedRate>,
-    /// How far the conversion of a count of the past can be off the OS's monotonic clock, in nanoseconds, judging by the
-    /// anchors: each is off by up to its bracket, and a piece of the line lies between two of them. A change of that
-    /// clock's own rate in between (by NTP, say) is not included.
+    /// How far the conversion of a count of the past can be off the OS's monotonic clock, in
+    /// nanoseconds, judging by the anchors: each is off by up to its bracket, and a piece of the
+    /// line lies between two of them. A change of that clock's own rate in between (by NTP, say) is
+    /// not included.
     pub error_bound_ns: u64,
-    /// How long the machine was suspended between the first anchor and the last, at least: no span across that is to be
-    /// trusted. `None` where the OS does not say (see [`Anchor::suspended_until`](crate::Anchor::suspended_until)), or no
-    /// counter is used.
+    /// How long the machine was suspended between the first anchor and the last, at least: no span
+    /// across that is to be trusted. `None` where the OS does not say (see
+    /// [`Anchor::suspended_until`](crate::Anchor::suspended_until)), or no counter is used.
     pub suspended: Option<Duration>,
     /// What keeps [`MonotonicInstant`](crate::MonotonicInstant)s in order across threads.
     pub cross_thread_order: CrossThreadOrder,
@@ -70,7 +72,12 @@ pub fn info() -> Info {
         let quality = TIMELINE.quality().expect("a conversion has taken them");
         let baseline = Duration::from_nanos(quality.baseline_ns as u64);
         let rate_error_ppb = quality.error_ns / quality.baseline_ns * 1e9;
-        (1e9 / quality.ns_per_count, RateFrom::Anchors { baseline }, rate_error_ppb, quality.suspended)
+        (
+            1e9 / quality.ns_per_count,
+            RateFrom::Anchors { baseline },
+            rate_error_ppb,
+            quality.suspended,
+        )
     };
     Info {
         source,
@@ -104,7 +111,8 @@ pub fn error_bound_ns() -> u64 {
     })
 }
 
-/// What the CPU and the hypervisor state never changes, and asking costs tens of microseconds under a hypervisor.
+/// What the CPU and the hypervisor state never changes, and asking costs tens of microseconds under
+/// a hypervisor.
 fn stated_rate() -> Option<StatedRate> {
     static STATED: OnceLock<Option<StatedRate>> = OnceLock::new();
     *STATED.get_or_init(counter::stated_rate)
@@ -125,8 +133,8 @@ mod tests {
         assert!(apart <= first.rate_error_ppb + second.rate_error_ppb, "{first:?} {second:?}");
     }
 
-    /// Asked about by every timer that expires: it must not ask the CPU, which costs tens of microseconds in a machine
-    /// that is virtual.
+    /// Asked about by every timer that expires: it must not ask the CPU, which costs tens of
+    /// microseconds in a machine that is virtual.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "what is compared is what the calls cost")]
     fn the_error_bound_costs_no_more_than_some_readings() {

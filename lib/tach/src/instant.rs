@@ -12,14 +12,16 @@ use crate::reading::{self, LAST_COUNT, ordered_count};
 use crate::source::Source;
 use crate::timeline::TIMELINE;
 
-/// Takes an anchor now and continues the line towards it: from now on time runs at the rate between the last anchors.
-/// Nothing that was converted before changes. Costs ten to twenty microseconds.
+/// Takes an anchor now and continues the line towards it: from now on time runs at the rate between
+/// the last anchors. Nothing that was converted before changes. Costs ten to twenty microseconds.
 ///
-/// There is no need to call it: conversions take anchors as the process grows older. It is for a process that wants them
-/// more often, because the temperature (and so the rate) changes within the hour, or at a moment of its own choice.
+/// There is no need to call it: conversions take anchors as the process grows older. It is for a
+/// process that wants them more often, because the temperature (and so the rate) changes within the
+/// hour, or at a moment of its own choice.
 ///
-/// False if nothing was done: the last anchor is so recent, for the age of the process, that another would add nothing;
-/// the thread was held up in the middle; or counts come from the OS clock.
+/// False if nothing was done: the last anchor is so recent, for the age of the process, that
+/// another would add nothing; the thread was held up in the middle; or counts come from the OS
+/// clock.
 ///
 /// # Examples
 /// ```
@@ -45,8 +47,8 @@ macro_rules! instants {
                 Self($read())
             }
 
-            /// The instant of a raw count, such as [`count`](crate::count) returns. No counter comes beyond 2⁶³: such a
-            /// number is cut to the largest below.
+            /// The instant of a raw count, such as [`count`](crate::count) returns. No counter
+            /// comes beyond 2⁶³: such a number is cut to the largest below.
             ///
             /// # Examples
             /// ```
@@ -59,8 +61,9 @@ macro_rules! instants {
                 Self(if count > LAST_COUNT { LAST_COUNT } else { count })
             }
 
-            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second; for a sum or a difference, the
-            /// count at which it comes or came, which is an estimate while that lies in the future.
+            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second; for a
+            /// sum or a difference, the count at which it comes or came, which is an estimate while
+            /// that lies in the future.
             #[inline]
             #[must_use]
             pub fn count(self) -> u64 {
@@ -81,8 +84,8 @@ macro_rules! instants {
                 moment::since(earlier.0, self.0)
             }
 
-            /// Time from `earlier` to this instant; `None` if `earlier` is later (by a nanosecond, between a reading and a
-            /// sum).
+            /// Time from `earlier` to this instant; `None` if `earlier` is later (by a nanosecond,
+            /// between a reading and a sum).
             ///
             /// # Examples
             /// ```
@@ -90,7 +93,8 @@ macro_rules! instants {
             /// let second = first + std::time::Duration::from_millis(1);
             /// assert!(second.checked_duration_since(first).is_some());
             /// assert_eq!(first.checked_duration_since(second), None);
-            /// assert!(first.duration_since(second).is_zero() && first.saturating_duration_since(second).is_zero());
+            /// assert!(first.duration_since(second).is_zero() &&
+            /// first.saturating_duration_since(second).is_zero());
             /// ```
             #[must_use]
             pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
@@ -103,24 +107,26 @@ macro_rules! instants {
                 self.duration_since(earlier)
             }
 
-            /// This instant plus `duration`, exactly; `None` beyond 146 years from the first use of this crate.
+            /// This instant plus `duration`, exactly; `None` beyond 146 years from the first use of
+            /// this crate.
             ///
             /// # Examples
             /// ```
             /// use std::time::Duration;
             #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
-            /// let second = Duration::from_secs(1);
-            /// assert_eq!(now.checked_add(second).map(|later| later - now), Some(second));
-            /// assert_eq!(now.checked_sub(second).map(|earlier| now - earlier), Some(second)); // however young the machine
-            /// assert_eq!((now.checked_add(Duration::MAX), now.checked_sub(Duration::MAX)), (None, None));
+            /// let second = Duration::from_secs(1); assert_eq!(now.checked_add(second).map(|later|
+            /// later - now), Some(second)); assert_eq!(now.checked_sub(second).map(|earlier| now -
+            /// earlier), Some(second)); // however young the machine
+            /// assert_eq!((now.checked_add(Duration::MAX), now.checked_sub(Duration::MAX)), (None,
+            /// None));
             /// ```
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
                 moment::after(self.0, duration).map(Self)
             }
 
-            /// This instant minus `duration`, exactly; `None` beyond 146 years before the first use of this crate. It may lie
-            /// before the machine was started. See [`Self::checked_add`].
+            /// This instant minus `duration`, exactly; `None` beyond 146 years before the first use
+            /// of this crate. It may lie before the machine was started. See [`Self::checked_add`].
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
                 moment::before(self.0, duration).map(Self)
@@ -139,8 +145,8 @@ macro_rules! instants {
                 moment::to_std(self.0)
             }
 
-            /// The instant of a moment on the OS clock, up to the error bound of [`info`](crate::info). See
-            /// [`Self::to_std`].
+            /// The instant of a moment on the OS clock, up to the error bound of
+            /// [`info`](crate::info). See [`Self::to_std`].
             #[must_use]
             pub fn from_std(std: OsInstant) -> Self {
                 Self(moment::from_std(std))
@@ -211,17 +217,21 @@ macro_rules! instants {
 }
 
 instants! {
-    /// A moment of the counter, with the surface of [`std::time::Instant`]; where that saturates, this does.
+    /// A moment of the counter, with the surface of [`std::time::Instant`]; where that saturates,
+    /// this does.
     ///
-    /// Reading it is one instruction, which the CPU may execute before earlier loads have completed. Converting a span
-    /// costs nanoseconds; now and then, less often as the process grows older, it takes an [`Anchor`] (microseconds).
+    /// Reading it is one instruction, which the CPU may execute before earlier loads have
+    /// completed. Converting a span costs nanoseconds; now and then, less often as the process
+    /// grows older, it takes an [`Anchor`] (microseconds).
     ///
     /// # Precision
-    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`] never goes back.
+    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`]
+    /// never goes back.
     ///
-    /// A sum or difference is kept in nanoseconds, so it is exact, whatever the rate turns out to be: `start + d` has come
-    /// exactly when `start.elapsed()` reaches `d`. Comparing one with a reading converts the reading. Where both fall into
-    /// one nanosecond, the sum is the earlier of the two.
+    /// A sum or difference is kept in nanoseconds, so it is exact, whatever the rate turns out to
+    /// be: `start + d` has come exactly when `start.elapsed()` reaches `d`. Comparing one with a
+    /// reading converts the reading. Where both fall into one nanosecond, the sum is the earlier of
+    /// the two.
     ///
     /// # Examples
     /// ```
@@ -232,8 +242,8 @@ instants! {
     /// ```
     Instant reads reading::count;
 
-    /// As [`Instant`], read so that no earlier load of this thread can pass it: for a stamp that is compared with what
-    /// another thread published.
+    /// As [`Instant`], read so that no earlier load of this thread can pass it: for a stamp that is
+    /// compared with what another thread published.
     ///
     /// # Examples
     /// ```
@@ -246,15 +256,17 @@ instants! {
     /// ```
     OrderedInstant reads reading::ordered_count;
 
-    /// As [`Instant`], and never less than an instant of this type that was taken before, on whatever thread: if one
-    /// thread takes an instant and then lets another know in any way that synchronises (a release store that an acquire
-    /// load reads, a lock, a channel), the other's next instant is not earlier. Two may be equal.
+    /// As [`Instant`], and never less than an instant of this type that was taken before, on
+    /// whatever thread: if one thread takes an instant and then lets another know in any way that
+    /// synchronises (a release store that an acquire load reads, a lock, a channel), the other's
+    /// next instant is not earlier. Two may be equal.
     ///
     /// # Platform notes
-    /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports what keeps the order. Where the architecture
-    /// (Arm) or the kernel (Linux, by using the counter for its own time) guarantees that all cores count alike, an
-    /// ordered read is enough, and threads do not disturb each other. Elsewhere every read goes through one shared word,
-    /// which costs more the more threads read.
+    /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports what keeps the order.
+    /// Where the architecture (Arm) or the kernel (Linux, by using the counter for its own time)
+    /// guarantees that all cores count alike, an ordered read is enough, and threads do not disturb
+    /// each other. Elsewhere every read goes through one shared word, which costs more the more
+    /// threads read.
     ///
     /// # Examples
     /// ```
@@ -274,8 +286,9 @@ macro_rules! as_unordered {
             /// # Examples
             /// ```
             #[doc = concat!("let start = tach::", stringify!($name), "::now();")]
-            /// assert_eq!(start.as_unordered().count(), start.count());
-            /// let elapsed = start.elapsed_unordered(); // ends in a plain read, as `start.as_unordered().elapsed()`
+            /// assert_eq!(start.as_unordered().count(), start.count()); let elapsed =
+            /// start.elapsed_unordered(); // ends in a plain read, as
+            /// `start.as_unordered().elapsed()`
             /// # let _ = elapsed;
             /// ```
             #[inline]
@@ -284,7 +297,8 @@ macro_rules! as_unordered {
                 Instant(self.0)
             }
 
-            /// Time since this instant, with the end read as a plain [`Instant`]: cheaper, and the CPU may read it early.
+            /// Time since this instant, with the end read as a plain [`Instant`]: cheaper, and the
+            /// CPU may read it early.
             #[must_use]
             pub fn elapsed_unordered(&self) -> Duration {
                 self.as_unordered().elapsed()
@@ -302,8 +316,8 @@ macro_rules! as_unordered {
 as_unordered! { OrderedInstant MonotonicInstant }
 
 impl OrderedInstant {
-    /// The current time, read before any later instruction begins: for the end of a section under measurement, so that
-    /// what follows does not leak into it.
+    /// The current time, read before any later instruction begins: for the end of a section under
+    /// measurement, so that what follows does not leak into it.
     ///
     /// # Examples
     /// ```

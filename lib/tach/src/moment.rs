@@ -1,8 +1,10 @@
-//! What an instant is made of: a count, or a time on the line of the process; and what lies between two.
+//! What an instant is made of: a count, or a time on the line of the process; and what lies between
+//! two.
 //!
-//! A reading is a count. The sum of an instant and a duration is no reading, and may lie where no count does: before the
-//! counter began, or in a future whose counts are known only as well as the rate is. So it is kept as the nanoseconds
-//! from the start of the line, exactly, and compared with a count when that is converted.
+//! A reading is a count. The sum of an instant and a duration is no reading, and may lie where no
+//! count does: before the counter began, or in a future whose counts are known only as well as the
+//! rate is. So it is kept as the nanoseconds from the start of the line, exactly, and compared with
+//! a count when that is converted.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -24,9 +26,12 @@ fn as_count(moment: u64) -> Option<u64> {
     (moment & SUM == 0).then_some(moment)
 }
 
-/// The moment `ns` nanoseconds after the start of the line; `None` where no moment can represent that.
+/// The moment `ns` nanoseconds after the start of the line; `None` where no moment can represent
+/// that.
 fn at_ns(ns: i64) -> Option<u64> {
-    ns.checked_add(LINE_START).filter(|&from_first| from_first >= 0).map(|from_first| SUM | from_first as u64)
+    ns.checked_add(LINE_START)
+        .filter(|&from_first| from_first >= 0)
+        .map(|from_first| SUM | from_first as u64)
 }
 
 /// Nanoseconds from the start of the line to a moment.
@@ -34,12 +39,15 @@ pub(crate) fn ns(moment: u64) -> i64 {
     let Some(count) = as_count(moment) else { return (moment & !SUM) as i64 - LINE_START };
     match reading::source() {
         // That clock's counts are its nanoseconds: no line, and no error.
-        Source::OsClock => i64::try_from(i128::from(count) - i128::from(OS_CLOCK_ORIGIN)).unwrap_or(i64::MAX),
+        Source::OsClock => {
+            i64::try_from(i128::from(count) - i128::from(OS_CLOCK_ORIGIN)).unwrap_or(i64::MAX)
+        }
         _ => TIMELINE.ns(count, ordered_count, Anchor::take),
     }
 }
 
-/// A moment as a count, for a time on the line the first that does not lie before it: an estimate while that is to come.
+/// A moment as a count, for a time on the line the first that does not lie before it: an estimate
+/// while that is to come.
 pub(crate) fn count(moment: u64) -> u64 {
     let at = |ns: i64| match reading::source() {
         Source::OsClock => OS_CLOCK_ORIGIN.saturating_add_signed(ns),
@@ -52,8 +60,8 @@ pub(crate) fn count(moment: u64) -> u64 {
     as_count(moment).unwrap_or_else(|| at(ns(moment)).min(LAST_COUNT))
 }
 
-/// The order of two moments: by nanoseconds where they differ in kind, and within one nanosecond a time on the line lies
-/// before every count.
+/// The order of two moments: by nanoseconds where they differ in kind, and within one nanosecond a
+/// time on the line lies before every count.
 #[inline]
 pub(crate) fn cmp(a: u64, b: u64) -> Ordering {
     if (a ^ b) & SUM == 0 { a.cmp(&b) } else { ns(a).cmp(&ns(b)).then(b.cmp(&a)) }
@@ -67,7 +75,9 @@ pub(crate) fn elapsed(earlier: u64, read: impl FnOnce() -> u64) -> Duration {
     let earlier_ns = piece.ns(earlier).or_else(|| TIMELINE.earlier_ns(earlier));
     let now = read();
     match earlier_ns.zip(piece.ns(now)) {
-        Some((earlier_ns, now_ns)) if earlier_ns <= now_ns => Duration::from_nanos(now_ns.abs_diff(earlier_ns)),
+        Some((earlier_ns, now_ns)) if earlier_ns <= now_ns => {
+            Duration::from_nanos(now_ns.abs_diff(earlier_ns))
+        }
         _ => between(earlier, now).unwrap_or_default(),
     }
 }

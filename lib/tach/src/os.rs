@@ -6,8 +6,9 @@ use crate::source::WhyNotCounter;
 
 /// A moment of the OS's monotonic clock.
 ///
-/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), which has none: there it is the
-/// time since the origin of the page or process that `Performance.now()` reports.
+/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), which has
+/// none: there it is the time since the origin of the page or process that `Performance.now()`
+/// reports.
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub type OsInstant = std::time::Instant;
 
@@ -36,7 +37,8 @@ mod browser {
         /// The current time.
         #[must_use]
         pub fn now() -> Self {
-            // Milliseconds, never negative; whatever the browser rounds them to is the clock's resolution.
+            // Milliseconds, never negative; whatever the browser rounds them to is the clock's
+            // resolution.
             Self(Duration::from_nanos((performance_now() * 1e6) as u64))
         }
 
@@ -82,8 +84,8 @@ mod browser {
     }
 }
 
-/// The step of that clock in nanoseconds, by which each of its readings may be early: 10 MHz on Windows, 24 MHz on Apple's
-/// own processors.
+/// The step of that clock in nanoseconds, by which each of its readings may be early: 10 MHz on
+/// Windows, 24 MHz on Apple's own processors.
 pub(crate) const STEP_NS: u64 = if cfg!(windows) {
     100
 } else if cfg!(target_vendor = "apple") {
@@ -97,14 +99,15 @@ pub(crate) fn now() -> OsInstant {
     OsInstant::now()
 }
 
-/// How many nanoseconds the machine has been suspended since it was started, at least and at most; `None` where nobody
-/// says.
+/// How many nanoseconds the machine has been suspended since it was started, at least and at most;
+/// `None` where nobody says.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64")))]
 pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
     None
 }
 
-/// As elsewhere. The clock that counts while the machine sleeps is read between two readings of the one that does not.
+/// As elsewhere. The clock that counts while the machine sleeps is read between two readings of the
+/// one that does not.
 #[cfg(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"))]
 #[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
 pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
@@ -123,8 +126,9 @@ pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
 
     let read = |clock| {
         let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-        // SAFETY: with 64-bit pointers the kernel's and every C library's `timespec` is two 64-bit integers here; the one
-        // that is pointed to outlives the call, which does nothing but write it.
+        // SAFETY: with 64-bit pointers the kernel's and every C library's `timespec` is two 64-bit
+        // integers here; the one that is pointed to outlives the call, which does nothing but write
+        // it.
         let result = unsafe { clock_gettime(clock, &raw mut time) };
         (result == 0).then_some(time.seconds * 1_000_000_000 + time.nanoseconds)
     };
@@ -132,11 +136,14 @@ pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
     Some([with_sleep - after, with_sleep - before])
 }
 
-/// Whether the kernel trusts the counter, on Linux by the clock source it keeps its own time with: `Ok(true)` if it uses
-/// the counter, and so has checked that all cores agree on it, and reads it in user space itself (in the vDSO);
-/// `Ok(false)` if there is no kernel to ask.
+/// Whether the kernel trusts the counter, on Linux by the clock source it keeps its own time with:
+/// `Ok(true)` if it uses the counter, and so has checked that all cores agree on it, and reads it
+/// in user space itself (in the vDSO); `Ok(false)` if there is no kernel to ask.
 pub(crate) fn kernel_trusts_counter() -> Result<bool, WhyNotCounter> {
-    if !cfg!(all(any(target_os = "linux", target_os = "android"), any(target_arch = "x86", target_arch = "x86_64"))) {
+    if !cfg!(all(
+        any(target_os = "linux", target_os = "android"),
+        any(target_arch = "x86", target_arch = "x86_64")
+    )) {
         return Ok(false);
     }
     const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

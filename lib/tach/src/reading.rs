@@ -1,4 +1,5 @@
-//! Which clock is read, decided once per process; and the readings themselves, each behind one load and one branch.
+//! Which clock is read, decided once per process; and the readings themselves, each behind one load
+//! and one branch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -23,7 +24,8 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
         decide()
     });
     if mine {
-        // Before the count that asked is read: every count of this thread lies after the first anchor.
+        // Before the count that asked is read: every count of this thread lies after the first
+        // anchor.
         STATE.store(
             match decision {
                 Ok(CrossThreadOrder::SharedMaximum) => COUNTER,
@@ -84,13 +86,15 @@ fn decide() -> Result<CrossThreadOrder, WhyNotCounter> {
 /// The largest count: the other half of 64 bits is for sums (see [`moment`](crate::moment)).
 pub(crate) const LAST_COUNT: u64 = (1 << 63) - 1;
 
-/// Whether instants can hold this count and those of the years to come: at 5 GHz there are 29 between the two halves.
+/// Whether instants can hold this count and those of the years to come: at 5 GHz there are 29
+/// between the two halves.
 fn fits(count: u64) -> Result<(), WhyNotCounter> {
     if count <= LAST_COUNT / 2 { Ok(()) } else { Err(WhyNotCounter::NearOverflow) }
 }
 
-/// Whether the kernel has given up the counter since this process began to use it, as its watchdog does when it finds
-/// it unstable: do not trust spans that reach beyond that moment. Asks the kernel, so keep it off hot paths.
+/// Whether the kernel has given up the counter since this process began to use it, as its watchdog
+/// does when it finds it unstable: do not trust spans that reach beyond that moment. Asks the
+/// kernel, so keep it off hot paths.
 ///
 /// # Examples
 /// ```
@@ -117,16 +121,20 @@ pub fn count() -> u64 {
     if STATE.load(Ordering::Relaxed) >= COUNTER { counter::count() } else { first_or_os_clock() }
 }
 
-/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state needs. The crate's
-/// first example converts one.
+/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state
+/// needs. The crate's first example converts one.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
-    if STATE.load(Ordering::Relaxed) >= COUNTER { counter::ordered_count() } else { first_or_os_clock() }
+    if STATE.load(Ordering::Relaxed) >= COUNTER {
+        counter::ordered_count()
+    } else {
+        first_or_os_clock()
+    }
 }
 
-/// One reading of the counter that no earlier load can pass and no later instruction overtakes: what ends a section
-/// under measurement.
+/// One reading of the counter that no earlier load can pass and no later instruction overtakes:
+/// what ends a section under measurement.
 ///
 /// # Examples
 /// ```
@@ -138,13 +146,22 @@ pub fn ordered_count() -> u64 {
 #[inline]
 #[must_use]
 pub fn fenced_count() -> u64 {
-    if STATE.load(Ordering::Relaxed) >= COUNTER { counter::fenced_count() } else { first_or_os_clock() }
+    if STATE.load(Ordering::Relaxed) >= COUNTER {
+        counter::fenced_count()
+    } else {
+        first_or_os_clock()
+    }
 }
 
-/// One reading that is never less than any reading like it that happened before, on whatever thread.
+/// One reading that is never less than any reading like it that happened before, on whatever
+/// thread.
 #[inline]
 pub(crate) fn monotonic_count() -> u64 {
-    if STATE.load(Ordering::Relaxed) == COUNTER_IN_ORDER { counter::ordered_count() } else { enforced_or_first() }
+    if STATE.load(Ordering::Relaxed) == COUNTER_IN_ORDER {
+        counter::ordered_count()
+    } else {
+        enforced_or_first()
+    }
 }
 
 #[cold]
@@ -177,14 +194,16 @@ fn raise(largest: &AtomicU64, count: u64) -> u64 {
 }
 
 impl Anchor {
-    /// Reads the OS clock between two counts, several times, and keeps the tightest pair: a few microseconds in all.
+    /// Reads the OS clock between two counts, several times, and keeps the tightest pair: a few
+    /// microseconds in all.
     #[must_use]
     pub fn take() -> Self {
         Self::tightest(ordered_count)
     }
 }
 
-/// The first count of the OS clock: so far from zero that moments of years ago have counts of their own.
+/// The first count of the OS clock: so far from zero that moments of years ago have counts of their
+/// own.
 pub(crate) const OS_CLOCK_ORIGIN: u64 = 1 << 60;
 
 pub(crate) fn os_clock_base() -> OsInstant {
@@ -195,7 +214,8 @@ pub(crate) fn os_clock_base() -> OsInstant {
 /// The OS clock as a count: nanoseconds.
 fn os_clock_count() -> u64 {
     let base = os_clock_base();
-    let since = u64::try_from(os::now().saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);
+    let since =
+        u64::try_from(os::now().saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);
     OS_CLOCK_ORIGIN.saturating_add(since)
 }
 
@@ -237,7 +257,8 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "two anchors need some time between them")]
     fn converted_counts_agree_with_the_os_clock_within_the_bound() {
         let first = Anchor::take();
-        // Each count lies between two clock readings, so the conversion must fall between them, up to its bound.
+        // Each count lies between two clock readings, so the conversion must fall between them, up
+        // to its bound.
         let reads: Vec<_> = (0..1_000).map(|_| (os::now(), ordered_count(), os::now())).collect();
         std::thread::sleep(Duration::from_millis(5));
         let conversion = Conversion::between(&first, &Anchor::take()).unwrap();

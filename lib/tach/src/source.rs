@@ -1,4 +1,5 @@
-//! What a count is a reading of, and what is known about it: the types in which the rest of the crate answers.
+//! What a count is a reading of, and what is known about it: the types in which the rest of the
+//! crate answers.
 
 use std::fmt;
 
@@ -63,7 +64,8 @@ impl fmt::Display for WhyNotCounter {
 
 impl std::error::Error for WhyNotCounter {}
 
-/// The nominal rate of the counter, as stated by the CPU or the hypervisor. Anchors check it, and soon replace it.
+/// The nominal rate of the counter, as stated by the CPU or the hypervisor. Anchors check it, and
+/// soon replace it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedRate {
     /// Counts per second.
@@ -97,9 +99,11 @@ impl fmt::Display for StatedBy {
 pub enum CrossThreadOrder {
     /// An ordered read of a counter that, by the architecture's own rules, is one for all cores.
     Architecture,
-    /// An ordered read of a counter that the kernel has checked on all cores and keeps its own time with.
+    /// An ordered read of a counter that the kernel has checked on all cores and keeps its own time
+    /// with.
     Kernel,
-    /// The largest count that any thread has seen, in one shared word: nothing guarantees that the counters agree.
+    /// The largest count that any thread has seen, in one shared word: nothing guarantees that the
+    /// counters agree.
     SharedMaximum,
     /// The OS clock, which guarantees it.
     OsClock,

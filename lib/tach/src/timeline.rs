@@ -1,16 +1,17 @@
 //! From counts to nanoseconds for the whole process: a piecewise-linear fit that only ever grows.
 //!
-//! The line starts at an [`Anchor`] taken when the crate is first used. Each piece is valid up to a *threshold*, a count by
-//! which the time since that anchor has doubled (or an hour has passed). The first conversion of a count beyond the
-//! threshold takes a new anchor, and adds a piece that begins at the threshold and meets the OS clock, by what the anchors
-//! predict, at the next one.
+//! The line starts at an [`Anchor`] taken when the crate is first used. Each piece is valid up to a
+//! *threshold*, a count by which the time since that anchor has doubled (or an hour has passed).
+//! The first conversion of a count beyond the threshold takes a new anchor, and adds a piece that
+//! begins at the threshold and meets the OS clock, by what the anchors predict, at the next one.
 //!
-//! - Nothing converted before changes: no count beyond the threshold is converted until the piece that covers it is
-//!   there. So a span keeps its length, and later is never less.
-//! - Errors do not accumulate: each piece heads for the clock, not for a rate. The line is off by a few brackets of an
-//!   anchor, and its rate by that over the time since the first anchor.
+//! - Nothing converted before changes: no count beyond the threshold is converted until the piece
+//!   that covers it is there. So a span keeps its length, and later is never less.
+//! - Errors do not accumulate: each piece heads for the clock, not for a rate. The line is off by a
+//!   few brackets of an anchor, and its rate by that over the time since the first anchor.
 //! - Nobody waits: an anchor costs microseconds, and an hour's run takes about thirty.
-//! - To have an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds ahead.
+//! - To have an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds
+//!   ahead.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
@@ -19,31 +20,37 @@ use std::time::Duration;
 use crate::anchor::Anchor;
 use crate::{counter, os};
 
-/// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`), from a microsecond to
-/// some years. Those not in use are untouched zero pages, which are in no file; Miri has none.
+/// Pieces there is room for: 512 for each time the age grows by a factor of e (see `AGE_SHARE`),
+/// from a microsecond to some years. Those not in use are untouched zero pages, which are in no
+/// file; Miri has none.
 const PIECES: usize = if cfg!(miri) { 64 } else { 16_384 };
 /// This many are reserved for doubling again, once a process has outlived the hourly pieces.
 const RESERVED_PIECES: usize = 32;
 /// Least time between the first two anchors: the first rate is good to a bracket in this.
 const FIRST_BASELINE: Duration = Duration::from_micros(10);
-/// A piece is at most this long: the rate of a counter against a disciplined clock changes with the temperature.
+/// A piece is at most this long: the rate of a counter against a disciplined clock changes with the
+/// temperature.
 const LONGEST_PIECE: Duration = Duration::from_secs(3_600);
-/// A piece is never shorter than this share of the time since the first anchor, however often anchors are asked for.
+/// A piece is never shorter than this share of the time since the first anchor, however often
+/// anchors are asked for.
 const AGE_SHARE: u64 = 512;
 /// How far ahead a recalibration moves the threshold: the time of a few anchors.
 const RECALIBRATION_LEAD: Duration = Duration::from_micros(10);
-/// How much of that must be left when every thread sees the threshold: far longer than any CPU delays an instruction.
+/// How much of that must be left when every thread sees the threshold: far longer than any CPU
+/// delays an instruction.
 const VISIBILITY_MARGIN: Duration = Duration::from_micros(2);
-/// A stated rate that differs from the first two anchors by more than this, beyond their own error, is not believed.
+/// A stated rate that differs from the first two anchors by more than this, beyond their own error,
+/// is not believed.
 const STATED_TOLERANCE: f64 = 1e-3;
 /// Slopes are nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
 /// Powers of two that the counts since the first anchor can reach, and the one beyond.
 const OCTAVES: usize = u64::BITS as usize + 1;
 
-/// Counts from `start` up to `end` are `base_ns + (count * slope >> SLOPE_BITS)`: between two of them only the products
-/// differ. Written once, before anything points to it, but for the end of the last one (see [`Timeline::recalibrate`]). The first
-/// is pointed to from the start: it is there when its end, stored last and with `Release`, is not zero.
+/// Counts from `start` up to `end` are `base_ns + (count * slope >> SLOPE_BITS)`: between two of
+/// them only the products differ. Written once, before anything points to it, but for the end of
+/// the last one (see [`Timeline::recalibrate`]). The first is pointed to from the start: it is
+/// there when its end, stored last and with `Release`, is not zero.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct Piece {
@@ -78,10 +85,12 @@ impl Piece {
 
     /// As [`Piece::ns_at`]; `None` for a count of another piece.
     ///
-    /// The count has been read before this is called, in the order of the program: see [`Timeline::recalibrate`].
+    /// The count has been read before this is called, in the order of the program: see
+    /// [`Timeline::recalibrate`].
     #[inline]
     pub(crate) fn ns(&self, count: u64) -> Option<i64> {
-        (count <= self.end.load(Ordering::Acquire) && count >= self.start()).then(|| self.ns_at(count))
+        (count <= self.end.load(Ordering::Acquire) && count >= self.start())
+            .then(|| self.ns_at(count))
     }
 }
 
@@ -90,8 +99,9 @@ impl Piece {
 pub(crate) struct Timeline<'p> {
     stated_ns_per_count: fn() -> Option<f64>,
     pieces: &'p Pieces,
-    /// For each power of two of counts since the first anchor, the last piece that begins by then: where to look for a
-    /// count's piece, in however long a line. Stored with `Release` after the piece, and before `newest`.
+    /// For each power of two of counts since the first anchor, the last piece that begins by then:
+    /// where to look for a count's piece, in however long a line. Stored with `Release` after the
+    /// piece, and before `newest`.
     octaves: [AtomicUsize; OCTAVES],
     /// The last piece that is complete; stored with `Release` after the piece.
     newest: AtomicUsize,
@@ -116,7 +126,8 @@ const fn no_pieces() -> Pieces {
 
 /// The line of this process.
 pub(crate) static TIMELINE: Timeline<'static> = {
-    // In a static of their own, all zeros: else half a megabyte of them would be in every program's file.
+    // In a static of their own, all zeros: else half a megabyte of them would be in every program's
+    // file.
     static PIECES: Pieces = no_pieces();
     Timeline::new(&PIECES, || counter::rate_stated_cheaply().map(|stated| 1e9 / stated.hz as f64))
 };
@@ -164,10 +175,12 @@ impl<'p> Timeline<'p> {
         self.newest().end.load(Ordering::Acquire)
     }
 
-    /// Nanoseconds from the first anchor to `count`; negative before it. Beyond the present it is an estimate, which
-    /// later pieces may change. `count` has been read before, as for [`Piece::ns`].
+    /// Nanoseconds from the first anchor to `count`; negative before it. Beyond the present it is
+    /// an estimate, which later pieces may change. `count` has been read before, as for
+    /// [`Piece::ns`].
     pub(crate) fn ns(&self, count: u64, now: impl Fn() -> u64, anchor: impl Fn() -> Anchor) -> i64 {
-        let settled = self.newest().ns(count).filter(|_| count > 0).or_else(|| self.earlier_ns(count));
+        let settled =
+            self.newest().ns(count).filter(|_| count > 0).or_else(|| self.earlier_ns(count));
         settled.unwrap_or_else(|| self.ns_beyond(count, now, anchor))
     }
 
@@ -181,13 +194,14 @@ impl<'p> Timeline<'p> {
     fn piece_of(&self, count: u64) -> Option<&Piece> {
         let since = count.checked_sub(self.pieces[0].start())?;
         let octave = (since | 1).ilog2() as usize;
-        // Either may name a piece that has just been added: it begins at the threshold, so no earlier than `count`, and
-        // is seen whole.
+        // Either may name a piece that has just been added: it begins at the threshold, so no
+        // earlier than `count`, and is seen whole.
         let first = self.octaves[octave].load(Ordering::Acquire) % PIECES;
         let last = self.octaves[octave + 1].load(Ordering::Acquire) % PIECES;
         let is_by = |piece: &&Piece| piece.start() <= count;
         // An octave has one or two, unless anchors were asked for or the pieces last an hour.
-        let near = [last, last.wrapping_sub(1) % PIECES].map(|i| &self.pieces[i]).into_iter().find(is_by);
+        let near =
+            [last, last.wrapping_sub(1) % PIECES].map(|i| &self.pieces[i]).into_iter().find(is_by);
         near.or_else(|| {
             let pieces = self.pieces.get(first..=last)?;
             pieces.get(pieces.partition_point(|piece| is_by(&piece)).checked_sub(1)?)
@@ -212,8 +226,10 @@ impl<'p> Timeline<'p> {
     fn ns_on_line(&self, count: u64) -> i64 {
         let pieces = &self.pieces[..=self.newest.load(Ordering::Acquire)];
         let piece = &pieces[pieces.partition_point(|p| p.start() <= count).saturating_sub(1)];
-        let product = (i128::from(count) * i128::from(piece.slope.load(Ordering::Relaxed))) >> SLOPE_BITS;
-        i64::try_from(i128::from(piece.base_ns.load(Ordering::Relaxed)) + product).unwrap_or(i64::MAX)
+        let product =
+            (i128::from(count) * i128::from(piece.slope.load(Ordering::Relaxed))) >> SLOPE_BITS;
+        i64::try_from(i128::from(piece.base_ns.load(Ordering::Relaxed)) + product)
+            .unwrap_or(i64::MAX)
     }
 
     /// Adds the piece that begins at `threshold`, unless another thread has.
@@ -242,27 +258,36 @@ impl<'p> Timeline<'p> {
             last = anchor();
         }
         let baseline = last.count().saturating_sub(origin.count()).max(1);
-        let mean_rate = stated.unwrap_or_else(|| (ns_between(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE));
+        let mean_rate = stated.unwrap_or_else(|| {
+            (ns_between(&last, &origin) / baseline as f64).max(f64::MIN_POSITIVE)
+        });
         let longest = (LONGEST_PIECE.as_nanos() as f64 / mean_rate) as u64;
         let longest = longest.max(baseline / AGE_SHARE);
         let step = if len < PIECES - RESERVED_PIECES { baseline.min(longest) } else { baseline };
-        // The last hour predicts the present rate better than last week does, but for no longer than it lasted.
+        // The last hour predicts the present rate better than last week does, but for no longer
+        // than it lasted.
         let rate = match anchors.last {
             Some(recent) if len > 0 && last.count().saturating_sub(recent.count()) >= step => {
                 ns_between(&last, &recent) / (last.count() - recent.count()) as f64
             }
             _ => mean_rate,
         };
-        anchors.bracket_ns = anchors.bracket_ns.max(last.bracket_counts().max(origin.bracket_counts()) as f64 * rate);
+        anchors.bracket_ns = anchors
+            .bracket_ns
+            .max(last.bracket_counts().max(origin.bracket_counts()) as f64 * rate);
         anchors.last = Some(last);
 
-        let (start, start_ns) = if len == 0 { (origin.count(), 0) } else { (threshold, self.ns_on_line(threshold)) };
-        let next = if len + 1 == PIECES { u64::MAX } else { last.count().saturating_add(step.max(1)) };
-        // Where the clock will be at the next threshold, as far as is known now. In whole numbers: the nanoseconds of
-        // some months are more than an `f64` counts.
+        let (start, start_ns) =
+            if len == 0 { (origin.count(), 0) } else { (threshold, self.ns_on_line(threshold)) };
+        let next =
+            if len + 1 == PIECES { u64::MAX } else { last.count().saturating_add(step.max(1)) };
+        // Where the clock will be at the next threshold, as far as is known now. In whole numbers:
+        // the nanoseconds of some months are more than an `f64` counts.
         let ahead_ns = (rate * (next - last.count()) as f64) as i128;
-        let target_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
-        let exact = ((target_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
+        let target_ns =
+            last.std().saturating_duration_since(origin.std()).as_nanos() as i128 + ahead_ns;
+        let exact =
+            ((target_ns - i128::from(start_ns)) << SLOPE_BITS) / i128::from((next - start).max(1));
         let scaled_rate = rate * (1_u64 << SLOPE_BITS) as f64;
         // An OS clock that went back or stood still must not bend the line backwards.
         let slope = exact.clamp((scaled_rate / 2.0) as i128, (scaled_rate * 2.0) as i128);
@@ -271,7 +296,9 @@ impl<'p> Timeline<'p> {
         let slope = u64::try_from(slope).unwrap_or(u64::MAX);
         piece.start.store(start, Ordering::Relaxed);
         piece.slope.store(slope, Ordering::Relaxed);
-        piece.base_ns.store(start_ns.wrapping_sub(piece.product_ns(start) as i64), Ordering::Relaxed);
+        piece
+            .base_ns
+            .store(start_ns.wrapping_sub(piece.product_ns(start) as i64), Ordering::Relaxed);
         piece.end.store(next, Ordering::Release);
         let begins_at = start.saturating_sub(self.pieces[0].start());
         let first_octave = u64::BITS - begins_at.saturating_sub(1).leading_zeros();
@@ -286,8 +313,8 @@ impl<'p> Timeline<'p> {
         debug_assert!(now() >= last.count());
     }
 
-    /// Takes an anchor now and bends the line to it, some microseconds ahead; nothing converted before is changed.
-    /// False if the last anchor is so recent that another would add nothing.
+    /// Takes an anchor now and bends the line to it, some microseconds ahead; nothing converted
+    /// before is changed. False if the last anchor is so recent that another would add nothing.
     pub(crate) fn recalibrate(&self, now: impl Fn() -> u64, anchor: impl Fn() -> Anchor) -> bool {
         let _ = self.ns(now(), &now, &anchor);
         let moved = {
@@ -296,7 +323,8 @@ impl<'p> Timeline<'p> {
             let newest = self.newest.load(Ordering::Relaxed);
             let piece = &self.pieces[newest];
             let old = piece.end.load(Ordering::Relaxed);
-            let rate = ns_between(&last, &origin) / last.count().saturating_sub(origin.count()).max(1) as f64;
+            let rate = ns_between(&last, &origin)
+                / last.count().saturating_sub(origin.count()).max(1) as f64;
             let counts = |length: Duration| (length.as_nanos() as f64 / rate) as u64;
             let asked = now();
             let moved = asked.saturating_add(counts(RECALIBRATION_LEAD)).max(piece.start() + 1);
@@ -307,8 +335,9 @@ impl<'p> Timeline<'p> {
             {
                 return false;
             }
-            // A thread that loaded the old threshold did so before the fence, so it converts a count from before now;
-            // up to what a CPU reads ahead of time. That lies below the new threshold: no such span is ever changed.
+            // A thread that loaded the old threshold did so before the fence, so it converts a
+            // count from before now; up to what a CPU reads ahead of time. That lies below the new
+            // threshold: no such span is ever changed.
             piece.end.store(moved, Ordering::Release);
             fence(Ordering::SeqCst);
             if now().saturating_add(counts(VISIBILITY_MARGIN)) >= moved {
@@ -339,8 +368,8 @@ impl<'p> Timeline<'p> {
         })
     }
 
-    /// How far the conversion of a count of the past can be off the OS clock, in nanoseconds; it may grow with a later
-    /// anchor. `None` before the first conversion.
+    /// How far the conversion of a count of the past can be off the OS clock, in nanoseconds; it
+    /// may grow with a later anchor. `None` before the first conversion.
     pub(crate) fn error_bound_ns(&self) -> Option<u64> {
         Some(self.error_bound_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
     }
@@ -351,13 +380,15 @@ impl<'p> Timeline<'p> {
         let begins_by = |p: &Piece| self.ns_on_line(p.start()) <= ns;
         let piece = &pieces[pieces.partition_point(begins_by).saturating_sub(1)];
         // Rounded up: what is added and taken away again is not less.
-        let product = (i128::from(ns) - i128::from(piece.base_ns.load(Ordering::Relaxed))) << SLOPE_BITS;
+        let product =
+            (i128::from(ns) - i128::from(piece.base_ns.load(Ordering::Relaxed))) << SLOPE_BITS;
         let count = -(-product).div_euclid(i128::from(piece.slope.load(Ordering::Relaxed).max(1)));
         u64::try_from(count).unwrap_or(if count < 0 { 0 } else { u64::MAX })
     }
 }
 
-/// By how much the time between two anchors can be off: each by its bracket, a count and the step of the OS clock.
+/// By how much the time between two anchors can be off: each by its bracket, a count and the step
+/// of the OS clock.
 fn span_error_ns(bracket_ns: f64, ns_per_count: f64) -> f64 {
     2.0 * (bracket_ns + ns_per_count + (os::STEP_NS - 1) as f64)
 }
@@ -381,7 +412,8 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// A counter of 3 counts a nanosecond that reads its clock with an error of up to 20 ns, both ways.
+    /// A counter of 3 counts a nanosecond that reads its clock with an error of up to 20 ns, both
+    /// ways.
     struct Fake {
         ns: Cell<u64>,
         noise: Cell<u64>,
@@ -405,9 +437,14 @@ mod tests {
 
         fn anchor(&self) -> Anchor {
             self.ns.set(self.ns.get() + 2_000);
-            self.noise.set(self.noise.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            self.noise
+                .set(self.noise.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
             let error = self.noise.get() >> 59;
-            Anchor::new(self.now(), self.base + Duration::from_nanos(self.ns.get() + 20 - error), 120)
+            Anchor::new(
+                self.now(),
+                self.base + Duration::from_nanos(self.ns.get() + 20 - error),
+                120,
+            )
         }
     }
 
@@ -487,7 +524,9 @@ mod tests {
 
     #[test]
     fn a_stated_rate_saves_the_first_wait_only_if_it_is_right() {
-        for (stated, believed) in [(1.0 / 3.0, true), (1.0 / 3.00001, true), (0.5, false), (0.2, false)] {
+        for (stated, believed) in
+            [(1.0 / 3.0, true), (1.0 / 3.00001, true), (0.5, false), (0.2, false)]
+        {
             let fake = Fake::new();
             let origin = fake.anchor();
             let last = fake.anchor();
@@ -499,7 +538,11 @@ mod tests {
         timeline.begin(|| fake.anchor());
         let count = fake.now();
         timeline.ns(count, || fake.now(), || fake.anchor());
-        assert!(fake.ns.get() <= 4_000, "one anchor after the first, not {} ns of them", fake.ns.get());
+        assert!(
+            fake.ns.get() <= 4_000,
+            "one anchor after the first, not {} ns of them",
+            fake.ns.get()
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The first thing that a process does with a clock. The only test of its program, so that nothing comes before.
+//! The first thing that a process does with a clock. The only test of its program, so that nothing
+//! comes before.
 
 use std::time::Duration;
 

@@ -23,7 +23,10 @@ fn spans_agree_with_the_os_clock_within_the_bound() {
         let span = start.elapsed();
         let most = outer.elapsed();
         let bound = Duration::from_nanos(tach::info().error_bound_ns);
-        assert!(span + bound >= least && span <= most + bound, "{least:?} {span:?} {most:?} {bound:?}");
+        assert!(
+            span + bound >= least && span <= most + bound,
+            "{least:?} {span:?} {most:?} {bound:?}"
+        );
     }
 }
 
@@ -68,8 +71,8 @@ fn arithmetic_is_that_of_std() {
     assert_eq!(moved, later);
 }
 
-/// The counter of a machine that has just been started has not counted an hour yet; std has no such limit where its
-/// instants are signed.
+/// The counter of a machine that has just been started has not counted an hour yet; std has no such
+/// limit where its instants are signed.
 #[test]
 fn an_instant_may_lie_before_the_machine_was_started() {
     let century = Duration::from_secs(100 * 365 * 86_400);
@@ -130,8 +133,9 @@ fn an_instant_that_another_thread_published_is_never_absurdly_old() {
 }
 
 proptest! {
-    /// Beside std: the same sums and differences, of a start and of each other, have the same order, the same equality,
-    /// the same refusals and the same lengths, to the nanosecond; over decades, before the machine was started too.
+    /// Beside std: the same sums and differences, of a start and of each other, have the same
+    /// order, the same equality, the same refusals and the same lengths, to the nanosecond; over
+    /// decades, before the machine was started too.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
     #[cfg(unix)] // elsewhere std's instants do not lie before the machine was started
@@ -161,7 +165,8 @@ proptest! {
         }
     }
 
-    /// Readings, sums and numbers that were never read, in one total order that equality agrees with.
+    /// Readings, sums and numbers that were never read, in one total order that equality agrees
+    /// with.
     #[test]
     fn the_order_is_total(numbers in proptest::collection::vec((any::<bool>(), any::<u64>(), 0_u64..5), 2..8)) {
         let now = Instant::now();

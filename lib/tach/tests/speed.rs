@@ -1,6 +1,7 @@
-//! `elapsed` is no dearer than std's, however old the instant: a ratio of medians, taken in turn. The only test of its
-//! program, so that it has the process's first instant and nobody beside it; where the code is optimised and the counter is
-//! read, since else there is nothing to promise (`cargo test --release`).
+//! `elapsed` is no dearer than std's, however old the instant: a ratio of medians, taken in turn.
+//! The only test of its program, so that it has the process's first instant and nobody beside it;
+//! where the code is optimised and the counter is read, since else there is nothing to promise
+//! (`cargo test --release`).
 #![cfg(not(any(debug_assertions, miri)))]
 #![allow(clippy::disallowed_methods, reason = "std's clock is what ours is compared with")]
 
@@ -52,9 +53,14 @@ fn elapsed_is_no_dearer_than_std_s_at_any_age() {
     let fresh = ratio(|| Instant::now().elapsed(), || std::time::Instant::now().elapsed());
     let second = Pair::now();
     std::thread::sleep(Duration::from_secs(1));
-    let of = |pair: &Pair| ratio(|| black_box(pair).ours.elapsed(), || black_box(pair).std.elapsed());
-    let ratios = [("fresh", fresh), ("a second old", of(&second)), ("the process's first", of(&born))];
+    let of =
+        |pair: &Pair| ratio(|| black_box(pair).ours.elapsed(), || black_box(pair).std.elapsed());
+    let ratios =
+        [("fresh", fresh), ("a second old", of(&second)), ("the process's first", of(&born))];
     for (age, ratio) in ratios {
-        assert!(ratio <= MOST_OF_STD, "{age}: {ratio:.2} times what std's takes; of all {ratios:.2?}");
+        assert!(
+            ratio <= MOST_OF_STD,
+            "{age}: {ratio:.2} times what std's takes; of all {ratios:.2?}"
+        );
     }
 }

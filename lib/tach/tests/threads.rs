@@ -1,4 +1,5 @@
-//! What the crate starts behind its caller's back: nothing. A program of its own, so that nobody else starts threads.
+//! What the crate starts behind its caller's back: nothing. A program of its own, so that nobody
+//! else starts threads.
 
 #[cfg(target_os = "linux")]
 #[test]

@@ -1,4 +1,5 @@
-//! What a metered tick costs beside one that is not: the same paced loop with and without, in turn, in one process.
+//! What a metered tick costs beside one that is not: the same paced loop with and without, in turn,
+//! in one process.
 //!
 //! ```sh
 //! cargo bench --package tickmeter --bench tick
@@ -37,12 +38,18 @@ fn main() {
         let mut more: Vec<f64> = of.iter().zip(&cost[0]).map(|(a, b)| a - b).collect();
         more.sort_by(f64::total_cmp);
         let at = |q: f64| more[((more.len() - 1) as f64 * q) as usize];
-        println!("{name:20} {:6.1} ns a tick more (middle half {:.1} to {:.1})", at(0.5), at(0.25), at(0.75));
+        println!(
+            "{name:20} {:6.1} ns a tick more (middle half {:.1} to {:.1})",
+            at(0.5),
+            at(0.25),
+            at(0.75)
+        );
     }
 }
 
-/// Spins from deadline to deadline; the median nanoseconds a tick between the wake-up and what follows it, and likewise
-/// around the end of the work: two readings stand around each, with nothing between them in the control.
+/// Spins from deadline to deadline; the median nanoseconds a tick between the wake-up and what
+/// follows it, and likewise around the end of the work: two readings stand around each, with
+/// nothing between them in the control.
 fn round(mut work_done: impl FnMut(), mut tick: impl FnMut(Instant)) -> f64 {
     let rate = tach::info().rate_hz / 1e9;
     let anchor = tach::Anchor::take();

@@ -4,7 +4,8 @@
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), tickmeter::RegisterError> {
     let period = std::time::Duration::from_millis(10);
-    let mut interval = tickmeter::Meter::register("control-loop", period)?.wrap(tokio::time::interval(period));
+    let mut interval =
+        tickmeter::Meter::register("control-loop", period)?.wrap(tokio::time::interval(period));
     println!("metered: {:?}", interval.meter().place());
     loop {
         let tick = interval.tick().await;

@@ -1,4 +1,5 @@
-//! The publication protocol of [`layout`](crate::layout): one writer that never waits, readers that only copy.
+//! The publication protocol of [`layout`](crate::layout): one writer that never waits, readers that
+//! only copy.
 
 use crate::layout::{HEADER, Layout, RECORD, UNKNOWN, at, bin};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -123,13 +124,15 @@ impl<'a> Book<'a> {
     #[inline(never)]
     fn missed(&self, entry: &Entry, overdue: u64) {
         let by_work = |ticks, by_work| if by_work { ticks } else { 0 };
-        let by_work = by_work(overdue, entry.by_work) + by_work(entry.skipped, entry.skipped_by_work);
+        let by_work =
+            by_work(overdue, entry.by_work) + by_work(entry.skipped, entry.skipped_by_work);
         self.add(at::MISSED, overdue + entry.skipped);
         self.add(at::MISSED_OVERRUN, by_work);
         self.add(at::SKIPPED, entry.skipped);
     }
 
-    /// Several ticks of one wake-up: each has its lateness. However many they are, it takes one step a bin.
+    /// Several ticks of one wake-up: each has its lateness. However many they are, it takes one
+    /// step a bin.
     #[cold]
     fn coalesced(&self, entry: &Entry, mut lateness_ns: u64) {
         self.add(at::COALESCED, entry.ticks.saturating_sub(1));
@@ -169,7 +172,10 @@ pub(crate) struct Copied {
 }
 
 /// Copies by the protocol: `copy` fills a slice with the words from a place on.
-pub(crate) fn copy<E>(length: usize, mut copy: impl FnMut(usize, &mut [u64]) -> Result<(), E>) -> Result<Copied, E> {
+pub(crate) fn copy<E>(
+    length: usize,
+    mut copy: impl FnMut(usize, &mut [u64]) -> Result<(), E>,
+) -> Result<Copied, E> {
     let mut copied = Copied { before: [0; HEADER], words: vec![0; length], after: [0; HEADER] };
     copy(0, &mut copied.before)?;
     fence(Ordering::Acquire);
@@ -197,7 +203,10 @@ impl Copied {
         let ticks = sum(&self.words, layout.lateness);
         let works = sum(&self.words, layout.work);
         let exact = !self.is_exact() || works == Some(self.words[at::WORKS]);
-        exact && ticks.is_some_and(|ticks| (self.before[at::DONE]..=self.after[at::BEGUN]).contains(&ticks))
+        exact
+            && ticks.is_some_and(|ticks| {
+                (self.before[at::DONE]..=self.after[at::BEGUN]).contains(&ticks)
+            })
     }
 
     /// The numbers of the late ticks whose records are whole.
@@ -236,10 +245,12 @@ mod tests {
         })
     }
 
-    /// Of entries: more than there are records of late ticks, but in Miri, where they take too long.
+    /// Of entries: more than there are records of late ticks, but in Miri, where they take too
+    /// long.
     const MOST: usize = if cfg!(miri) { 5 } else { 300 };
 
-    /// With whatever Miri lets a weakly ordered memory show; loom's model below has less to copy, and all schedules.
+    /// With whatever Miri lets a weakly ordered memory show; loom's model below has less to copy,
+    /// and all schedules.
     #[test]
     fn copies_are_whole_while_a_thread_writes() {
         const TICKS: u64 = if cfg!(miri) { 20 } else { 20_000 };
@@ -276,7 +287,9 @@ mod tests {
             copied
         };
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| (1..=TICKS).for_each(|tick| Book::new(&words, &layout).enter(&entered(tick))));
+            let writer = scope.spawn(|| {
+                (1..=TICKS).for_each(|tick| Book::new(&words, &layout).enter(&entered(tick)))
+            });
             while !writer.is_finished() {
                 copied();
             }
@@ -355,16 +368,20 @@ mod schedules {
     use super::*;
     use loom::sync::Arc;
 
-    /// Whatever the schedule and whatever a weakly ordered memory may show, a copy is whole, and says whether it is exact.
+    /// Whatever the schedule and whatever a weakly ordered memory may show, a copy is whole, and
+    /// says whether it is exact.
     #[test]
     fn a_copy_is_whole() {
         loom::model(|| {
-            // What the checks below look at, of the header before, of the words, of the header after: a load more, of what nobody
-            // stores or looks at, only multiplies the schedules.
+            // What the checks below look at, of the header before, of the words, of the header
+            // after: a load more, of what nobody stores or looks at, only multiplies the schedules.
             let (bins, record) = (SMALL.lateness.0, SMALL.recorder.0);
             let words_used = [bins + 1, bins + 2, record, record + 1, record + 2];
-            let mut used = [&[at::DONE, at::LATE_DONE][..], &words_used, &[at::BEGUN, at::LATE_BEGUN]].into_iter();
-            let words: Arc<Vec<AtomicU64>> = Arc::new((0..SMALL.words).map(|_| AtomicU64::new(0)).collect());
+            let mut used =
+                [&[at::DONE, at::LATE_DONE][..], &words_used, &[at::BEGUN, at::LATE_BEGUN]]
+                    .into_iter();
+            let words: Arc<Vec<AtomicU64>> =
+                Arc::new((0..SMALL.words).map(|_| AtomicU64::new(0)).collect());
             let written = Arc::clone(&words);
             let writer = loom::thread::spawn(move || {
                 for tick in 1..=2_u64 {
@@ -392,7 +409,11 @@ mod schedules {
             .unwrap();
             assert!(copied.is_whole(&SMALL), "{copied:?}");
             for number in copied.recorded(&SMALL) {
-                assert_eq!(copied.words[SMALL.recorder.0..][..3], [number, number, number], "{copied:?}");
+                assert_eq!(
+                    copied.words[SMALL.recorder.0..][..3],
+                    [number, number, number],
+                    "{copied:?}"
+                );
             }
             if copied.is_exact() {
                 let ticks = copied.before[at::DONE];

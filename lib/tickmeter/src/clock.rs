@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// Slopes are nanoseconds a count, times two to this power.
 const SLOPE_BITS: u32 = 32;
-/// The line is continued for at most so long before `tach` is asked again: a change of its rate by a millionth is then
-/// 100 ns, which is what its own anchors are good to.
+/// The line is continued for at most so long before `tach` is asked again: a change of its rate by
+/// a millionth is then 100 ns, which is what its own anchors are good to.
 const LONGEST_NS: u64 = 100_000_000;
 
 /// Nanoseconds since an origin, for a reading of the counter and a few instructions.
@@ -49,7 +49,9 @@ impl Clock {
     /// A moment of the operating system's clock.
     #[inline]
     pub(crate) fn ns_of(&self, moment: Instant) -> i64 {
-        let ns = |span: Duration| (span.as_secs() * 1_000_000_000).wrapping_add(span.subsec_nanos().into()) as i64;
+        let ns = |span: Duration| {
+            (span.as_secs() * 1_000_000_000).wrapping_add(span.subsec_nanos().into()) as i64
+        };
         match moment.checked_duration_since(self.origin) {
             Some(after) => ns(after),
             None => -ns(self.origin - moment),
@@ -85,11 +87,17 @@ mod tests {
             let now = clock.ns_at(tach::count());
             let after = clock.origin.elapsed();
             let bound = tach::error_bound_ns() as i64 + 100;
-            assert!(before.as_nanos() as i64 - bound <= now && now <= after.as_nanos() as i64 + bound, "{clock:?}");
+            assert!(
+                before.as_nanos() as i64 - bound <= now && now <= after.as_nanos() as i64 + bound,
+                "{clock:?}"
+            );
             assert!(now >= last - 100, "{last} {clock:?}");
             last = now;
         }
         let moment = clock.origin + Duration::from_micros(7);
-        assert_eq!([clock.ns_of(moment), clock.ns_of(clock.origin - Duration::from_secs(2))], [7_000, -2_000_000_000]);
+        assert_eq!(
+            [clock.ns_of(moment), clock.ns_of(clock.origin - Duration::from_secs(2))],
+            [7_000, -2_000_000_000]
+        );
     }
 }

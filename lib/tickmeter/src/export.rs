@@ -7,7 +7,8 @@ use crate::snapshot::{Histogram, Snapshot};
 
 /// Passes on what a meter has booked to the recorder of the `metrics` facade, whichever that is.
 ///
-/// Call [`publish`](Self::publish) once a scrape or every some seconds, from any thread but the loop's own.
+/// Call [`publish`](Self::publish) once a scrape or every some seconds, from any thread but the
+/// loop's own.
 ///
 /// | Metric, with the label `meter` | |
 /// |---|---|
@@ -39,7 +40,8 @@ impl Exporter {
     /// Passes on what was booked since the last call.
     pub fn publish(&mut self) {
         let now = self.reader.snapshot();
-        let since = self.published.as_ref().and_then(|last| now.since(last)).unwrap_or_else(|| now.clone());
+        let since =
+            self.published.as_ref().and_then(|last| now.since(last)).unwrap_or_else(|| now.clone());
         let name = || now.name.clone();
         counter!("osjitter_ticks_total", "meter" => name()).increment(since.ticks);
         counter!("osjitter_missed_ticks_total", "meter" => name()).increment(since.missed);
@@ -54,6 +56,9 @@ impl Exporter {
 fn record(to: &metrics::Histogram, values: &Histogram) {
     let max_ns = values.max().map_or(0, |max| u64::try_from(max.as_nanos()).unwrap_or(u64::MAX));
     for (_, end_ns, count) in values.bins() {
-        to.record_many(end_ns.min(max_ns) as f64 / 1e9, usize::try_from(count).unwrap_or(usize::MAX));
+        to.record_many(
+            end_ns.min(max_ns) as f64 / 1e9,
+            usize::try_from(count).unwrap_or(usize::MAX),
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The memory of a meter, word by word: `tickmeter/1`.
 //!
-//! A file is a sequence of 64-bit words in the byte order of the machine. The first 64 are the header; it says where the
-//! rest is, and of what size, so a reader needs no constant of this file but the places of the header's own words.
+//! A file is a sequence of 64-bit words in the byte order of the machine. The first 64 are the
+//! header; it says where the rest is, and of what size, so a reader needs no constant of this file
+//! but the places of the header's own words.
 //!
 //! ```text
 //!  0  the bytes "tickmetr"               11  process id
@@ -23,18 +24,20 @@
 //! 37  coalesced  38  skipped   39  early   40  overruns   41  maximum of the lateness, ns
 //! ```
 //!
-//! **Bins** are log-linear: values below 2^(B+1) ns have a bin each, and every power of two above has 2^B of equal width.
-//! So a bin is never wider than 1/2^B of its values. With B = 7 that is 0.8 %: the bins of an HdrHistogram of two digits.
-//! The last bin also has all that is beyond it. Early ticks are in bin 0.
+//! **Bins** are log-linear: values below 2^(B+1) ns have a bin each, and every power of two above
+//! has 2^B of equal width. So a bin is never wider than 1/2^B of its values. With B = 7 that is 0.8
+//! %: the bins of an HdrHistogram of two digits. The last bin also has all that is beyond it. Early
+//! ticks are in bin 0.
 //!
-//! **The recorder** is a ring of late ticks; number n, counted from 1, is in record (n − 1) mod records. Its words:
-//! n; time of the tick, ns since registration; lateness; work before it ([`UNKNOWN`] if not known); how far that work ran
-//! past the deadline; the rest is zero.
+//! **The recorder** is a ring of late ticks; number n, counted from 1, is in record (n − 1) mod
+//! records. Its words: n; time of the tick, ns since registration; lateness; work before it
+//! ([`UNKNOWN`] if not known); how far that work ran past the deadline; the rest is zero.
 //!
-//! **Publication.** There is one writer. It stores the word 32 (and 45), then all that changes, then 46 and 33. A reader
-//! copies the header, then everything, then the header again. If 33 of the first equals 32 of the last, nothing changed
-//! meanwhile. Otherwise each word is one that it had at some moment in between, the sum of the lateness's bins lies
-//! between the two, and the records above 45 of the last minus their number, up to 46 of the first, are whole.
+//! **Publication.** There is one writer. It stores the word 32 (and 45), then all that changes,
+//! then 46 and 33. A reader copies the header, then everything, then the header again. If 33 of the
+//! first equals 32 of the last, nothing changed meanwhile. Otherwise each word is one that it had
+//! at some moment in between, the sum of the lateness's bins lies between the two, and the records
+//! above 45 of the last minus their number, up to 46 of the first, are whole.
 
 /// First word.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"tickmetr");
@@ -121,13 +124,20 @@ pub(crate) enum Fault {
 }
 
 impl Layout {
-    /// Of the files that this version writes: bins up to 2^37 ns, which are 137 s, and 128 late ticks.
+    /// Of the files that this version writes: bins up to 2^37 ns, which are 137 s, and 128 late
+    /// ticks.
     pub(crate) const CURRENT: Self = Self::new(7, 3_968, 128);
 
     pub(crate) const fn new(bin_bits: u32, bins: usize, records: usize) -> Self {
         let (work, recorder) = (HEADER + bins, HEADER + 2 * bins);
         let words = recorder + records * 8;
-        Self { bin_bits, lateness: (HEADER, bins), work: (work, bins), recorder: (recorder, records, 8), words }
+        Self {
+            bin_bits,
+            lateness: (HEADER, bins),
+            work: (work, bins),
+            recorder: (recorder, records, 8),
+            words,
+        }
     }
 
     /// Its words of a header.
@@ -165,12 +175,17 @@ impl Layout {
             let end = n.checked_mul(each).and_then(|length| first.checked_add(length));
             first >= HEADER && end.is_some_and(|end| end as u64 <= words)
         };
-        let bin_bits = u32::try_from(header[at::BIN_BITS]).ok().filter(|bits| (1..=16).contains(bits));
+        let bin_bits =
+            u32::try_from(header[at::BIN_BITS]).ok().filter(|bits| (1..=16).contains(bits));
         let bin_bits = bin_bits.ok_or(Fault::Malformed("bins of no width that there is"))?;
         let [lateness, work] = [at::LATENESS, at::WORK].map(|at| (number(at), number(at + 1)));
         let recorder = (number(at::RECORDER), number(at::RECORDER + 1), number(at::RECORDER + 2));
         let bins_fit = [lateness, work].iter().all(|&(first, n)| n > 0 && fits(first, 1, n));
-        if !bins_fit || recorder.1 == 0 || recorder.2 < RECORD || !fits(recorder.0, recorder.2, recorder.1) {
+        if !bins_fit
+            || recorder.1 == 0
+            || recorder.2 < RECORD
+            || !fits(recorder.0, recorder.2, recorder.1)
+        {
             return Err(Fault::Malformed("a part that does not lie within it"));
         }
         Ok(Self { bin_bits, lateness, work, recorder, words: words as usize })
@@ -189,7 +204,9 @@ pub(crate) fn put_text(words: &mut [u64], text: &str) {
 
 /// The inverse of [`put_text`]; at most `longest` bytes.
 pub(crate) fn text(words: &[u64], longest: usize) -> Result<String, Fault> {
-    let length = usize::try_from(words[0]).ok().filter(|&length| length <= longest && length <= (words.len() - 1) * 8);
+    let length = usize::try_from(words[0])
+        .ok()
+        .filter(|&length| length <= longest && length <= (words.len() - 1) * 8);
     let length = length.ok_or(Fault::Malformed("a name that is too long"))?;
     let mut bytes: Vec<u8> = words[1..].iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.truncate(length);

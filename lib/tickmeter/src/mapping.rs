@@ -17,22 +17,26 @@ pub(crate) struct Mapping {
     _locked: File,
 }
 
-// SAFETY: the mapping is reachable from any thread, belongs to this value alone, and all access is atomic.
+// SAFETY: the mapping is reachable from any thread, belongs to this value alone, and all access is
+// atomic.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps so many words from the start of a file that has them: beyond its end, access would be a fatal signal. The file
-    /// must not be truncated later; only its owner and root can.
+    /// Maps so many words from the start of a file that has them: beyond its end, access would be a
+    /// fatal signal. The file must not be truncated later; only its owner and root can.
     pub(crate) fn new(file: File, length: usize) -> io::Result<Self> {
         let bytes = length * size_of::<AtomicU64>();
         if file.metadata()?.len() < bytes as u64 || bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place, so no memory of ours is replaced; the descriptor is open.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        // SAFETY: the kernel chooses the place, so no memory of ours is replaced; the descriptor is
+        // open.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         match NonNull::new(start.cast()) {
             Some(words) if start != libc::MAP_FAILED => Ok(Self { words, length, _locked: file }),
             _ => Err(io::Error::last_os_error()),
@@ -45,16 +49,20 @@ impl Deref for Mapping {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: `words` begins a mapping of `length` words, aligned to a page, that lives as long as `self`. Any bits are
-        // an `AtomicU64`, and what another process stores there is stored through a mapping of its own.
+        // SAFETY: `words` begins a mapping of `length` words, aligned to a page, that lives as long
+        // as `self`. Any bits are an `AtomicU64`, and what another process stores there is stored
+        // through a mapping of its own.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.length) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this start and length, and no reference into it outlives `self`.
-        let unmapped = unsafe { libc::munmap(self.words.as_ptr().cast(), self.length * size_of::<AtomicU64>()) };
+        // SAFETY: mapped in `new` with this start and length, and no reference into it outlives
+        // `self`.
+        let unmapped = unsafe {
+            libc::munmap(self.words.as_ptr().cast(), self.length * size_of::<AtomicU64>())
+        };
         debug_assert_eq!(unmapped, 0);
     }
 }
@@ -77,7 +85,11 @@ pub(crate) fn is_locked(file: &File) -> bool {
 
 fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     // SAFETY: takes no memory; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// The kernel's monotonic clock: the moment, and the same on the clock that [`Instant`] hides.
@@ -89,8 +101,10 @@ pub(crate) fn monotonic() -> Option<(Instant, u64)> {
     // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
     let read = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) } == 0;
     let between = before.elapsed() / 2;
-    let ns =
-        u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)?;
+    let ns = u64::try_from(time.tv_sec)
+        .ok()?
+        .checked_mul(1_000_000_000)?
+        .checked_add(u64::try_from(time.tv_nsec).ok()?)?;
     read.then_some((before + between, ns))
 }
 
@@ -110,7 +124,10 @@ mod tests {
     fn what_is_stored_is_in_the_file() {
         let path = std::env::temp_dir().join(format!("tickmeter-mapping-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        assert!(Mapping::new(file.try_clone().unwrap(), 4).is_err(), "no file is mapped beyond its end");
+        assert!(
+            Mapping::new(file.try_clone().unwrap(), 4).is_err(),
+            "no file is mapped beyond its end"
+        );
         file.set_len(32).unwrap();
         lock(&file).unwrap();
         let mapping = Mapping::new(file, 4).unwrap();

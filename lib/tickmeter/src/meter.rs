@@ -23,8 +23,9 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 
 /// Measures one loop of this process. Register one for each loop, before the loop begins.
 ///
-/// Most programs wrap their interval (`Meter::wrap`, with the feature of its crate). A loop that waits for something else
-/// calls [`tick`](Meter::tick) first thing after the wait, and [`work_done`](Meter::work_done) before it waits again:
+/// Most programs wrap their interval (`Meter::wrap`, with the feature of its crate). A loop that
+/// waits for something else calls [`tick`](Meter::tick) first thing after the wait, and
+/// [`work_done`](Meter::work_done) before it waits again:
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -46,12 +47,13 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 /// # Ok::<(), tickmeter::RegisterError>(())
 /// ```
 ///
-/// Its file is removed when it is dropped. A process that forks shares the memory with its child: register after the fork.
+/// Its file is removed when it is dropped. A process that forks shares the memory with its child:
+/// register after the fork.
 ///
 /// # Precision
-/// A lateness is good to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, and to the width of a bin, 0.8 %. A
-/// tick that seems early by less than that bound is booked as on time. Deadlines must be of the operating system's clock:
-/// under `tokio::time::pause` they are not.
+/// A lateness is good to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, and to the
+/// width of a bin, 0.8 %. A tick that seems early by less than that bound is booked as on time.
+/// Deadlines must be of the operating system's clock: under `tokio::time::pause` they are not.
 pub struct Meter {
     page: Arc<Page>,
     name: String,
@@ -85,7 +87,10 @@ pub enum RegisterError {
 impl fmt::Display for RegisterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "{name:?} is no name for a meter: use 1 to {LONGEST_NAME} printable bytes"),
+            Self::Name(name) => write!(
+                f,
+                "{name:?} is no name for a meter: use 1 to {LONGEST_NAME} printable bytes"
+            ),
             Self::Period(period) => write!(f, "{period:?} is no period for a meter"),
         }
     }
@@ -94,13 +99,16 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl Meter {
-    /// Registers a loop under a name that readers will see; ticks at least half a period late are recorded one by one.
+    /// Registers a loop under a name that readers will see; ticks at least half a period late are
+    /// recorded one by one.
     ///
-    /// Where the name is taken in this process, the second meter is called `name-2`: see [`Meter::name`]. Where no memory
-    /// can be shared, the meter works and only this process can read it: see [`Meter::place`].
+    /// Where the name is taken in this process, the second meter is called `name-2`: see
+    /// [`Meter::name`]. Where no memory can be shared, the meter works and only this process can
+    /// read it: see [`Meter::place`].
     ///
     /// # Errors
-    /// A name or a period that is none: see [`RegisterError`]. Never because of the operating system.
+    /// A name or a period that is none: see [`RegisterError`]. Never because of the operating
+    /// system.
     pub fn register(name: &str, period: Duration) -> Result<Self, RegisterError> {
         Self::register_with(name, period, period / 2)
     }
@@ -109,7 +117,11 @@ impl Meter {
     ///
     /// # Errors
     /// As [`Meter::register`].
-    pub fn register_with(name: &str, period: Duration, late_from: Duration) -> Result<Self, RegisterError> {
+    pub fn register_with(
+        name: &str,
+        period: Duration,
+        late_from: Duration,
+    ) -> Result<Self, RegisterError> {
         if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
             return Err(RegisterError::Name(name.to_owned()));
         }
@@ -169,15 +181,16 @@ impl Meter {
 
     /// Books a tick that was due at `deadline`: call it first thing after the wait.
     ///
-    /// Where deadlines are further apart than the period, by whole periods, those in between are booked as skipped. By
-    /// anything else, the schedule has moved, as `Delay` and a reset do.
+    /// Where deadlines are further apart than the period, by whole periods, those in between are
+    /// booked as skipped. By anything else, the schedule has moved, as `Delay` and a reset do.
     #[inline]
     pub fn tick(&mut self, deadline: Instant) {
         self.ticks(deadline, 1);
     }
 
-    /// Books a wake-up for `count` ticks, the first of them due at `first` and the others a period apart: coalesced, as
-    /// `osinterval`'s `PeriodicInterval` reports them. Nothing is booked for a count of zero.
+    /// Books a wake-up for `count` ticks, the first of them due at `first` and the others a period
+    /// apart: coalesced, as `osinterval`'s `PeriodicInterval` reports them. Nothing is booked for a
+    /// count of zero.
     #[inline]
     pub fn ticks(&mut self, first: Instant, count: u64) {
         self.woke(first, count, tach::count());
@@ -213,7 +226,8 @@ impl Meter {
             _ => self.elsewhere(first),
         };
         let lateness_ns = now_ns.saturating_sub(due_ns);
-        let overrun_ns = self.idle_ns.map_or(0, |idle| u64::try_from(idle.saturating_sub(due_ns)).unwrap_or(0));
+        let overrun_ns =
+            self.idle_ns.map_or(0, |idle| u64::try_from(idle.saturating_sub(due_ns)).unwrap_or(0));
         // The greater part of the lateness decides.
         let by_work = overrun_ns > 0 && overrun_ns as i64 >= lateness_ns / 2;
         let entry = Entry {
@@ -232,7 +246,9 @@ impl Meter {
         Book::new(&self.page, &Layout::CURRENT).enter(&entry);
         self.woke_ns = now_ns;
         self.next = match count {
-            1 => first.checked_add(self.period).map(|next| (next, due_ns.saturating_add(self.period_ns as i64))),
+            1 => first
+                .checked_add(self.period)
+                .map(|next| (next, due_ns.saturating_add(self.period_ns as i64))),
             _ => self.after(first, count).map(|next| (next, self.clock.ns_of(next))),
         };
         self.was_by_work = by_work;
@@ -243,9 +259,10 @@ impl Meter {
         }
     }
 
-    /// The work since the last tick is done, and the loop waits for the next: call it before the wait. It is what tells
-    /// late from slow: the work is booked, and a deadline that passes before this is an overrun. The first call after a
-    /// tick ends its work; each says that the loop was still busy until now.
+    /// The work since the last tick is done, and the loop waits for the next: call it before the
+    /// wait. It is what tells late from slow: the work is booked, and a deadline that passes before
+    /// this is an overrun. The first call after a tick ends its work; each says that the loop was
+    /// still busy until now.
     #[inline]
     pub fn work_done(&mut self) {
         let now_ns = self.clock.ns_at(tach::count());
@@ -261,7 +278,8 @@ impl Meter {
         self.reader().snapshot()
     }
 
-    /// What reads this meter from any thread of this process, without disturbing it; it may outlive the meter.
+    /// What reads this meter from any thread of this process, without disturbing it; it may outlive
+    /// the meter.
     #[must_use]
     pub fn reader(&self) -> Reader {
         Reader::new(Arc::clone(&self.page))
@@ -276,13 +294,17 @@ impl Meter {
         }
     }
 
-    /// A deadline that is not the next of the grid: when that is, and the whole periods that it is beyond it.
+    /// A deadline that is not the next of the grid: when that is, and the whole periods that it is
+    /// beyond it.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, deadline: Instant) -> (i64, u64) {
         let due_ns = self.clock.ns_of(deadline);
-        let beyond = self.next.and_then(|(_, next_ns)| u64::try_from(due_ns.saturating_sub(next_ns)).ok());
-        let skipped = beyond.filter(|ns| ns.is_multiple_of(self.period_ns)).map_or(0, |ns| ns / self.period_ns);
+        let beyond =
+            self.next.and_then(|(_, next_ns)| u64::try_from(due_ns.saturating_sub(next_ns)).ok());
+        let skipped = beyond
+            .filter(|ns| ns.is_multiple_of(self.period_ns))
+            .map_or(0, |ns| ns / self.period_ns);
         (due_ns, skipped)
     }
 
@@ -295,7 +317,10 @@ impl Meter {
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Meter").field("name", &self.name).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Meter")
+            .field("name", &self.name)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
@@ -329,7 +354,8 @@ fn claim(name: &str) -> String {
 /// What this program is called, as far as there is room.
 fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
-    let mut name: String = Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut name: String =
+        Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     while name.len() > LONGEST_PROGRAM {
         name.pop();
     }

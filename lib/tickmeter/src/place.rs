@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Names the directory of the meters' files, for writers and readers alike: for tests, and for containers that share a
-/// volume.
+/// Names the directory of the meters' files, for writers and readers alike: for tests, and for
+/// containers that share a volume.
 pub const ENV_DIRECTORY: &str = "TICKMETER_DIR";
 /// What the files of meters end in.
 pub(crate) const ENDING: &str = "tickmeter";
@@ -37,7 +37,9 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDirectory => f.write_str("there is no directory in memory; set XDG_RUNTIME_DIR or TICKMETER_DIR"),
+            Self::NoDirectory => {
+                f.write_str("there is no directory in memory; set XDG_RUNTIME_DIR or TICKMETER_DIR")
+            }
             Self::NotOurs(path) => write!(f, "{} must be ours alone (mode 0700)", path.display()),
             Self::Refused(path, error) => write!(f, "{}: {error}", path.display()),
         }
@@ -74,9 +76,13 @@ mod shared {
             return vec![asked.into()];
         }
         let user = mapping::user();
-        let asked = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-        let runtime =
-            asked.into_iter().chain([Path::new(RUNTIME).join(user.to_string())]).map(|path| path.join(ENDING));
+        let asked = std::env::var_os("XDG_RUNTIME_DIR")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        let runtime = asked
+            .into_iter()
+            .chain([Path::new(RUNTIME).join(user.to_string())])
+            .map(|path| path.join(ENDING));
         let mut all: Vec<PathBuf> = runtime.chain([of_user(user)]).collect();
         all.dedup();
         all
@@ -90,14 +96,17 @@ mod shared {
             entries.map(|entry| entry.path()).collect::<Vec<_>>()
         };
         all.extend(below(RUNTIME).into_iter().map(|path| path.join(ENDING)));
-        let ours = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("tickmeter-"));
+        let ours = |path: &PathBuf| {
+            path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("tickmeter-"))
+        };
         all.extend(below(SHARED_MEMORY).into_iter().filter(ours));
         all.sort();
         all.dedup();
         all
     }
 
-    /// Makes a file with these words and maps it. Where the first directory's parent is missing, the next is taken.
+    /// Makes a file with these words and maps it. Where the first directory's parent is missing,
+    /// the next is taken.
     pub(crate) fn create(name: &str, words: &[u64]) -> Result<(Mapping, PathBuf), Why> {
         let mut why = Why::NoDirectory;
         for directory in directories() {
@@ -111,10 +120,16 @@ mod shared {
         Err(why)
     }
 
-    pub(crate) fn create_in(directory: &Path, name: &str, words: &[u64]) -> Result<(Mapping, PathBuf), Why> {
+    pub(crate) fn create_in(
+        directory: &Path,
+        name: &str,
+        words: &[u64],
+    ) -> Result<(Mapping, PathBuf), Why> {
         let refused = |error| Why::Refused(directory.to_owned(), error);
         match DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(refused(error));
+            }
             _ => {}
         }
         let found = std::fs::symlink_metadata(directory).map_err(refused)?;
@@ -124,7 +139,8 @@ mod shared {
         sweep(directory);
         let path = directory.join(format!("{name}.{ENDING}"));
         let new = path.with_extension(NEW);
-        let made = fill(&new, words).and_then(|mapping| std::fs::rename(&new, &path).map(|()| mapping));
+        let made =
+            fill(&new, words).and_then(|mapping| std::fs::rename(&new, &path).map(|()| mapping));
         match made {
             Ok(mapping) => Ok((mapping, path)),
             Err(error) => {
@@ -134,8 +150,8 @@ mod shared {
         }
     }
 
-    /// The file is locked and whole before it has the name that readers look for. Written rather than left as a hole: a
-    /// full file system is an error now, not a fatal signal later.
+    /// The file is locked and whole before it has the name that readers look for. Written rather
+    /// than left as a hole: a full file system is an error now, not a fatal signal later.
     fn fill(new: &Path, words: &[u64]) -> io::Result<Mapping> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -149,13 +165,19 @@ mod shared {
     /// Opens what is there under a name, if it is a plain file: never waits, follows no link.
     pub(crate) fn open(path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
+        let file =
+            options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::other("not a plain file"))
+        }
     }
 
     pub(crate) use mapping::is_locked;
 
-    /// Removes the files whose process has ended, and returns how many. Files of other users, and what is no meter's, stay.
+    /// Removes the files whose process has ended, and returns how many. Files of other users, and
+    /// what is no meter's, stay.
     pub(crate) fn sweep(directory: &Path) -> usize {
         let is_over = |path: &Path| -> io::Result<bool> {
             let mut file = open(path)?;

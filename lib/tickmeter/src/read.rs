@@ -48,7 +48,9 @@ impl fmt::Display for ReadError {
         match self {
             Self::Io(error) => write!(f, "cannot be read: {error}"),
             Self::NotAMeter => f.write_str("is not a meter's file"),
-            Self::Newer { version } => write!(f, "has layout version {version}, and this program knows 1; update it"),
+            Self::Newer { version } => {
+                write!(f, "has layout version {version}, and this program knows 1; update it")
+            }
             Self::Truncated => f.write_str("ends too soon"),
             Self::Malformed(what) => write!(f, "is malformed: {what}"),
             Self::Torn => f.write_str("has counts that do not add up"),
@@ -81,8 +83,8 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Where meters of this user may be; not all of them need to exist. `TICKMETER_DIR` alone where that is set. None where
-/// meters are private: elsewhere than on Unix.
+/// Where meters of this user may be; not all of them need to exist. `TICKMETER_DIR` alone where
+/// that is set. None where meters are private: elsewhere than on Unix.
 #[must_use]
 pub fn directories() -> Vec<PathBuf> {
     #[cfg(all(unix, not(loom)))]
@@ -100,7 +102,8 @@ pub fn directories_of_all_users() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// The files of meters in a directory, by name; none where there is no such directory. Their processes may have ended.
+/// The files of meters in a directory, by name; none where there is no such directory. Their
+/// processes may have ended.
 ///
 /// # Errors
 /// Where the directory cannot be read.
@@ -110,16 +113,18 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
         entries => entries?,
     };
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == ENDING)).collect();
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == ENDING)).collect();
     paths.sort();
     Ok(paths)
 }
 
-/// Removes the files of this user's meters whose process has ended, and returns how many there were. What is no meter's file
-/// stays.
+/// Removes the files of this user's meters whose process has ended, and returns how many there
+/// were. What is no meter's file stays.
 ///
-/// A meter holds a lock on its file, which the kernel releases when its process ends, however that happens. Unlike a
-/// process number, it cannot be mistaken for another's, and it holds across containers that share the directory.
+/// A meter holds a lock on its file, which the kernel releases when its process ends, however that
+/// happens. Unlike a process number, it cannot be mistaken for another's, and it holds across
+/// containers that share the directory.
 pub fn sweep(directory: &Path) -> usize {
     #[cfg(all(unix, not(loom)))]
     return crate::place::sweep(directory);
@@ -130,8 +135,8 @@ pub fn sweep(directory: &Path) -> usize {
     }
 }
 
-/// A meter's file, open. It is read into memory of our own, never mapped: whatever its owner does to it, reading it is an
-/// error at worst.
+/// A meter's file, open. It is read into memory of our own, never mapped: whatever its owner does
+/// to it, reading it is an error at worst.
 #[derive(Debug)]
 pub struct File {
     file: std::fs::File,
@@ -177,7 +182,9 @@ impl File {
         self.read(0, &mut header[..known])?;
         let layout = match Layout::of(&header, length) {
             Ok(_) if length < 8 * HEADER as u64 => return Err(ReadError::Truncated),
-            Err(Fault::Malformed(_)) if header[crate::layout::at::BYTES] > length => return Err(ReadError::Truncated),
+            Err(Fault::Malformed(_)) if header[crate::layout::at::BYTES] > length => {
+                return Err(ReadError::Truncated);
+            }
             layout => layout?,
         };
         let mut copied = self.copy(&layout)?;
@@ -187,7 +194,8 @@ impl File {
             }
             copied = self.copy(&layout)?;
         }
-        // The header's geometry is the one that was validated: it never changes while a meter lives.
+        // The header's geometry is the one that was validated: it never changes while a meter
+        // lives.
         if copied.words[..crate::layout::at::PID] != header[..crate::layout::at::PID] {
             return Err(ReadError::Malformed("its header changes"));
         }

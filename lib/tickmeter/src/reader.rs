@@ -11,7 +11,8 @@ use crate::snapshot::Snapshot;
 /// Copies of a meter that nothing was booked into meanwhile are tried for so often.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// Reads a meter of this process from any thread; the meter does not notice. From [`Meter::reader`](crate::Meter::reader).
+/// Reads a meter of this process from any thread; the meter does not notice. From
+/// [`Meter::reader`](crate::Meter::reader).
 #[derive(Clone, Debug)]
 pub struct Reader {
     page: Arc<Page>,

@@ -1,8 +1,10 @@
-//! What a meter writes where osjitter runs this program to measure or to gate it: `osjitter.series/1`.
+//! What a meter writes where osjitter runs this program to measure or to gate it:
+//! `osjitter.series/1`.
 //!
-//! osjitter sets the variables below. The first meter of the process, or the one that [`ENV_METER`] names, then keeps each
-//! tick's lateness and writes the file when it has all of them. A program that counts its ticks ends by itself; one that would
-//! tick for ever is ended at the tick after the last that was asked for. Nothing of this is there without the variables.
+//! osjitter sets the variables below. The first meter of the process, or the one that [`ENV_METER`]
+//! names, then keeps each tick's lateness and writes the file when it has all of them. A program
+//! that counts its ticks ends by itself; one that would tick for ever is ended at the tick after
+//! the last that was asked for. Nothing of this is there without the variables.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -25,7 +27,8 @@ const ENV_TIMES: &str = "OSJITTER_TIMES";
 const ENV_METER: &str = "OSJITTER_METER";
 /// More ticks than this are not kept: 128 MiB.
 const MOST_TICKS: usize = 1 << 24;
-/// What no memory is filled with for nothing: a page that was never touched would cost a tick its first touch.
+/// What no memory is filled with for nothing: a page that was never touched would cost a tick its
+/// first touch.
 const UNWRITTEN: i64 = i64::MIN;
 
 static CLAIMED: AtomicBool = AtomicBool::new(false);
@@ -39,7 +42,8 @@ pub(crate) struct Series {
     lateness_ns: Box<[i64]>,
     /// When each of them came, after the origin; empty where nobody wants to know.
     wake_ns: Box<[i64]>,
-    /// How long the thread of each had waited for a CPU; empty where that is not wanted, or cannot be had.
+    /// How long the thread of each had waited for a CPU; empty where that is not wanted, or cannot
+    /// be had.
     waited_ns: Box<[u64]>,
     account: Account,
     origin: Instant,
@@ -58,7 +62,8 @@ enum State {
 }
 
 impl Series {
-    /// The one that was asked for, if it is to be of a meter of this name, whose clock has this origin.
+    /// The one that was asked for, if it is to be of a meter of this name, whose clock has this
+    /// origin.
     pub(crate) fn claim(meter: &str, origin: Instant) -> Option<Box<Self>> {
         let text = |name| std::env::var(name).ok();
         let number = |name| text(name)?.parse::<u64>().ok();
@@ -66,10 +71,13 @@ impl Series {
             return None;
         }
         let out = PathBuf::from(std::env::var_os(ENV_OUT)?);
-        let ticks = usize::try_from(number(ENV_TICKS)?).ok().filter(|ticks| (1..=MOST_TICKS).contains(ticks))?;
+        let ticks = usize::try_from(number(ENV_TICKS)?)
+            .ok()
+            .filter(|ticks| (1..=MOST_TICKS).contains(ticks))?;
         let warmup = number(ENV_WARMUP).unwrap_or(0);
         let times = text(ENV_TIMES).is_some_and(|clock| clock == "monotonic");
-        (!CLAIMED.swap(true, Ordering::Relaxed)).then(|| Box::new(Self::new(out, warmup, ticks, times, origin)))
+        (!CLAIMED.swap(true, Ordering::Relaxed))
+            .then(|| Box::new(Self::new(out, warmup, ticks, times, origin)))
     }
 
     fn new(out: PathBuf, warmup: u64, ticks: usize, times: bool, origin: Instant) -> Self {
@@ -92,13 +100,16 @@ impl Series {
         }
     }
 
-    /// Keeps the ticks of a wake-up, the first of them so late and each further one a period less; it came so long after the
-    /// origin.
+    /// Keeps the ticks of a wake-up, the first of them so late and each further one a period less;
+    /// it came so long after the origin.
     #[cold]
     pub(crate) fn push(&mut self, lateness_ns: i64, count: u64, period_ns: u64, wake_ns: i64) {
         match self.state {
             State::Recording => self.keep(lateness_ns, count, period_ns, wake_ns),
-            #[allow(clippy::exit, reason = "nobody but osjitter started this process, for what is written now")]
+            #[allow(
+                clippy::exit,
+                reason = "nobody but osjitter started this process, for what is written now"
+            )]
             State::Written => std::process::exit(0),
             #[allow(clippy::exit, reason = "as above")]
             State::Failed => std::process::exit(1),
@@ -120,7 +131,8 @@ impl Series {
             if let Some(place) = self.wake_ns.get_mut(self.kept) {
                 *place = wake_ns;
             }
-            let before = self.kept.checked_sub(1).and_then(|before| self.waited_ns.get(before).copied());
+            let before =
+                self.kept.checked_sub(1).and_then(|before| self.waited_ns.get(before).copied());
             if let Some(place) = self.waited_ns.get_mut(self.kept) {
                 *place = waited_ns.or(before).unwrap_or(0);
             }
@@ -136,7 +148,10 @@ impl Series {
             Ok(()) => State::Written,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => State::NotOurs,
             Err(error) => {
-                #[allow(clippy::print_stderr, reason = "osjitter quotes it: why there is nothing to judge")]
+                #[allow(
+                    clippy::print_stderr,
+                    reason = "osjitter quotes it: why there is nothing to judge"
+                )]
                 {
                     eprintln!("tickmeter: cannot write {}: {error}", self.out.display());
                 }
@@ -152,7 +167,10 @@ impl Series {
             Some(origin_ns) => {
                 for (n, (ns, woke)) in kept.iter().zip(&self.wake_ns).enumerate() {
                     let _ = write!(text, "{ns} {}", origin_ns.saturating_add_signed(*woke));
-                    let waited = self.waited_ns.get(n).map_or_else(String::new, |waited| format!(" {waited}"));
+                    let waited = self
+                        .waited_ns
+                        .get(n)
+                        .map_or_else(String::new, |waited| format!(" {waited}"));
                     let _ = writeln!(text, "{waited}");
                 }
             }
@@ -205,8 +223,8 @@ fn monotonic() -> Option<(Instant, u64)> {
 }
 
 impl Drop for Series {
-    /// A loop that ends before its time has said what it has: osjitter reports how much is missing. One that never ticked
-    /// leaves it to the next.
+    /// A loop that ends before its time has said what it has: osjitter reports how much is missing.
+    /// One that never ticked leaves it to the next.
     fn drop(&mut self) {
         if self.state == State::Recording {
             if self.kept == 0 {
@@ -284,11 +302,17 @@ mod tests {
         timed.push(250, 2, 100, 2_000);
         timed.push(-3, 1, 100, 3_000);
         let text = written(&timed);
-        let ticks: Vec<Vec<i64>> =
-            text.lines().skip(1).map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect();
+        let ticks: Vec<Vec<i64>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect())
+            .collect();
         assert_eq!(ticks.iter().map(|t| t[0]).collect::<Vec<_>>(), [250, 150, -3]);
         // Where there is such an account, it only ever rises.
-        assert!(ticks.iter().all(|t| t.len() == ticks[0].len()) && ticks.is_sorted_by_key(|t| t.get(2).copied()));
+        assert!(
+            ticks.iter().all(|t| t.len() == ticks[0].len())
+                && ticks.is_sorted_by_key(|t| t.get(2).copied())
+        );
         // What came at once has one time; two readings of two clocks lie between.
         let after: Vec<i64> = ticks.iter().map(|t| t[1] - before_ns as i64).collect();
         assert_eq!([after[1] - after[0], after[2] - after[1]], [0, 1_000]);

@@ -7,7 +7,8 @@ use crate::layout::{Fault, LONGEST_NAME, LONGEST_PROGRAM, Layout, UNKNOWN, at, b
 
 /// What a meter has booked since it was registered, or between two moments.
 ///
-/// ticks = delivered + coalesced, and the lateness has as many values. Skipped ticks never came and have none.
+/// ticks = delivered + coalesced, and the lateness has as many values. Skipped ticks never came and
+/// have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -27,8 +28,8 @@ pub struct Snapshot {
     pub clock_error: Duration,
     /// When the last tick came, since registration; zero before the first.
     pub last_tick: Duration,
-    /// Whether nothing was booked while this was copied. Else every count is that of some moment meanwhile: a tick booked
-    /// in that moment may be in one and not in another.
+    /// Whether nothing was booked while this was copied. Else every count is that of some moment
+    /// meanwhile: a tick booked in that moment may be in one and not in another.
     pub exact: bool,
     /// Ticks that came.
     pub ticks: u64,
@@ -66,7 +67,8 @@ pub struct LateTick {
     pub lateness: Duration,
     /// How long the work before it took, where that is known.
     pub work: Option<Duration>,
-    /// How much of the lateness is due to that work, which was not done at the deadline. The rest is the wake-up's.
+    /// How much of the lateness is due to that work, which was not done at the deadline. The rest
+    /// is the wake-up's.
     pub overrun: Duration,
 }
 
@@ -89,15 +91,18 @@ impl Snapshot {
         let late = copied.recorded(layout).filter_map(|number| {
             let at = first + ((number - 1) % layout.recorder.1 as u64) as usize * each;
             let record = words.get(at..at + each).filter(|record| record[0] == number)?;
-            let [at, lateness, overrun] = [record[1], record[2], record[4]].map(Duration::from_nanos);
+            let [at, lateness, overrun] =
+                [record[1], record[2], record[4]].map(Duration::from_nanos);
             let work = Some(record[3]).filter(|&ns| ns != UNKNOWN).map(Duration::from_nanos);
             Some(LateTick { number, at, lateness, work, overrun })
         });
-        let lateness = Histogram::of(words, layout.bin_bits, layout.lateness, words[at::MAX_LATENESS]);
+        let lateness =
+            Histogram::of(words, layout.bin_bits, layout.lateness, words[at::MAX_LATENESS]);
         Ok(Self {
             name: text(&words[at::NAME..at::PROGRAM], LONGEST_NAME)?,
             program: text(&words[at::PROGRAM..at::BEGUN], LONGEST_PROGRAM)?,
-            pid: u32::try_from(words[at::PID]).map_err(|_| Fault::Malformed("a process that cannot be"))?,
+            pid: u32::try_from(words[at::PID])
+                .map_err(|_| Fault::Malformed("a process that cannot be"))?,
             registered: SystemTime::UNIX_EPOCH
                 .checked_add(Duration::from_nanos(words[at::REGISTERED]))
                 .ok_or(Fault::Malformed("a time that cannot be"))?,
@@ -133,7 +138,8 @@ impl Snapshot {
     /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let same = (&self.name, self.pid, self.registered) == (&earlier.name, earlier.pid, earlier.registered);
+        let same = (&self.name, self.pid, self.registered)
+            == (&earlier.name, earlier.pid, earlier.registered);
         let known = earlier.late.last().map_or(0, |late| late.number);
         same.then(|| Self {
             exact: self.exact && earlier.exact,
@@ -175,7 +181,8 @@ impl Histogram {
         self.bins.last().map(|_| Duration::from_nanos(self.max_ns))
     }
 
-    /// The nearest-rank quantile: no less than the exact one, and at most a bin's width more. `None` without a value.
+    /// The nearest-rank quantile: no less than the exact one, and at most a bin's width more.
+    /// `None` without a value.
     ///
     /// # Panics
     /// If `q` is not within 0 to 1.
@@ -188,12 +195,16 @@ impl Histogram {
             seen = seen.saturating_add(*count);
             seen >= rank
         });
-        reached.or(self.bins.last()).map(|&(bin, _)| Duration::from_nanos(self.end(bin).min(self.max_ns)))
+        reached
+            .or(self.bins.last())
+            .map(|&(bin, _)| Duration::from_nanos(self.end(bin).min(self.max_ns)))
     }
 
     /// The bins that are not empty: least value, largest value, both in nanoseconds, and the count.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.bins.iter().map(|&(bin, count)| (bin_start(self.bits, bin as usize), self.end(bin), count))
+        self.bins
+            .iter()
+            .map(|&(bin, count)| (bin_start(self.bits, bin as usize), self.end(bin), count))
     }
 
     /// The values of both.

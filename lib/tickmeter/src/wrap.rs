@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::meter::Meter;
 
-/// An interval that a meter can be wrapped around: of tokio, osinterval or busypoll, by the feature of that name, or yours.
+/// An interval that a meter can be wrapped around: of tokio, osinterval or busypoll, by the feature
+/// of that name, or yours.
 pub trait Ticker {
     /// What a tick yields.
     type Tick;
@@ -15,8 +16,8 @@ pub trait Ticker {
     /// Ready with the next tick once its deadline has come.
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Self::Tick>;
 
-    /// When a tick was due, by the operating system's clock, and how many came with it: the first deadline and the number.
-    /// `None` for what is no tick, such as an error.
+    /// When a tick was due, by the operating system's clock, and how many came with it: the first
+    /// deadline and the number. `None` for what is no tick, such as an error.
     fn deadline(tick: &Self::Tick) -> Option<(Instant, u64)>;
 
     /// The time between ticks.
@@ -33,7 +34,8 @@ pub struct Metered<I> {
 }
 
 impl Meter {
-    /// Meters an interval, by its own period. The time from a tick until `tick` is called again is the loop's work.
+    /// Meters an interval, by its own period. The time from a tick until `tick` is called again is
+    /// the loop's work.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -95,8 +97,8 @@ impl<I> Metered<I> {
         &self.meter
     }
 
-    /// The interval, to reset it or to change its settings. A tick that is taken from it directly is not metered, and its
-    /// deadline is booked as skipped.
+    /// The interval, to reset it or to change its settings. A tick that is taken from it directly
+    /// is not metered, and its deadline is booked as skipped.
     pub fn get_mut(&mut self) -> &mut I {
         &mut self.interval
     }

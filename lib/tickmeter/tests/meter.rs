@@ -54,7 +54,8 @@ fn ticks_are_booked_by_their_deadlines() {
     assert!(!is_late || snapshot.missed == 10, "{snapshot:?}");
     let max = snapshot.lateness.max().unwrap();
     assert!(
-        late <= max + snapshot.clock_error * 2 && max <= start.elapsed() + late + snapshot.clock_error * 2,
+        late <= max + snapshot.clock_error * 2
+            && max <= start.elapsed() + late + snapshot.clock_error * 2,
         "{max:?}"
     );
     assert!(!is_late || snapshot.late.len() == 6);
@@ -79,7 +80,10 @@ fn what_comes_before_its_deadline_is_early() {
     let mut meter = Meter::register("early", PERIOD).unwrap();
     meter.tick(Instant::now() + Duration::from_secs(1));
     let snapshot = meter.snapshot();
-    assert_eq!((snapshot.early, snapshot.missed, snapshot.lateness.quantile(1.0)), (1, 0, Some(Duration::ZERO)));
+    assert_eq!(
+        (snapshot.early, snapshot.missed, snapshot.lateness.quantile(1.0)),
+        (1, 0, Some(Duration::ZERO))
+    );
 }
 
 fn spin(length: Duration) {
@@ -98,10 +102,17 @@ fn late_and_slow_are_told_apart() {
     slow.work_done();
     slow.tick(start + PERIOD);
     let slow = slow.snapshot();
-    assert_eq!((slow.overruns, slow.missed >= 1, slow.missed_by_work >= 1), (1, true, true), "{slow:?}");
+    assert_eq!(
+        (slow.overruns, slow.missed >= 1, slow.missed_by_work >= 1),
+        (1, true, true),
+        "{slow:?}"
+    );
     assert!(slow.work_total >= late_by - slow.clock_error && slow.work.count() == 1, "{slow:?}");
     let last = slow.late.last().unwrap();
-    assert!(last.work.unwrap() >= late_by - slow.clock_error && last.overrun >= late_by - PERIOD - slow.clock_error);
+    assert!(
+        last.work.unwrap() >= late_by - slow.clock_error
+            && last.overrun >= late_by - PERIOD - slow.clock_error
+    );
     // Late: it waited when the deadline came.
     let mut late = Meter::register("late", PERIOD).unwrap();
     let start = Instant::now();
@@ -134,7 +145,10 @@ fn a_difference_is_what_was_booked_in_between() {
     assert_eq!(before.lateness.plus(&since.lateness).count(), after.lateness.count());
     assert_eq!(after.since(&Meter::register("other", PERIOD).unwrap().snapshot()), None);
     assert_eq!(
-        (Snapshot::since(&after, &after).unwrap().ticks, after.since(&after).unwrap().lateness.max()),
+        (
+            Snapshot::since(&after, &after).unwrap().ticks,
+            after.since(&after).unwrap().lateness.max()
+        ),
         (0, None)
     );
 }
@@ -166,7 +180,10 @@ fn its_file_is_read_by_others_and_goes_with_it() {
     assert_eq!(file.snapshot().unwrap(), meter.snapshot());
     assert!(file.is_alive());
     let snapshot = meter.snapshot();
-    assert_eq!((snapshot.pid, snapshot.period, snapshot.late_from), (std::process::id(), PERIOD, PERIOD / 2));
+    assert_eq!(
+        (snapshot.pid, snapshot.period, snapshot.late_from),
+        (std::process::id(), PERIOD, PERIOD / 2)
+    );
     drop(meter);
     assert!(matches!(File::open(&path), Err(ReadError::Io(_))));
     // Whoever has it open can still read it, and sees that it is over.
@@ -187,8 +204,9 @@ mod wrapped {
     #[cfg(feature = "tokio")]
     fn a_tokio_interval() {
         run(async {
-            let mut interval =
-                Meter::register("tokio", Duration::from_secs(9)).unwrap().wrap(tokio::time::interval(PERIOD));
+            let mut interval = Meter::register("tokio", Duration::from_secs(9))
+                .unwrap()
+                .wrap(tokio::time::interval(PERIOD));
             assert_eq!(interval.meter().period(), PERIOD, "the interval's own period counts");
             let start = Instant::now();
             for _ in 0..20 {
@@ -218,7 +236,8 @@ mod wrapped {
     fn skipped_ticks_of_tokio_are_missed() {
         run(async {
             for attempt in 1.. {
-                let mut interval = Meter::register("skip", PERIOD).unwrap().wrap(tokio::time::interval(PERIOD));
+                let mut interval =
+                    Meter::register("skip", PERIOD).unwrap().wrap(tokio::time::interval(PERIOD));
                 interval.get_mut().set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
                 let first = interval.tick().await;
                 spin(PERIOD * 20);
@@ -227,7 +246,10 @@ mod wrapped {
                 let apart = (third - first).as_nanos() as u64 / PERIOD.as_nanos() as u64;
                 let snapshot = interval.meter().snapshot();
                 assert_eq!((snapshot.ticks, snapshot.skipped), (3, apart - 2), "{second:?}");
-                assert!(snapshot.skipped >= 15 && snapshot.missed > snapshot.skipped, "{snapshot:?}");
+                assert!(
+                    snapshot.skipped >= 15 && snapshot.missed > snapshot.skipped,
+                    "{snapshot:?}"
+                );
                 // Where the machine was late, too, part of it is not the work's.
                 if snapshot.missed_by_work > snapshot.skipped {
                     break;
@@ -243,7 +265,8 @@ mod wrapped {
         run(async {
             let meter = |name| Meter::register(name, PERIOD).unwrap();
             let mut one = meter("os").wrap(osinterval::interval(PERIOD));
-            let mut periodic = meter("periodic").wrap(osinterval::PeriodicInterval::new(PERIOD).unwrap());
+            let mut periodic =
+                meter("periodic").wrap(osinterval::PeriodicInterval::new(PERIOD).unwrap());
             for _ in 0..5 {
                 one.tick().await;
             }
@@ -261,7 +284,8 @@ mod wrapped {
 #[cfg(feature = "busypoll")]
 fn an_interval_of_busypoll() {
     busypoll::Runtime::new().unwrap().block_on(async {
-        let mut interval = Meter::register("busy", PERIOD).unwrap().wrap(busypoll::time::interval(PERIOD));
+        let mut interval =
+            Meter::register("busy", PERIOD).unwrap().wrap(busypoll::time::interval(PERIOD));
         for _ in 0..5 {
             interval.tick().await;
         }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use metrics::{
-    Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
 };
 use tickmeter::{Exporter, Meter};
 
@@ -33,7 +34,8 @@ impl HistogramFn for Of {
 
 impl Heard {
     fn of(&self, key: &Key) -> Arc<Of> {
-        let labels: Vec<String> = key.labels().map(|l| format!("{}={}", l.key(), l.value())).collect();
+        let labels: Vec<String> =
+            key.labels().map(|l| format!("{}={}", l.key(), l.value())).collect();
         Arc::new(Of(Arc::clone(&self.0), format!("{}{{{}}}", key.name(), labels.join(","))))
     }
 }

@@ -32,7 +32,8 @@ fn endless() {
     if std::env::var_os("OSJITTER_OUT").is_none() {
         return;
     }
-    let mut meters = ["first", "second"].map(|name| Meter::register(name, Duration::from_millis(1)).unwrap());
+    let mut meters =
+        ["first", "second"].map(|name| Meter::register(name, Duration::from_millis(1)).unwrap());
     let mut left = std::env::var("TICKS").map_or(u64::MAX, |ticks| ticks.parse().unwrap());
     while left > 0 {
         meters[0].tick(Instant::now());
@@ -44,7 +45,8 @@ fn endless() {
 
 /// What the process above writes and says where it is asked for 20 ticks after 3.
 fn measured(name: &str, more: &[(&str, &str)]) -> (Option<String>, String) {
-    let out = std::env::temp_dir().join(format!("tickmeter-measured-{}-{name}", std::process::id()));
+    let out =
+        std::env::temp_dir().join(format!("tickmeter-measured-{}-{name}", std::process::id()));
     let ran = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "endless", "--ignored", "--nocapture"])
         .env(ENV_DIRECTORY, out.with_extension("meters"))
@@ -71,7 +73,10 @@ fn a_process_that_is_measured_writes_its_ticks_and_ends() {
     };
     let (series, said) = measured("first", &[ticks]);
     let first = lines(series);
-    assert!(first.len() == 20 && first.iter().all(|&ns| (0..4_000_000_000).contains(&ns)), "{first:?}");
+    assert!(
+        first.len() == 20 && first.iter().all(|&ns| (0..4_000_000_000).contains(&ns)),
+        "{first:?}"
+    );
     assert!(!said.contains("ended by itself"), "{said}");
     // The other meter, by name; two ticks come with each wake-up, the second due a period later.
     let second = lines(measured("second", &[ticks, ("OSJITTER_METER", "second")]).0);
@@ -101,7 +106,10 @@ fn meters_of_a_process_that_is_killed() {
         .spawn()
         .unwrap();
     let ready = format!("ready {}", child.id());
-    let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).any(|line| line == ready);
+    let said = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line == ready);
     assert!(said, "the process announces itself");
     let paths = read::list(&directory).unwrap();
     let mut files: Vec<File> = paths.iter().map(|path| File::open(path).unwrap()).collect();

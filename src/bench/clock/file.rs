@@ -16,11 +16,13 @@ model! {
         pub host: Host,
         pub clock: Clock,
         pub first: First,
-        /// Whether the machine was quiet while one thread read; null where it was not measured, and in files from before.
+        /// Whether the machine was quiet while one thread read; null where it was not measured, and
+        /// in files from before.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         pub costs: Vec<Cost>,
-        /// What asking for the time since an instant costs; empty in files from before it was measured.
+        /// What asking for the time since an instant costs; empty in files from before it was
+        /// measured.
         #[serde(default)]
         pub elapsed: Vec<Elapsed>,
         pub granularity: Vec<Granularity>,
@@ -62,8 +64,9 @@ model! {
     /// What `elapsed` of an instant costs, on one thread.
     pub struct Elapsed {
         pub clock: String,
-        /// Age of the instant: a duration, or `process` for the first one of the process. `now` is a reading with no
-        /// conversion, `now-elapsed` a reading and the conversion of the time since.
+        /// Age of the instant: a duration, or `process` for the first one of the process. `now` is
+        /// a reading with no conversion, `now-elapsed` a reading and the conversion of the time
+        /// since.
         pub age: String,
         /// Over blocks of calls.
         pub median_ns: f64,

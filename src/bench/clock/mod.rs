@@ -9,7 +9,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use benchloops::clocks::{Block, CLOCKS, Clock, Pair, absurd, costed, elapsed_blocks, first_uses, on_threads};
+use benchloops::clocks::{
+    Block, CLOCKS, Clock, Pair, absurd, costed, elapsed_blocks, first_uses, on_threads,
+};
 use clap::Args;
 use instrument::exit::{self, ExitStatus};
 use instrument::measure::cost::Before;
@@ -17,7 +19,9 @@ use instrument::text::units;
 use jitterstat::fitness::{Fitness, Tally};
 use tach::Anchor;
 
-use crate::bench::clock::file::{Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order};
+use crate::bench::clock::file::{
+    Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order,
+};
 use crate::bench::command::OutputArgs;
 use crate::bench::file::SCHEMA;
 use crate::terminal;
@@ -51,15 +55,21 @@ pub struct BenchClockArgs {
 
 fn span(text: &str) -> Result<Duration, String> {
     let span = units::duration(text)?;
-    if span.is_zero() { Err(format!("{text} compares nothing; give at least 1ms")) } else { Ok(span) }
+    if span.is_zero() {
+        Err(format!("{text} compares nothing; give at least 1ms"))
+    } else {
+        Ok(span)
+    }
 }
 
 pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     // First of all, before anything else here has asked for a clock.
     let (read, conversion, born) = first_uses();
-    let first = First { read_ns: read.as_nanos() as u64, conversion_ns: conversion.as_nanos() as u64 };
+    let first =
+        First { read_ns: read.as_nanos() as u64, conversion_ns: conversion.as_nanos() as u64 };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let mut threads = if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
+    let mut threads =
+        if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
     threads.sort_unstable();
     threads.dedup();
     let say = |what: &str| terminal::note(args.output.quiet, what);
@@ -69,7 +79,10 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
         let costs = threads.iter().flat_map(|&n| costs(n, &mut alone)).collect();
         let granularity = CLOCKS.iter().map(|&(name, clock)| granularity(name, clock)).collect();
         say("looking for instants out of order ...");
-        let order = CLOCKS.iter().map(|&(name, clock)| order(name, clock, cpus, args.order_reads)).collect();
+        let order = CLOCKS
+            .iter()
+            .map(|&(name, clock)| order(name, clock, cpus, args.order_reads))
+            .collect();
         let (threads, each) = (cpus.max(2), args.order_reads.div_ceil(cpus.max(2)));
         let absurd = Absurd { threads, reads: each * threads, absurd: absurd(threads, each) };
         let follow = |&span| {
@@ -108,8 +121,8 @@ fn ns_per_step(clock: &str) -> f64 {
     if clock == "std" { 1.0 } else { 1e9 / tach::info().rate_hz }
 }
 
-/// What reads cost while so many threads read. What the machine did while one read alone goes into the tally: it always
-/// wants its CPU, and has nobody of its own to wait for.
+/// What reads cost while so many threads read. What the machine did while one read alone goes into
+/// the tally: it always wants its CPU, and has nobody of its own to wait for.
 fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
     let clocks = costed();
     let barrier = Barrier::new(threads as usize);
@@ -134,7 +147,13 @@ fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
         .map(|(i, (name, _))| {
             let all = per_thread.iter().flat_map(|(blocks, _)| blocks[i].iter().copied()).collect();
             let ([low, median_ns, high], blocks) = quartiles(all);
-            Cost { clock: (*name).to_owned(), threads, median_ns, quartiles_ns: [low, high], blocks }
+            Cost {
+                clock: (*name).to_owned(),
+                threads,
+                median_ns,
+                quartiles_ns: [low, high],
+                blocks,
+            }
         })
         .collect()
 }
@@ -178,7 +197,13 @@ fn elapsed(ages: &[(String, Pair)]) -> Vec<Elapsed> {
     }
     let entry = |(block, costs): (Block<'_>, Vec<f64>)| {
         let ([low, median_ns, high], blocks) = quartiles(costs);
-        Elapsed { clock: block.clock.to_owned(), age: block.age, median_ns, quartiles_ns: [low, high], blocks }
+        Elapsed {
+            clock: block.clock.to_owned(),
+            age: block.age,
+            median_ns,
+            quartiles_ns: [low, high],
+            blocks,
+        }
     };
     blocks.into_iter().zip(costs).map(entry).collect()
 }
@@ -202,7 +227,8 @@ fn drift(span: Duration, load: Option<u64>) -> Drift {
         }
         let at = |anchor: &Anchor| tach::Instant::from_count(anchor.count());
         let first = Anchor::take();
-        // As a program does that looks at a span at its beginning and at its end: nothing is converted in between.
+        // As a program does that looks at a span at its beginning and at its end: nothing is
+        // converted in between.
         let _ = at(&first).elapsed();
         std::thread::sleep(span);
         let last = Anchor::take();
@@ -210,7 +236,9 @@ fn drift(span: Duration, load: Option<u64>) -> Drift {
         stop.store(true, Ordering::Relaxed);
         let theirs = last.std() - first.std();
         let error_ns = ours.as_nanos() as i64 - theirs.as_nanos() as i64;
-        let seen_ns = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0 / tach::info().rate_hz * 1e9;
+        let seen_ns =
+            (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0 / tach::info().rate_hz
+                * 1e9;
         Drift {
             span_ns: theirs.as_nanos() as u64,
             loaded: load.is_some(),

@@ -3,7 +3,9 @@
 use plotters::prelude::*;
 
 use crate::bench::clock::file::ClockReport;
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend};
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend,
+};
 use crate::picture::palette::{Sign, nth};
 
 /// What reading each clock costs.
@@ -16,7 +18,8 @@ fn chart(area: &Area<'_>, bench: &ClockReport) -> Drawn {
     let most = threads.last().copied().unwrap_or(1) as f64;
     let dearest = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
     let clocks = bench.clocks();
-    let entries: Vec<(Sign, &str)> = clocks.iter().copied().enumerate().map(|(i, name)| (nth(i), name)).collect();
+    let entries: Vec<(Sign, &str)> =
+        clocks.iter().copied().enumerate().map(|(i, name)| (nth(i), name)).collect();
     let area = &with_legend(area, &entries, |legend, sign, (x, y)| {
         legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
     })?;
@@ -40,8 +43,10 @@ fn chart(area: &Area<'_>, bench: &ClockReport) -> Drawn {
         // Side by side, so that equal costs do not hide each other.
         let aside = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * 0.05;
         let costs: Vec<_> = bench.costs.iter().filter(|c| c.clock == clock).collect();
-        let points: Vec<(f64, f64)> =
-            costs.iter().map(|c| (c.threads as f64 + aside, c.median_ns.clamp(0.0, dearest))).collect();
+        let points: Vec<(f64, f64)> = costs
+            .iter()
+            .map(|c| (c.threads as f64 + aside, c.median_ns.clamp(0.0, dearest)))
+            .collect();
         chart.draw_series(LineSeries::new(points.clone(), colour(nth(i)).mix(0.5)))?;
         chart.draw_series(costs.iter().zip(&points).map(|(c, &(x, _))| {
             // A file may state any number; what lies outside of the axis is drawn at its end.

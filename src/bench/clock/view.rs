@@ -1,4 +1,5 @@
-//! The report in words and tables: what the clocks cost, how they behave, and the advice that follows.
+//! The report in words and tables: what the clocks cost, how they behave, and the advice that
+//! follows.
 
 use instrument::text::align::align;
 use instrument::text::markdown;
@@ -11,16 +12,18 @@ use crate::picture::canvas::Picture;
 use crate::render::fitness;
 
 const COSTS: &str = "time per read, median, by threads that read at once";
-const ELAPSED: &str =
-    "time per elapsed(), median, by age of the instant; first a reading alone, and one with the time since";
+const ELAPSED: &str = "time per elapsed(), median, by age of the instant; first a reading alone, and one with the time since";
 const ORDER: &str = "out of order across threads, and steps between neighbouring reads";
 /// Two costs that differ by less are the same on a machine that does other things too.
 const SAME: f64 = 1.05;
 
 impl BenchFile for ClockReport {
     fn table(&self, _: bool) -> String {
-        let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
-        let elapsed = self.elapsed_rows().map_or(String::new(), |rows| format!("{ELAPSED}\n{}\n", align(&rows, 1)));
+        let lines =
+            |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+        let elapsed = self
+            .elapsed_rows()
+            .map_or(String::new(), |rows| format!("{ELAPSED}\n{}\n", align(&rows, 1)));
         format!(
             "{COSTS}\n{}\n{elapsed}{ORDER}\n{}\n{}\n{}",
             align(&self.cost_rows(), 1),
@@ -32,10 +35,12 @@ impl BenchFile for ClockReport {
 
     /// The advice first, then the figures it follows from.
     fn markdown(&self) -> String {
-        let lines =
-            |lines: Vec<String>| lines.iter().map(|line| format!("- {}\n", markdown::cell(line))).collect::<String>();
-        let elapsed =
-            self.elapsed_rows().map_or(String::new(), |rows| format!("{ELAPSED}:\n\n{}\n", markdown::table(&rows, 1)));
+        let lines = |lines: Vec<String>| {
+            lines.iter().map(|line| format!("- {}\n", markdown::cell(line))).collect::<String>()
+        };
+        let elapsed = self
+            .elapsed_rows()
+            .map_or(String::new(), |rows| format!("{ELAPSED}:\n\n{}\n", markdown::table(&rows, 1)));
         format!(
             "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{elapsed}{ORDER}:\n\n{}\n{}",
             lines(self.advice()),
@@ -78,17 +83,22 @@ impl ClockReport {
     /// The cost of each clock by the number of threads that read at once, under a heading.
     fn cost_rows(&self) -> Vec<Vec<String>> {
         let threads = self.threads();
-        let mut rows = vec![["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect()];
+        let mut rows = vec![
+            ["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect(),
+        ];
         for clock in self.clocks() {
-            let cells = threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), real_time));
+            let cells =
+                threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), real_time));
             rows.push([clock.to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
         }
         rows
     }
 
-    /// The cost of `elapsed` of `tach` and of std by age, under a heading; `None` where it was not measured.
+    /// The cost of `elapsed` of `tach` and of std by age, under a heading; `None` where it was not
+    /// measured.
     fn elapsed_rows(&self) -> Option<Vec<Vec<String>>> {
-        let of = |clock: &str| self.elapsed.iter().filter(move |e| e.clock == clock).collect::<Vec<_>>();
+        let of =
+            |clock: &str| self.elapsed.iter().filter(move |e| e.clock == clock).collect::<Vec<_>>();
         let mut rows = vec![["age", "tach-instant", "std", "of std"].map(str::to_owned).to_vec()];
         rows.extend(of("tach-instant").iter().zip(of("std")).map(|(tach, std)| {
             let ratio = format!("{:.2}", tach.median_ns / std.median_ns);
@@ -100,7 +110,9 @@ impl ClockReport {
     /// Order across threads and steps of each clock, under a heading.
     fn order_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![
-            ["clock", "violations", "of reads", "worst", "smallest step", "median step"].map(str::to_owned).to_vec(),
+            ["clock", "violations", "of reads", "worst", "smallest step", "median step"]
+                .map(str::to_owned)
+                .to_vec(),
         ];
         for order in &self.order {
             let step = self.granularity.iter().find(|g| g.clock == order.clock);
@@ -122,7 +134,10 @@ impl ClockReport {
         let mut lines: Vec<String> = fitness::sentence(self.fitness.as_ref()).into_iter().collect();
         lines.extend([
             format!("first reading {read} us, first conversion {conversion} us"),
-            format!("cross-thread elapsed(): {} implausible values in {}", self.absurd.absurd, self.absurd.reads),
+            format!(
+                "cross-thread elapsed(): {} implausible values in {}",
+                self.absurd.absurd, self.absurd.reads
+            ),
         ]);
         lines.extend(self.drift.iter().map(|d| {
             format!(
@@ -145,7 +160,9 @@ impl ClockReport {
                 .push(format!("{why}: tach reads the operating system's clock, so std::time::Instant serves as well."));
             return lines;
         }
-        let Some((least, most)) = self.threads().first().copied().zip(self.threads().last().copied()) else {
+        let Some((least, most)) =
+            self.threads().first().copied().zip(self.threads().last().copied())
+        else {
             return lines;
         };
         let at = |clock: &str, threads: u64| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
@@ -157,7 +174,9 @@ impl ClockReport {
                 "Spans of one thread: std::time::Instant; it takes {std:.1} ns a read, tach::Instant {plain:.1} ns."
             )
         });
-        let violations = |clock: &str| self.order.iter().find(|o| o.clock == clock).map(|o| (o.violations, o.reads));
+        let violations = |clock: &str| {
+            self.order.iter().find(|o| o.clock == clock).map(|o| (o.violations, o.reads))
+        };
         let (monotonic, std) = (at("tach-monotonic", most), at("std", most));
         lines.push(match violations("tach-monotonic") {
             Some((0, reads)) if monotonic <= std * SAME => format!(
@@ -259,12 +278,16 @@ mod tests {
     fn the_advice_follows_what_was_measured() {
         let cheap = bench(20.0, 0, None).advice();
         assert!(
-            cheap[0].contains("tach::Instant, 10.0 ns") && cheap[1].contains("tach::MonotonicInstant, 20.0 ns"),
+            cheap[0].contains("tach::Instant, 10.0 ns")
+                && cheap[1].contains("tach::MonotonicInstant, 20.0 ns"),
             "{cheap:?}"
         );
         assert!(cheap[2].contains("3 of 100"), "{cheap:?}");
         let dear = bench(278.0, 0, None).advice();
-        assert!(dear[1].starts_with("Compared across threads: std::time::Instant, 23.0 ns"), "{dear:?}");
+        assert!(
+            dear[1].starts_with("Compared across threads: std::time::Instant, 23.0 ns"),
+            "{dear:?}"
+        );
         let wrong = bench(20.0, 7, None).advice();
         assert!(wrong[1].contains("std::time::Instant. 7 of 100"), "{wrong:?}");
         let none = bench(20.0, 0, Some("the counter is not invariant")).advice();
@@ -278,7 +301,9 @@ mod tests {
         let table = bench.table(false);
         assert!(table.contains("over 1.000 s, all CPUs busy: -12 ns, -0.0120 ppm"), "{table}");
         assert!(
-            table.lines().any(|line| line.split_whitespace().eq(["1us", "12.0", "ns", "24.0", "ns", "0.50"])),
+            table.lines().any(|line| line
+                .split_whitespace()
+                .eq(["1us", "12.0", "ns", "24.0", "ns", "0.50"])),
             "{table}"
         );
         let older = ClockReport { elapsed: Vec::new(), ..bench };

@@ -41,7 +41,8 @@ model! {
     pub struct MeasuredOperation {
         pub name: String,
         pub about: String,
-        /// Whether each occurrence was stamped by itself; otherwise many at once, and their mean is one value.
+        /// Whether each occurrence was stamped by itself; otherwise many at once, and their mean is
+        /// one value.
         pub by_event: bool,
         /// One entry for each runtime that was measured.
         pub results: Vec<MeasuredRuntime>,

@@ -16,13 +16,18 @@ use instrument::machine::host;
 use instrument::text::units;
 use jitterstat::report::Warning;
 
-use crate::bench::command::{self, Matching, OutputArgs, Started, about, asked, matching, name, warning};
-use crate::bench::dispatch::file::{Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured};
+use crate::bench::command::{
+    self, Matching, OutputArgs, Started, about, asked, matching, name, warning,
+};
+use crate::bench::dispatch::file::{
+    Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured,
+};
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{Case, Measured, Schedule, Series, Settings};
 use crate::files;
 
-/// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
+/// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is
+/// nothing.
 const BATCHES: u64 = 20;
 
 #[derive(Debug, Args)]
@@ -38,10 +43,12 @@ pub struct BenchDispatchArgs {
     /// What the runtimes are to do; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = matching::<Operation>("operation"))]
     operation: Vec<Matching<Operation>>,
-    /// Rounds; in each, every operation runs once on every runtime, in random order [default: 25, or 5 with --quick]
+    /// Rounds; in each, every operation runs once on every runtime, in random order [default: 25,
+    /// or 5 with --quick]
     #[arg(long, value_name = "N", value_parser = command::rounds)]
     rounds: Option<u64>,
-    /// How long an operation runs on a runtime in a round, from 1ms to 10s [default: 10ms, or 2ms with --quick]
+    /// How long an operation runs on a runtime in a round, from 1ms to 10s [default: 10ms, or 2ms
+    /// with --quick]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::round_time)]
     round_time: Option<Duration>,
     /// A first look in a second or two
@@ -157,7 +164,9 @@ fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
             runtime: name(&series.case.side),
             ns: series.ns()?,
             cycles: series.counts().filter(|_| has_cycles),
-            to_tokio: tokio.filter(|_| series.case.side != Side::Tokio).and_then(|tokio| series.overhead(tokio)),
+            to_tokio: tokio
+                .filter(|_| series.case.side != Side::Tokio)
+                .and_then(|tokio| series.overhead(tokio)),
             rounds: series.medians(),
         })
     };
@@ -171,7 +180,9 @@ fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
 }
 
 fn not_measured(operation: Operation) -> Vec<NotMeasured> {
-    let lacks = |side: &Side| Some(NotMeasured { runtime: name(side), why: side.lacks(operation)?.to_owned() });
+    let lacks = |side: &Side| {
+        Some(NotMeasured { runtime: name(side), why: side.lacks(operation)?.to_owned() })
+    };
     Side::value_variants().iter().filter_map(lacks).collect()
 }
 
@@ -184,7 +195,11 @@ fn warnings(started: &Started) -> Vec<Warning> {
     }
     if std::thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
         let message = "there is one CPU for the two threads of what crosses threads";
-        warnings.push(warning("one-cpu", message, "those figures are the scheduler's; measure with two CPUs"));
+        warnings.push(warning(
+            "one-cpu",
+            message,
+            "those figures are the scheduler's; measure with two CPUs",
+        ));
     }
     warnings
 }
@@ -218,7 +233,8 @@ mod tests {
     fn what_is_said_wins_over_quick() {
         let schedule = schedule(&["--quick", "--rounds", "7", "--operation", "wake-*"]);
         assert_eq!((schedule.settings.rounds, schedule.settings.round_time_ns), (7, 2_000_000));
-        let operations: Vec<Operation> = schedule.groups.iter().map(|group| group[0].operation).collect();
+        let operations: Vec<Operation> =
+            schedule.groups.iter().map(|group| group[0].operation).collect();
         assert_eq!(operations, [Operation::WakeBusy, Operation::WakeParked]);
     }
 }

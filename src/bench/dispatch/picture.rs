@@ -1,4 +1,5 @@
-//! What each operation costs on each runtime: the median as a mark, a line from the least to the 99th percentile.
+//! What each operation costs on each runtime: the median as a mark, a line from the least to the
+//! 99th percentile.
 
 use instrument::text::time;
 use plotters::prelude::*;
@@ -6,7 +7,9 @@ use plotters::prelude::*;
 use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label};
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label,
+};
 use crate::picture::palette::nth;
 
 /// Room for names, in pixels.
@@ -26,11 +29,15 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
     runtimes.sort_unstable();
     runtimes.dedup();
     let high = |r: &Measured| r.ns.p99.or(r.ns.p90).unwrap_or(r.ns.p50);
-    let range = decades(measured.iter().flat_map(|(_, r)| [r.ns.min as i64, high(r).ceil() as i64]));
+    let range =
+        decades(measured.iter().flat_map(|(_, r)| [r.ns.min as i64, high(r).ceil() as i64]));
     let lanes = report.operations.len() as f64;
     let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("What a runtime's operations cost: busypoll, and tokio {tokio}"), (FONT, TITLE_PX))
+        .caption(
+            format!("What a runtime's operations cost: busypoll, and tokio {tokio}"),
+            (FONT, TITLE_PX),
+        )
         .margin(12)
         .margin_right(36)
         .x_label_area_size(48)
@@ -59,7 +66,11 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
             )
         }))?;
         chart
-            .draw_series(own.iter().map(|(o, r)| EmptyElement::at((r.ns.p50.max(1.0), at(o))) + mark(nth(i), (0, 0))))?
+            .draw_series(
+                own.iter().map(|(o, r)| {
+                    EmptyElement::at((r.ns.p50.max(1.0), at(o))) + mark(nth(i), (0, 0))
+                }),
+            )?
             .label(runtime)
             .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(nth(i), (0, 0)));
         for (o, r) in own {
@@ -74,7 +85,11 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
     for (lane, operation) in report.operations.iter().enumerate() {
         let (left, y) = chart.backend_coord(&(range.start, lanes - 1.0 - lane as f64));
         let style = (FONT, LABEL_PX).into_text_style(area);
-        area.draw_text(&operation.name, &style, (left - i32::try_from(NAMES).unwrap_or(0) + 10, y - 7))?;
+        area.draw_text(
+            &operation.name,
+            &style,
+            (left - i32::try_from(NAMES).unwrap_or(0) + 10, y - 7),
+        )?;
     }
     chart
         .configure_series_labels()

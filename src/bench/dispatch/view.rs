@@ -15,8 +15,12 @@ impl BenchFile for DispatchReport {
 
     fn table(&self, _: bool) -> String {
         let width = self.operations.iter().map(|o| o.name.chars().count()).max().unwrap_or(0);
-        let mark = |o: &MeasuredOperation| if o.by_event { " (each stamped by itself)" } else { "" };
-        let abouts = self.operations.iter().map(|o| format!("  {}  {}{}\n", left(&o.name, width), o.about, mark(o)));
+        let mark =
+            |o: &MeasuredOperation| if o.by_event { " (each stamped by itself)" } else { "" };
+        let abouts = self
+            .operations
+            .iter()
+            .map(|o| format!("  {}  {}{}\n", left(&o.name, width), o.about, mark(o)));
         let abouts: String = abouts.collect();
         let footer = table_footer(&self.warnings, self.partial, usize::MAX);
         format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))
@@ -62,7 +66,8 @@ fn heading(report: &DispatchReport) -> String {
     )
 }
 
-const COLUMNS: [&str; 9] = ["operation", "runtime", "p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
+const COLUMNS: [&str; 9] =
+    ["operation", "runtime", "p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
 
 /// One for each operation and runtime, under a heading.
 fn rows(report: &DispatchReport) -> Vec<Vec<String>> {

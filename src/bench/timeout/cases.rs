@@ -1,4 +1,5 @@
-//! What is measured: workloads with a length of the timeout, and in each the control loop and the variants.
+//! What is measured: workloads with a length of the timeout, and in each the control loop and the
+//! variants.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use instrument::text::units;
 use crate::bench::command::name;
 use crate::bench::harness::{self, Settings};
 
-/// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is nothing.
+/// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is
+/// nothing.
 pub const BATCHES: u64 = 10;
 pub const LENGTHS: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
 pub const MAX_TIMERS: u64 = 100_000;
@@ -65,8 +67,12 @@ pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u6
             Kind::Ready => (vec![Workload::Ready], &[longest]),
             Kind::Pending => (vec![Workload::Pending], &[longest, WHEEL, shortest]),
             Kind::Moved => (vec![Workload::Moved], &[longest]),
-            Kind::Timers => (timers.iter().map(|&n| Workload::Timers(n as usize)).collect(), &[longest]),
-            Kind::Expired => (expired.iter().map(|&n| Workload::Expired(n as usize)).collect(), &[WHEEL]),
+            Kind::Timers => {
+                (timers.iter().map(|&n| Workload::Timers(n as usize)).collect(), &[longest])
+            }
+            Kind::Expired => {
+                (expired.iter().map(|&n| Workload::Expired(n as usize)).collect(), &[WHEEL])
+            }
             Kind::Fire => (fires.iter().map(|&every| Workload::Fire(every)).collect(), &[WHEEL]),
         };
         for workload in workloads {
@@ -83,7 +89,8 @@ pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u6
 /// Reads a share of messages in per cent, as one in so many; 0 for none.
 pub fn share(text: &str) -> Result<u64, String> {
     const MOST_MESSAGES: f64 = 10_000.0;
-    let percent = text.trim().trim_end_matches('%').trim().parse().ok().filter(|p| (0.0..=100.0).contains(p));
+    let percent =
+        text.trim().trim_end_matches('%').trim().parse().ok().filter(|p| (0.0..=100.0).contains(p));
     match percent.map(|p: f64| 100.0 / p) {
         Some(f64::INFINITY) => Ok(0),
         Some(every) if every <= MOST_MESSAGES => Ok(every.round() as u64),
@@ -91,7 +98,8 @@ pub fn share(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The control loop, and every variant with every clock it can have. What was asked for by both names must be possible.
+/// The control loop, and every variant with every clock it can have. What was asked for by both
+/// names must be possible.
 pub fn combinations(
     variants: Vec<Variant>,
     clocks: &[Clock],
@@ -104,7 +112,11 @@ pub fn combinations(
             match variant.refuses(clock) {
                 None => combinations.push((variant, clock)),
                 Some(reason) => {
-                    refused.push(format!("{} cannot take the clock {}: {reason}", name(&variant), name(&clock)));
+                    refused.push(format!(
+                        "{} cannot take the clock {}: {reason}",
+                        name(&variant),
+                        name(&clock)
+                    ));
                 }
             }
         }
@@ -149,7 +161,8 @@ impl harness::Case for Case {
             // What expires is taken out of the wheel, at about the cost of putting it in.
             Workload::Expired(n) => {
                 let wheel = TIMER_SET_UP * u32::try_from(n).unwrap_or(u32::MAX);
-                let times = (BATCHES as u32 + 1).div_ceil(u32::try_from(n).unwrap_or(u32::MAX).max(1));
+                let times =
+                    (BATCHES as u32 + 1).div_ceil(u32::try_from(n).unwrap_or(u32::MAX).max(1));
                 SET_UP + wheel + (self.job.length + WHEEL * 3 + wheel * 2) * times
             }
             // One in each batch, at least, and it takes until the wheel turns.
@@ -161,8 +174,11 @@ impl harness::Case for Case {
     fn load(&self, settings: &Settings) -> Option<Load> {
         match self.job.workload {
             // One that fires is a batch.
-            Workload::Fire(every @ 1..) => Some(Load { batches: settings.batches, operations: every, counts: 0 }),
-            // All batches, the first one included, are one turn of the timeouts: each wait for them to expire takes long.
+            Workload::Fire(every @ 1..) => {
+                Some(Load { batches: settings.batches, operations: every, counts: 0 })
+            }
+            // All batches, the first one included, are one turn of the timeouts: each wait for them
+            // to expire takes long.
             Workload::Expired(n) => {
                 let operations = (n as u64 / (settings.batches + 1)).max(1);
                 Some(Load { batches: settings.batches, operations, counts: 0 })

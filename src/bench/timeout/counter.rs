@@ -25,14 +25,22 @@ impl Counter {
         let program = program.with_file_name(format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX));
         let mut command = Command::new(&program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+        let mut child =
+            command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
         let (sender, answers) = mpsc::channel();
         let stdout = child.stdout.take().expect("it is piped");
         // Ends with the program.
-        let read = move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+        let read = move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        };
         let reads = std::thread::Builder::new().spawn(read);
         let counter = Self { child, answers };
-        reads.map(|_| counter).map_err(|e| format!("cannot read from {PROGRAM}: no thread for it: {e}"))
+        reads
+            .map(|_| counter)
+            .map_err(|e| format!("cannot read from {PROGRAM}: no thread for it: {e}"))
     }
 
     /// # Errors

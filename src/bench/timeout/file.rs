@@ -59,7 +59,8 @@ model! {
         /// Of the timeout.
         pub length_ns: u64,
         pub runtime: String,
-        /// One entry for each variant and clock; the first is the control loop, which has no timeout.
+        /// One entry for each variant and clock; the first is the control loop, which has no
+        /// timeout.
         pub results: Vec<MeasuredVariant>,
     }
 

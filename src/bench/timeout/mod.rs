@@ -19,12 +19,18 @@ use instrument::text::units;
 use jitterstat::report::Warning;
 use jitterstat::summary::distribution;
 
-use crate::bench::command::{self, Matching, OutputArgs, Started, about, asked, matching, most, name, warning};
+use crate::bench::command::{
+    self, Matching, OutputArgs, Started, about, asked, matching, most, name, warning,
+};
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{self, Measured, Schedule, Series};
-use crate::bench::timeout::cases::{BATCHES, Case, Kind, LENGTHS, MAX_TIMERS, cells, combinations, id, share};
+use crate::bench::timeout::cases::{
+    BATCHES, Case, Kind, LENGTHS, MAX_TIMERS, cells, combinations, id, share,
+};
 use crate::bench::timeout::counter::Counter;
-use crate::bench::timeout::file::{Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport};
+use crate::bench::timeout::file::{
+    Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
+};
 use crate::files;
 
 #[derive(Debug, Args)]
@@ -52,14 +58,16 @@ pub struct BenchTimeoutArgs {
     /// What the messages are like; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = matching::<Kind>("workload"))]
     workload: Vec<Matching<Kind>>,
-    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones where it matters]
+    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones
+    /// where it matters]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = length)]
     length: Vec<Duration>,
-    /// Timeouts at once in the workloads timers and expired, up to 100000; repeat for several [default: 1, 1000, 100000;
-    /// expired: 10000]
+    /// Timeouts at once in the workloads timers and expired, up to 100000; repeat for several
+    /// [default: 1, 1000, 100000; expired: 10000]
     #[arg(long, value_name = "N", value_parser = most("timers", MAX_TIMERS))]
     timers: Vec<u64>,
-    /// Share of messages that never come in the workload fire; repeat for several [default: 1%, 100%]
+    /// Share of messages that never come in the workload fire; repeat for several [default: 1%,
+    /// 100%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = share)]
     fire: Vec<u64>,
     /// Capacity of the channel
@@ -90,14 +98,27 @@ fn length(text: &str) -> Result<Duration, String> {
 
 impl BenchTimeoutArgs {
     fn schedule(&self) -> exit::Result<Schedule<Case>> {
-        let clocks = if self.clock.is_empty() { vec![Clock::Tokio, Clock::Tach] } else { asked(&self.clock) };
-        // Whoever names both means the combination; whoever names one takes what there is of the other.
+        let clocks = if self.clock.is_empty() {
+            vec![Clock::Tokio, Clock::Tach]
+        } else {
+            asked(&self.clock)
+        };
+        // Whoever names both means the combination; whoever names one takes what there is of the
+        // other.
         let are_both_named = !self.variant.is_empty() && !self.clock.is_empty();
         let combinations = combinations(asked(&self.variant), &clocks, are_both_named)?;
         let capacity = self.capacity as usize;
-        let job = |(workload, length), (variant, clock)| Job { workload, length, capacity, variant, clock };
+        let job = |(workload, length), (variant, clock)| Job {
+            workload,
+            length,
+            capacity,
+            variant,
+            clock,
+        };
         let cells = cells(asked(&self.workload), &self.length, &self.timers, &self.fire);
-        let group = |cell| combinations.iter().map(|&combination| Case::new(job(cell, combination))).collect();
+        let group = |cell| {
+            combinations.iter().map(|&combination| Case::new(job(cell, combination))).collect()
+        };
         let settings = harness::Settings::new(self.seed, self.rounds, self.round_time, BATCHES);
         Schedule::new(settings, cells.into_iter().map(group).collect())
     }
@@ -110,7 +131,8 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     }
     let schedule = args.schedule()?;
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
-    if args.reference && !jobs().any(|job| reference::is_like_reference(&job.workload.to_string())) {
+    if args.reference && !jobs().any(|job| reference::is_like_reference(&job.workload.to_string()))
+    {
         let like = reference::LIKE_REFERENCE;
         return Err(usage!("--reference needs the workload {like}: add --workload {like}"));
     }
@@ -119,8 +141,9 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
         let clocks = clocks(&schedule);
         let what = format!("{workloads} workloads × {variants} variants");
         let mut counter = Counter::start();
-        let count =
-            |case: &mut Case| case.counted = counter.as_mut().map_err(|e| e.clone()).and_then(|c| c.count(&case.job));
+        let count = |case: &mut Case| {
+            case.counted = counter.as_mut().map_err(|e| e.clone()).and_then(|c| c.count(&case.job))
+        };
         let measured = schedule.run(&what, args.output.quiet, count)?;
         Ok(report(started, measured, clocks, args.capacity))
     })
@@ -138,13 +161,17 @@ fn list() -> String {
         }
     }
     text += "workloads\n";
-    Kind::value_variants().iter().for_each(|kind| text += &format!("  {:<24}{}\n", name(kind), about(kind)));
+    Kind::value_variants()
+        .iter()
+        .for_each(|kind| text += &format!("  {:<24}{}\n", name(kind), about(kind)));
     text
 }
 
 fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
-    let used = Clock::value_variants().iter().filter(|&&c| c == Clock::Tokio || jobs().any(|job| job.clock == c));
+    let used = Clock::value_variants()
+        .iter()
+        .filter(|&&c| c == Clock::Tokio || jobs().any(|job| job.clock == c));
     let entry = |clock: &Clock| {
         let (source, ns_per_read) = match clock {
             Clock::Tokio => {
@@ -162,11 +189,18 @@ fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
     used.map(entry).collect()
 }
 
-/// Clock sources that the kernel's monotonic clock reads with one counter instruction, without a system call.
+/// Clock sources that the kernel's monotonic clock reads with one counter instruction, without a
+/// system call.
 const COUNTER_SOURCES: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 
-fn report(started: Started, measured: Measured<Case>, clocks: Vec<file::Clock>, capacity: u64) -> TimeoutReport {
-    let reads_count = started.host.clock_source.as_deref().is_some_and(|s| COUNTER_SOURCES.contains(&s));
+fn report(
+    started: Started,
+    measured: Measured<Case>,
+    clocks: Vec<file::Clock>,
+    capacity: u64,
+) -> TimeoutReport {
+    let reads_count =
+        started.host.clock_source.as_deref().is_some_and(|s| COUNTER_SOURCES.contains(&s));
     let settings = &measured.settings;
     TimeoutReport {
         schema: SCHEMA.to_owned(),
@@ -191,7 +225,8 @@ fn report(started: Started, measured: Measured<Case>, clocks: Vec<file::Clock>, 
 
 fn workload(group: &[Series<Case>], reads_count: bool) -> MeasuredWorkload {
     let job = &group[0].case.job;
-    let runtime = job.workload.workers().map_or("current-thread".to_owned(), |n| format!("multi-thread:{n}"));
+    let runtime =
+        job.workload.workers().map_or("current-thread".to_owned(), |n| format!("multi-thread:{n}"));
     MeasuredWorkload {
         id: id(job),
         name: job.workload.to_string(),
@@ -204,7 +239,8 @@ fn workload(group: &[Series<Case>], reads_count: bool) -> MeasuredWorkload {
 fn variant(series: &Series<Case>, control: &Series<Case>, reads_count: bool) -> MeasuredVariant {
     let job = &series.case.job;
     let is_control = job.variant == Variant::Control;
-    let lateness: Vec<&[i64]> = series.extras.iter().map(|round| round.lateness_ns.as_slice()).collect();
+    let lateness: Vec<&[i64]> =
+        series.extras.iter().map(|round| round.lateness_ns.as_slice()).collect();
     let fires = matches!(job.workload, Workload::Fire(1..));
     let counts = series.case.counted.as_ref().ok().map(|counted| {
         let each = |n: u64| n as f64 / counted.messages.max(1) as f64;
@@ -239,9 +275,16 @@ fn warnings(started: &Started, measured: &Measured<Case>) -> Vec<Warning> {
         warnings.push(warning("clock-source", message, hint));
     }
     warnings.extend(started.warnings());
-    if let Some(reason) = measured.groups.iter().flatten().find_map(|series| series.case.counted.as_ref().err()) {
-        let hint = "cargo install and cargo build put osjitter-counts beside osjitter; keep them together";
-        warnings.push(warning("no-counts", format!("what a message asks for was not counted: {reason}"), hint));
+    if let Some(reason) =
+        measured.groups.iter().flatten().find_map(|series| series.case.counted.as_ref().err())
+    {
+        let hint =
+            "cargo install and cargo build put osjitter-counts beside osjitter; keep them together";
+        warnings.push(warning(
+            "no-counts",
+            format!("what a message asks for was not counted: {reason}"),
+            hint,
+        ));
     }
     warnings
 }
@@ -259,7 +302,8 @@ mod tests {
     }
 
     fn schedule(args: &[&str]) -> Result<Schedule<Case>, String> {
-        let line = Line::try_parse_from([&["timeout"], args].concat()).map_err(|e| e.to_string())?;
+        let line =
+            Line::try_parse_from([&["timeout"], args].concat()).map_err(|e| e.to_string())?;
         line.args.schedule().map_err(|e| e.to_string())
     }
 
@@ -267,7 +311,10 @@ mod tests {
     fn the_default_takes_every_workload_and_ends_within_90_seconds() {
         let default = schedule(&[]).unwrap();
         for kind in Kind::value_variants() {
-            assert!(default.groups.iter().any(|group| id(&group[0].job).starts_with(&name(kind))), "{kind:?}");
+            assert!(
+                default.groups.iter().any(|group| id(&group[0].job).starts_with(&name(kind))),
+                "{kind:?}"
+            );
         }
         assert!(default.groups.iter().all(|group| group.len() == 12));
         assert!(default.expected < Duration::from_secs(80), "{:?}", default.expected);
@@ -277,7 +324,10 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         let error = |args: &[&str]| schedule(args).err().unwrap();
         let both = |variant, clock| error(&["--variant", variant, "--clock", clock]);
-        assert!(both("timeout", "tach").contains("timeout cannot take the clock tach: tokio::time::timeout"));
+        assert!(
+            both("timeout", "tach")
+                .contains("timeout cannot take the clock tach: tokio::time::timeout")
+        );
         assert!(both("idle-timeout", "quanta").contains("no error bound"));
         assert!(both("slumber", "tokio").contains("there are control, timeout"));
         assert!(error(&["--length", "1us"]).contains("outside 10us to 10s"));
@@ -290,12 +340,20 @@ mod tests {
     #[test]
     fn a_clock_alone_takes_the_variants_that_can_have_it() {
         let tach = schedule(&["--clock", "tach"]).unwrap();
-        assert!(tach.groups.iter().all(|group| group.len() == 6 && group[0].job.variant == Variant::Control));
+        assert!(
+            tach.groups
+                .iter()
+                .all(|group| group.len() == 6 && group[0].job.variant == Variant::Control)
+        );
     }
 
     #[test]
     fn the_control_loop_has_its_old_name_too() {
         let old = schedule(&["--variant", "baseline"]).unwrap();
-        assert!(old.groups.iter().all(|group| group.len() == 1 && group[0].job.variant == Variant::Control));
+        assert!(
+            old.groups
+                .iter()
+                .all(|group| group.len() == 1 && group[0].job.variant == Variant::Control)
+        );
     }
 }

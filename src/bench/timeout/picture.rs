@@ -1,10 +1,13 @@
-//! The overhead of each variant and clock over the control loop, with its interval: one picture for each workload.
+//! The overhead of each variant and clock over the control loop, with its interval: one picture for
+//! each workload.
 
 use jitterstat::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
 use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};
-use crate::picture::canvas::{Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round};
+use crate::picture::canvas::{
+    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round,
+};
 use crate::picture::palette::nth;
 
 /// One lane of the picture.
@@ -24,7 +27,9 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     let picture = |workload: &Workload| {
         let lanes = lanes(workload);
         (!lanes.is_empty()).then(|| {
-            draw(&format!("timeout-{}", file_name(&workload.id)), |area| paint(area, report, workload, &lanes))
+            draw(&format!("timeout-{}", file_name(&workload.id)), |area| {
+                paint(area, report, workload, &lanes)
+            })
         })
     };
     report.workloads.iter().filter_map(picture).collect()
@@ -51,9 +56,17 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
     let low = lanes.iter().map(|l| l.interval[0].min(l.overhead.ns)).fold(0.0, f64::min);
     let high = lanes.iter().map(|l| l.interval[1].max(l.overhead.ns)).fold(1.0, f64::max);
     let room = (high - low) * 0.05;
-    let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref()).map_or(f64::NAN, |c| c.p50);
+    let control = workload
+        .results
+        .first()
+        .and_then(|r| r.ns_per_message.as_ref())
+        .map_or(f64::NAN, |c| c.p50);
     let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
-    let fires = if workload.results.iter().any(|r| r.lateness_ns.is_some()) { "may fire" } else { "does not fire" };
+    let fires = if workload.results.iter().any(|r| r.lateness_ns.is_some()) {
+        "may fire"
+    } else {
+        "does not fire"
+    };
     let title = format!("Price of a timeout that {fires}: {}", workload.id);
     let below = format!(
         "ns a message over the control loop's {control:.1} ns: median, 95 % interval ({} runtime, tokio {tokio})",
@@ -65,7 +78,10 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
         .margin(12)
         .x_label_area_size(48)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d(low - room..high + (high - low) * 0.32, -0.5..lanes.len() as f64 - 0.5)?;
+        .build_cartesian_2d(
+            low - room..high + (high - low) * 0.32,
+            -0.5..lanes.len() as f64 - 0.5,
+        )?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -76,7 +92,10 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
         .light_line_style(BLACK.mix(0.06))
         .label_style((FONT, LABEL_PX))
         .draw()?;
-    chart.draw_series([PathElement::new(vec![(0.0, -0.5), (0.0, lanes.len() as f64 - 0.5)], BLACK.stroke_width(1))])?;
+    chart.draw_series([PathElement::new(
+        vec![(0.0, -0.5), (0.0, lanes.len() as f64 - 0.5)],
+        BLACK.stroke_width(1),
+    )])?;
     for (i, lane) in lanes.iter().enumerate() {
         let y = (lanes.len() - 1 - i) as f64;
         let style = colour(nth(lane.colour)).stroke_width(3);
@@ -86,7 +105,11 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
             PathElement::new(vec![(from, y - 0.15), (from, y + 0.15)], style),
             PathElement::new(vec![(to, y - 0.15), (to, y + 0.15)], style),
         ])?;
-        chart.draw_series([Circle::new((lane.overhead.ns, y), 5, colour(nth(lane.colour)).filled())])?;
+        chart.draw_series([Circle::new(
+            (lane.overhead.ns, y),
+            5,
+            colour(nth(lane.colour)).filled(),
+        )])?;
         let says = match lane.overhead.verdict {
             Verdict::NoDifference => "no difference shown".to_owned(),
             // A ratio to a loop with nothing in it says nothing.
@@ -98,7 +121,11 @@ fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_
         let (left, _) = chart.backend_coord(&(low - room, y));
         let weight = if lane.is_ours { FontStyle::Bold } else { FontStyle::Normal };
         let font = (FONT, LABEL_PX, weight).into_text_style(area);
-        area.draw_text(&lane.name, &font, (left - i32::try_from(NAMES).unwrap_or(0) + 10, y_px - 7))?;
+        area.draw_text(
+            &lane.name,
+            &font,
+            (left - i32::try_from(NAMES).unwrap_or(0) + 10, y_px - 7),
+        )?;
     }
     Ok(())
 }

@@ -19,7 +19,8 @@ use crate::picture::canvas::Picture;
 const WIDTH: usize = 80;
 
 impl BenchFile for TimeoutReport {
-    /// One table for each workload, under what all figures have beside them: versions, clocks and their cost.
+    /// One table for each workload, under what all figures have beside them: versions, clocks and
+    /// their cost.
     fn table(&self, reference: bool) -> String {
         let mut text: String = heading(self).into_iter().map(|line| line + "\n").collect();
         for workload in &self.workloads {
@@ -29,7 +30,11 @@ impl BenchFile for TimeoutReport {
             }
             strays(workload).iter().for_each(|stray| text += &format!("{stray}\n"));
         }
-        text += &format!("\n{}{}", wrap(NOTE, WIDTH), table_footer(&self.warnings, self.partial, WIDTH));
+        text += &format!(
+            "\n{}{}",
+            wrap(NOTE, WIDTH),
+            table_footer(&self.warnings, self.partial, WIDTH)
+        );
         if reference { text + &beside_reference(self, WIDTH) } else { text }
     }
 
@@ -68,8 +73,10 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     let clock_source = host.clock_source.as_deref().unwrap_or("unknown");
     let (rounds, seed) = (report.plan.rounds, report.plan.seed);
     let first = format!("tokio {tokio}; clock source {clock_source}; {rounds} rounds, seed {seed}");
-    let clocks =
-        report.clocks.iter().map(|c| format!("clock {}: {:.1} ns a reading, {}", c.name, c.ns_per_read, c.source));
+    let clocks = report
+        .clocks
+        .iter()
+        .map(|c| format!("clock {}: {:.1} ns a reading, {}", c.name, c.ns_per_read, c.source));
     std::iter::once(first).chain(clocks).collect()
 }
 
@@ -79,7 +86,8 @@ fn title(workload: &MeasuredWorkload) -> String {
     format!("{}, timeout {length}, {}", workload.name, workload.runtime)
 }
 
-const COLUMNS: [&str; 8] = ["variant", "clock", "per message", "overhead", "%", "reads", "made", "regs"];
+const COLUMNS: [&str; 8] =
+    ["variant", "clock", "per message", "overhead", "%", "reads", "made", "regs"];
 
 /// Least allocations for each message that two digits show.
 const LEAST_SHOWN: f64 = 0.005;
@@ -90,8 +98,13 @@ fn rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
     rows.extend(workload.results.iter().map(row));
     let allocations = |result: &MeasuredVariant| result.counts.as_ref().map(|c| c.allocations);
     if workload.results.iter().filter_map(allocations).any(|n| n >= LEAST_SHOWN) {
-        let cells = workload.results.iter().map(|r| allocations(r).map_or("-".to_owned(), |n| format!("{n:.2}")));
-        rows.iter_mut().zip(std::iter::once("allocs".to_owned()).chain(cells)).for_each(|(row, cell)| row.push(cell));
+        let cells = workload
+            .results
+            .iter()
+            .map(|r| allocations(r).map_or("-".to_owned(), |n| format!("{n:.2}")));
+        rows.iter_mut()
+            .zip(std::iter::once("allocs".to_owned()).chain(cells))
+            .for_each(|(row, cell)| row.push(cell));
     }
     rows
 }
@@ -103,7 +116,9 @@ fn is_fired(workload: &MeasuredWorkload) -> bool {
 
 /// How late the timeouts of each variant fired, under a heading.
 fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
-    let mut rows = vec![["variant", "clock", "fired", "late p50", "late max", "early"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["variant", "clock", "fired", "late p50", "late max", "early"].map(str::to_owned).to_vec(),
+    ];
     for result in &workload.results {
         let Some(late) = &result.lateness_ns else { continue };
         rows.push(vec![
@@ -122,7 +137,9 @@ fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
 fn strays(workload: &MeasuredWorkload) -> Vec<String> {
     let fired = workload.results.iter().filter(|r| !is_fired(workload) && r.fired > 0);
     let plural = |n: u64| if n == 1 { "timeout" } else { "timeouts" };
-    fired.map(|r| format!("{} ({}): {} {} fired", r.variant, r.clock, r.fired, plural(r.fired))).collect()
+    fired
+        .map(|r| format!("{} ({}): {} {} fired", r.variant, r.clock, r.fired, plural(r.fired)))
+        .collect()
 }
 
 fn row(result: &MeasuredVariant) -> Vec<String> {

@@ -1,8 +1,9 @@
-//! `osjitter doctor --prove`: each setting that this process may change for itself, against leaving everything as it is, in
-//! the same rounds.
+//! `osjitter doctor --prove`: each setting that this process may change for itself, against leaving
+//! everything as it is, in the same rounds.
 //!
-//! A setting is a scenario of one plan, which the measuring loop runs as any other; it is put in force before each of its
-//! rounds, on the thread that measures, and put back after it. What differs is judged by [`jitterstat::compare::family`].
+//! A setting is a scenario of one plan, which the measuring loop runs as any other; it is put in
+//! force before each of its rounds, on the thread that measures, and put back after it. What
+//! differs is judged by [`jitterstat::compare::family`].
 
 mod settings;
 
@@ -20,7 +21,9 @@ use instrument::measure::order::Observer;
 use instrument::measure::program::Starts;
 use instrument::measure::record::{self, Conditions};
 use instrument::measure::round::MeasuredRound;
-use instrument::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
+use instrument::scenario::{
+    self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject,
+};
 use instrument::subject::{Entry, Place};
 use instrument::text::units::short;
 use jitterstat::compare::{self, LEAST_PAIRS};
@@ -65,13 +68,16 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     };
     let mut planned = Planned::default();
     for subject in subjects {
-        planned.add(subject, scenario(subject, 1)?, |name| scenario(one_subject(name).map_err(Error::usage)?, 1))?;
+        planned.add(subject, scenario(subject, 1)?, |name| {
+            scenario(one_subject(name).map_err(Error::usage)?, 1)
+        })?;
     }
     for control in CONTROLS {
         planned.scenarios.push(scenario(one_subject(control).map_err(Error::usage)?, 1)?);
     }
     let round: Duration = planned.scenarios.iter().map(Scenario::expected).sum();
-    let rounds = (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MOST_ROUNDS)) as u64;
+    let rounds =
+        (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MOST_ROUNDS)) as u64;
     if rounds < LEAST_PAIRS as u64 {
         let least = (round * LEAST_PAIRS as u32).as_secs() + 1;
         return Err(usage!(
@@ -85,10 +91,15 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     }
     let Planned { scenarios, held, trials } = planned;
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
-    let plan = Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
+    let plan =
+        Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
     plan.fits_memory()?;
     interrupt::stop_on_interrupt(&stop)?;
-    let said = format!("{} settings × {rounds} rounds: about {:.0}s", held.len(), plan.expected().as_secs_f64());
+    let said = format!(
+        "{} settings × {rounds} rounds: about {:.0}s",
+        held.len(),
+        plan.expected().as_secs_f64()
+    );
     terminal::note(args.quiet, &said);
 
     let mut trying = Trying {
@@ -99,8 +110,14 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         progress: Progress::new(plan.rounds(), args.quiet),
     };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let conditions = Conditions { host: host.clone(), changes: Vec::new(), started_utc, starts: Starts::default() };
-    let report = record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying, None);
+    let conditions = Conditions {
+        host: host.clone(),
+        changes: Vec::new(),
+        started_utc,
+        starts: Starts::default(),
+    };
+    let report =
+        record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying, None);
     trying.progress.finish();
     if let Some(failure) = trying.failure {
         return Err(Error::measure(failure));
@@ -111,7 +128,10 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
 fn subjects(args: &ProveArgs) -> exit::Result<Vec<&'static Entry>> {
     let asked = scenario::Subjects::union(args.subject.iter().cloned());
     if let Some(control) = asked.iter().find(|e| e.place == Place::Thread) {
-        return Err(usage!("{} is a control; name what is to be improved with --subject", control.name));
+        return Err(usage!(
+            "{} is a control; name what is to be improved with --subject",
+            control.name
+        ));
     }
     match asked.is_empty() {
         true => SUBJECTS.iter().map(|name| one_subject(name).map_err(Error::usage)).collect(),
@@ -161,7 +181,8 @@ impl Planned {
 struct Trying {
     settings: HashMap<String, Setting>,
     held: Option<Held>,
-    /// Why a setting could not be put in force, or back: what was measured since is not what it seems.
+    /// Why a setting could not be put in force, or back: what was measured since is not what it
+    /// seems.
     failure: Option<String>,
     stop: Arc<AtomicBool>,
     progress: Progress,
@@ -169,7 +190,9 @@ struct Trying {
 
 impl Trying {
     fn fail(&mut self, id: &str, error: &std::io::Error) {
-        self.failure.get_or_insert_with(|| format!("{id}: the setting could not be changed any more: {error}"));
+        self.failure.get_or_insert_with(|| {
+            format!("{id}: the setting could not be changed any more: {error}")
+        });
         self.stop.store(true, Ordering::Relaxed);
     }
 }
@@ -196,22 +219,38 @@ fn proof(report: &Report, plan: &Plan, rounds: u64, trials: &[Trial]) -> Proof {
     let of = |id: &str| report.subjects.iter().find(|s| s.id == id);
     let members: Vec<(&Subject, &Subject)> = trials
         .iter()
-        .flat_map(|trial| trial.rows.iter().filter_map(|(_, id)| Some((of(&trial.baseline)?, of(id.as_ref().ok()?)?))))
+        .flat_map(|trial| {
+            trial
+                .rows
+                .iter()
+                .filter_map(|(_, id)| Some((of(&trial.baseline)?, of(id.as_ref().ok()?)?)))
+        })
         .collect();
     let differences = compare::family(report, &members, ALPHA);
-    let mut judged: HashMap<&str, _> = members.iter().map(|(_, s)| s.id.as_str()).zip(differences).collect();
+    let mut judged: HashMap<&str, _> =
+        members.iter().map(|(_, s)| s.id.as_str()).zip(differences).collect();
     let mut row = |(tried, id): &(Tried, Result<String, String>)| {
         let outcome = match id {
-            Err(reason) => Outcome::NotPermitted { reason: reason.clone(), needs: tried.setting.needs().to_owned() },
+            Err(reason) => Outcome::NotPermitted {
+                reason: reason.clone(),
+                needs: tried.setting.needs().to_owned(),
+            },
             Ok(id) => match (of(id), judged.remove(id.as_str())) {
                 (Some(Subject { status: Status::Failed { reason }, .. }), _) => {
                     Outcome::Failed { reason: reason.clone() }
                 }
-                (Some(subject), Some(differences)) => Outcome::Measured { figures: figures(subject), differences },
+                (Some(subject), Some(differences)) => {
+                    Outcome::Measured { figures: figures(subject), differences }
+                }
                 _ => Outcome::Failed { reason: "no round was measured".to_owned() },
             },
         };
-        Row { key: tried.key.clone(), setting: tried.name.clone(), outcome, keep: tried.keep.clone() }
+        Row {
+            key: tried.key.clone(),
+            setting: tried.name.clone(),
+            outcome,
+            keep: tried.keep.clone(),
+        }
     };
     let proved = trials.iter().map(|trial| Proved {
         subject: trial.subject.name.to_owned(),

@@ -42,14 +42,22 @@ pub fn tried(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<Tri
     let mut all = vec![new(AGAIN, "nothing, once more".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
     let words = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
-    let keep = format!("TimerSlackNSec={} in the systemd unit, or prctl(PR_SET_TIMERSLACK)", slack.as_nanos());
+    let keep = format!(
+        "TimerSlackNSec={} in the systemd unit, or prctl(PR_SET_TIMERSLACK)",
+        slack.as_nanos()
+    );
     all.push(new("slack", format!("timer slack {words}"), Setting::TimerSlack(slack), &keep));
     for &cpu in &spread(allowed) {
         let keep = format!("taskset -c {cpu} CMD");
         all.push(new(&format!("cpu-{cpu}"), format!("CPU {cpu} alone"), Setting::Cpu(cpu), &keep));
     }
     let fifo = Setting::Class(Sched::Fifo(PRIORITY));
-    all.push(new("fifo", format!("SCHED_FIFO {PRIORITY}"), fifo, &format!("chrt -f {PRIORITY} CMD")));
+    all.push(new(
+        "fifo",
+        format!("SCHED_FIFO {PRIORITY}"),
+        fifo,
+        &format!("chrt -f {PRIORITY} CMD"),
+    ));
     let keep = "sched_setattr(sched_runtime = 100000) in the thread";
     all.push(new("slice", "slice 100 us".to_owned(), Setting::Slice(SLICE), keep));
     let keep = "mlockall(MCL_CURRENT | MCL_FUTURE) in the program";

@@ -41,13 +41,15 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    let (subject, seconds, quiet) = (&test.names[0], args.max_time.as_secs_f64(), args.rounds.quiet);
+    let (subject, seconds, quiet) =
+        (&test.names[0], args.max_time.as_secs_f64(), args.rounds.quiet);
     terminal::note(quiet, &format!("calibrate: {subject} against itself for {seconds:.0}s"));
 
     let until = now() + args.max_time;
     let mut ended = false;
     let enough = |pairs: &[_]| {
-        // As many as there could be if no time went by between the rounds: a script plays in no time.
+        // As many as there could be if no time went by between the rounds: a script plays in no
+        // time.
         ended = now() >= until || pairs.len() as u64 >= 2 * test.pairs;
         ended
     };
@@ -83,7 +85,8 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
         Some(program) => {
             let like = like_a_program(&args.rounds, args.period)?;
             let programs = [program.clone(), program.clone()];
-            let mut test = PairTest::of_programs(programs, &like, &args.rounds, Rules::new(like.period_ns()));
+            let mut test =
+                PairTest::of_programs(programs, &like, &args.rounds, Rules::new(like.period_ns()));
             test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
             test
         }
@@ -93,7 +96,12 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
             PairTest::of_subjects([one.clone(), one], &args.rounds, rules)
         }
     };
-    test.pairs = pairs_within(args.max_time, test.pair_time(), "rounds", "shorter rounds with --round-ticks")?;
+    test.pairs = pairs_within(
+        args.max_time,
+        test.pair_time(),
+        "rounds",
+        "shorter rounds with --round-ticks",
+    )?;
     Ok(test)
 }
 
@@ -111,7 +119,13 @@ fn pairs_within(time: Duration, pair_time: Duration, of: &str, or: &str) -> exit
     Ok(pairs)
 }
 
-fn calibration(test: &PairTest, pairs: &Pairs, host: Host, started_utc: String, partial: bool) -> Calibration {
+fn calibration(
+    test: &PairTest,
+    pairs: &Pairs,
+    host: Host,
+    started_utc: String,
+    partial: bool,
+) -> Calibration {
     let (rules, values) = (&test.rules, &pairs.values[..]);
     let pair_ns = pairs.duration_ns() / (values.len() as u64).max(1);
     let metrics = calibration::metrics(values, rules, test.tail(), pair_ns);

@@ -8,7 +8,9 @@ use instrument::machine::{host, tuning};
 use instrument::program::Program;
 use instrument::scenario::draw_seed;
 use jitterstat::environment::EnvironmentKey;
-use jitterstat::gate::calibration::runs::{self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA};
+use jitterstat::gate::calibration::runs::{
+    self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA,
+};
 use jitterstat::gate::calibration::warnings;
 use jitterstat::gate::look::{LOOKS, Rules};
 
@@ -26,7 +28,8 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
     let like = like_a_program(&args.rounds, args.period)?;
     let seed = args.rounds.seed.unwrap_or_else(draw_seed);
     let names = [program.text().to_owned(), program.text().to_owned()];
-    let programs = Programs::new([program, program], names, &args.runs, &like, args.max_round_time, seed);
+    let programs =
+        Programs::new([program, program], names, &args.runs, &like, args.max_round_time, seed);
     programs.find()?;
     files::prove_writable(&args.out)?;
     args.rounds.cpu.map_or(Ok(()), tuning::bind)?;
@@ -35,7 +38,10 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     let (seconds, quiet) = (args.max_time.as_secs_f64(), args.rounds.quiet);
-    terminal::note(quiet, &format!("calibrate: {} against itself for {seconds:.0}s", program.text()));
+    terminal::note(
+        quiet,
+        &format!("calibrate: {} against itself for {seconds:.0}s", program.text()),
+    );
 
     let started = now();
     let (mut recorded, mut measuring) = (Vec::new(), started);
@@ -43,11 +49,12 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         let first = programs.warm_up(&stop)?;
         let pair_time = started.elapsed() / u32::try_from(programs.warmup_runs).unwrap_or(u32::MAX);
         let numbers = programs.numbers(&first).map_err(Stop::Refused)?;
-        let pairs = pairs_within(args.max_time, pair_time, "runs", "the program less to do").map_err(Stop::Refused)?;
+        let pairs = pairs_within(args.max_time, pair_time, "runs", "the program less to do")
+            .map_err(Stop::Refused)?;
         measuring = now();
         let progress = Progress::new(pairs, quiet);
-        let (values, result) =
-            programs.pairs(&first, &numbers, &stop, &progress, |_| measuring.elapsed() < args.max_time);
+        let (values, result) = programs
+            .pairs(&first, &numbers, &stop, &progress, |_| measuring.elapsed() < args.max_time);
         progress.finish();
         let of = |(number, values): (&_, _)| {
             let rule = rule(number, &[], Rules::new(1).floor_ns);

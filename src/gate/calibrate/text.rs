@@ -69,9 +69,13 @@ fn table(calibration: &Calibration, columns: usize) -> String {
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
     let (subject, pairs) = (&calibration.subject, calibration.pairs);
     let what = format!("{subject} against itself: {pairs} pairs of rounds in {seconds:.0}s{cpu}");
-    let steal = calibration.steal_share.map_or(String::new(), |s| format!(" Of all CPUs stolen: {}.", percent(s)));
+    let steal = calibration
+        .steal_share
+        .map_or(String::new(), |s| format!(" Of all CPUs stolen: {}.", percent(s)));
     let stalls = percent(calibration.same_stall_share);
-    let looks = |m: &CalibratedMetric| m.smallest_change.iter().map(|c| (c.after_ns, c.ratio - 1.0)).collect();
+    let looks = |m: &CalibratedMetric| {
+        m.smallest_change.iter().map(|c| (c.after_ns, c.ratio - 1.0)).collect()
+    };
     let metrics: Vec<_> = calibration.metrics.iter().map(|m| (m.name.as_str(), looks(m))).collect();
     let mut said = vec![
         seen("at", &metrics),
@@ -90,11 +94,15 @@ fn table_of_runs(calibration: &RunCalibration, columns: usize) -> String {
     let seconds = calibration.duration_ns as f64 / 1e9;
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
     let what = format!("{program} against itself: {pairs} pairs of runs in {seconds:.0}s{cpu}");
-    let looks =
-        |m: &CalibratedRunMetric| m.smallest_change.iter().map(|c| (c.after_ns, (c.ratio - 1.0).abs())).collect();
+    let looks = |m: &CalibratedRunMetric| {
+        m.smallest_change.iter().map(|c| (c.after_ns, (c.ratio - 1.0).abs())).collect()
+    };
     let metrics: Vec<_> = calibration.metrics.iter().map(|m| (m.name.as_str(), looks(m))).collect();
-    let said =
-        [seen("in", &metrics), undecided(&calibration.inconclusive), false_alarms(plan.alpha, &calibration.real_gates)];
+    let said = [
+        seen("in", &metrics),
+        undecided(&calibration.inconclusive),
+        false_alarms(plan.alpha, &calibration.real_gates),
+    ];
     head(&what, calibration.failure.as_ref(), calibration.partial, columns)
         + &body(&rows_of_runs(&calibration.metrics), &said, &calibration.warnings, columns)
 }
@@ -114,7 +122,9 @@ fn rows_of_runs(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {
         let name = format!("  at {} pairs, {:.0}s", look.pairs, look.after_ns as f64 / 1e9);
         let seen = |m: &CalibratedRunMetric| {
             let found = m.smallest_change.get(i);
-            found.map_or("-".to_owned(), |c| format!("{} = {}", change(c.ratio), shown(c.difference, &m.unit)))
+            found.map_or("-".to_owned(), |c| {
+                format!("{} = {}", change(c.ratio), shown(c.difference, &m.unit))
+            })
         };
         rows.push(row(&name, all(&seen)));
     }
@@ -130,7 +140,10 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
     let mut rows = vec![
         row("", metrics.iter().map(|m| m.name.clone()).collect()),
         row("median round", metrics.iter().map(|m| time(m.median_ns)).collect()),
-        row("the rounds of a pair differ by (sd)", metrics.iter().map(|m| apart(m.spread)).collect()),
+        row(
+            "the rounds of a pair differ by (sd)",
+            metrics.iter().map(|m| apart(m.spread)).collect(),
+        ),
     ];
     if metrics.iter().any(|m| m.spread_quiet_half.is_some()) {
         let quiet = metrics.iter().map(|m| m.spread_quiet_half.map_or(String::new(), apart));
@@ -141,19 +154,23 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
         let name = format!("  at {} pairs, {:.0}s", look.pairs, look.after_ns as f64 / 1e9);
         let cells = metrics.iter().map(|m| {
             let change = m.smallest_change.get(i);
-            change.map_or("-".to_owned(), |c| format!("+{} = {}", percent(c.ratio - 1.0), time(c.difference_ns)))
+            change.map_or("-".to_owned(), |c| {
+                format!("+{} = {}", percent(c.ratio - 1.0), time(c.difference_ns))
+            })
         });
         rows.push(row(&name, cells.collect()));
     }
     rows
 }
 
-/// What a gate sees in a time that people wait for; empty where the pairs do not tell. Of each metric, its looks: the time
-/// they take, and the change as a share; `of` stands before its name.
+/// What a gate sees in a time that people wait for; empty where the pairs do not tell. Of each
+/// metric, its looks: the time they take, and the change as a share; `of` stands before its name.
 fn seen(of: &str, metrics: &[(&str, Vec<(u64, f64)>)]) -> String {
     const WAIT_NS: u64 = 45_000_000_000;
     let looks = metrics.first().map_or(&[][..], |(_, looks)| looks);
-    let Some(which) = looks.iter().rposition(|(ns, _)| *ns <= WAIT_NS).or((!looks.is_empty()).then_some(0)) else {
+    let Some(which) =
+        looks.iter().rposition(|(ns, _)| *ns <= WAIT_NS).or((!looks.is_empty()).then_some(0))
+    else {
         return String::new();
     };
     let change = |(name, looks): &(&str, Vec<(u64, f64)>)| {
@@ -165,7 +182,10 @@ fn seen(of: &str, metrics: &[(&str, Vec<(u64, f64)>)]) -> String {
         [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
         _ => changes.concat(),
     };
-    format!("On this machine, {:.0} s see a change of {listed}, 95 times in 100.", looks[which].0 as f64 / 1e9)
+    format!(
+        "On this machine, {:.0} s see a change of {listed}, 95 times in 100.",
+        looks[which].0 as f64 / 1e9
+    )
 }
 
 fn undecided(chances: &[InconclusiveChance]) -> String {
@@ -179,7 +199,10 @@ fn undecided(chances: &[InconclusiveChance]) -> String {
     if chances.iter().all(|c| c.share.is_none()) {
         return String::new();
     }
-    format!("Without a change a gate ends undecided: {} (at the default tolerances).", told.join(", "))
+    format!(
+        "Without a change a gate ends undecided: {} (at the default tolerances).",
+        told.join(", ")
+    )
 }
 
 fn false_alarms(alpha: f64, real: &RealGates) -> String {
@@ -195,7 +218,12 @@ fn false_alarms(alpha: f64, real: &RealGates) -> String {
     );
     match (real.false_alarm_rate, real.false_alarm_rate_upper95) {
         (Some(rate), Some(upper)) => {
-            let _ = write!(text, ", a rate of {}, with 95 % confidence below {}.", percent(rate), percent(upper));
+            let _ = write!(
+                text,
+                ", a rate of {}, with 95 % confidence below {}.",
+                percent(rate),
+                percent(upper)
+            );
         }
         _ => text.push_str(": too few to claim a rate, which takes 100."),
     }

@@ -49,13 +49,22 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         return Ok(None);
     }
     let (Some(a), Some(b)) = (&args.baseline_cmd, &args.candidate_cmd) else {
-        return Err(Error::usage("--metric compares two programs; give --baseline-cmd and --candidate-cmd"));
+        return Err(Error::usage(
+            "--metric compares two programs; give --baseline-cmd and --candidate-cmd",
+        ));
     };
     let like = like_a_program(&args.judged.rounds, one_period(&args.judged)?)?;
     let rounds = &args.judged.rounds;
     let seed = rounds.seed.unwrap_or_else(draw_seed);
     Ok(Some(Box::new(Runs {
-        programs: Programs::new([a, b], names(args, [a, b]), &args.runs, &like, args.max_round_time, seed),
+        programs: Programs::new(
+            [a, b],
+            names(args, [a, b]),
+            &args.runs,
+            &like,
+            args.max_round_time,
+            seed,
+        ),
         tolerances: args.judged.tolerance.clone(),
         floor_ns: args.judged.floor.as_nanos() as f64,
         most_pairs: args.max_pairs.unwrap_or(DEFAULT_PAIRS[0]),
@@ -68,7 +77,10 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
 
 impl Question for Runs {
     fn announce(&self) -> Vec<String> {
-        vec![format!("first {} of each side, to be dropped", counted(self.programs.warmup_runs, "run"))]
+        vec![format!(
+            "first {} of each side, to be dropped",
+            counted(self.programs.warmup_runs, "run")
+        )]
     }
 
     fn prepare(&self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
@@ -108,7 +120,10 @@ impl Question for Runs {
                     Stop::Cut(NotMeasured::Interrupted) => (Reason::Interrupted, None),
                     Stop::Cut(why) => (Reason::NotMeasured, why.message()),
                 };
-                verdict.metrics.iter_mut().for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(reason)));
+                verdict
+                    .metrics
+                    .iter_mut()
+                    .for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(reason)));
                 (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
                 gate.cut_short(failure);
             }
@@ -121,37 +136,56 @@ impl Question for Runs {
 
 impl Runs {
     /// Runs both until a look decides; what there is of it is in the verdict in any case.
-    fn measure(&self, gate: &mut Gate, verdict: &mut RunsVerdict, started: Instant) -> Result<(), Stop> {
+    fn measure(
+        &self,
+        gate: &mut Gate,
+        verdict: &mut RunsVerdict,
+        started: Instant,
+    ) -> Result<(), Stop> {
         let first = self.programs.warm_up(&gate.stop)?;
-        let pair_time = started.elapsed() / u32::try_from(self.programs.warmup_runs).unwrap_or(u32::MAX);
+        let pair_time =
+            started.elapsed() / u32::try_from(self.programs.warmup_runs).unwrap_or(u32::MAX);
         let (numbers, looks) = self.plan_looks(&first, pair_time).map_err(Stop::Refused)?;
         let rules: Vec<MetricRule> = numbers.iter().map(|number| self.rule(number)).collect();
         if let Some(calibration) = &self.calibration {
-            let said = calibration::run_warnings(calibration, &numbers, &rules, &looks, &gate.verdict.host);
+            let said = calibration::run_warnings(
+                calibration,
+                &numbers,
+                &rules,
+                &looks,
+                &gate.verdict.host,
+            );
             gate.warn_early(said);
         }
         let takes = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
         let last = looks[looks.len() - 1];
-        let announced =
-            format!("gate: {} to the first look, at most {} to the last", long(takes(looks[0])), long(takes(last)));
+        let announced = format!(
+            "gate: {} to the first look, at most {} to the last",
+            long(takes(looks[0])),
+            long(takes(last))
+        );
         terminal::note(gate.quiet, &announced);
         verdict.looks = looks.iter().map(|&n| n as u64).collect();
         let share = share(verdict.alpha, numbers.len(), looks.len());
         let progress = Progress::new(last as u64, gate.quiet);
         let mut over = false;
-        let (values, result) = self.programs.pairs(&first, &numbers, &gate.stop, &progress, |values| {
-            let pairs = values[0].len();
-            verdict.pairs = pairs as u64;
-            if looks.contains(&pairs) {
-                verdict.looks_taken += 1;
-                let judged = rules.iter().zip(values).map(|(rule, values)| rule.judge(values, share, pairs == last));
-                verdict.verdict = Outcome::of_all(judged.map(|j| j.outcome));
-            }
-            let is_open = verdict.verdict == Outcome::Inconclusive && pairs < last;
-            // The looks were planned by the first runs; later ones may take longer.
-            over = is_open && self.most_time.is_some_and(|most| started.elapsed() > most);
-            is_open && !over
-        });
+        let (values, result) =
+            self.programs.pairs(&first, &numbers, &gate.stop, &progress, |values| {
+                let pairs = values[0].len();
+                verdict.pairs = pairs as u64;
+                if looks.contains(&pairs) {
+                    verdict.looks_taken += 1;
+                    let judged = rules
+                        .iter()
+                        .zip(values)
+                        .map(|(rule, values)| rule.judge(values, share, pairs == last));
+                    verdict.verdict = Outcome::of_all(judged.map(|j| j.outcome));
+                }
+                let is_open = verdict.verdict == Outcome::Inconclusive && pairs < last;
+                // The looks were planned by the first runs; later ones may take longer.
+                over = is_open && self.most_time.is_some_and(|most| started.elapsed() > most);
+                is_open && !over
+            });
         progress.finish();
         // The last look, or what there is without one.
         let of = |((number, rule), values): ((&Number, &MetricRule), &Vec<[f64; 2]>)| {
@@ -164,21 +198,29 @@ impl Runs {
             metric.verdict = Outcome::Inconclusive;
             metric.reason.get_or_insert(Reason::TooFewRounds);
         }
-        let open = metrics.iter().find_map(|m| m.reason.filter(|_| m.verdict == Outcome::Inconclusive));
+        let open =
+            metrics.iter().find_map(|m| m.reason.filter(|_| m.verdict == Outcome::Inconclusive));
         verdict.reason = open.filter(|_| verdict.verdict == Outcome::Inconclusive);
         verdict.metrics = if verdict.pairs == 0 { Vec::new() } else { metrics };
         result.map_err(Stop::from)
     }
 
     /// What is judged, and when it is looked at: as the changes ask that are to be seen.
-    fn plan_looks(&self, first: &[Shown; 2], pair_time: Duration) -> exit::Result<(Vec<Number>, Vec<usize>)> {
+    fn plan_looks(
+        &self,
+        first: &[Shown; 2],
+        pair_time: Duration,
+    ) -> exit::Result<(Vec<Number>, Vec<usize>)> {
         let numbers = self.programs.numbers(first)?;
         check_tolerances("--tolerance", &self.tolerances, &numbers)?;
         check_tolerances("--see", &self.see, &numbers)?;
-        let looks = |pairs: u64, most: Option<Duration>| looks(Mode::Interleaved, pairs, pair_time, most, SHORTER);
+        let looks = |pairs: u64, most: Option<Duration>| {
+            looks(Mode::Interleaved, pairs, pair_time, most, SHORTER)
+        };
         let pairs = match &self.calibration {
             Some(calibration) if !self.see.is_empty() => {
-                let rules: Vec<MetricRule> = numbers.iter().map(|number| self.rule(number)).collect();
+                let rules: Vec<MetricRule> =
+                    numbers.iter().map(|number| self.rule(number)).collect();
                 let untimed = |pairs| looks(pairs, None);
                 let time = (self.most_time, pair_time);
                 calibration::runs_to_see(calibration, (&numbers, &rules), &self.see, time, untimed)?

@@ -84,7 +84,8 @@ impl Programs {
         self.sides.iter().chain(&self.prepare).try_for_each(Program::find).map_err(Error::usage)
     }
 
-    /// The runs that are dropped: they fill the caches, and the last of each side shows what can be judged.
+    /// The runs that are dropped: they fill the caches, and the last of each side shows what can be
+    /// judged.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<[Shown; 2], Stop> {
         let limit = self.limit.unwrap_or(FIRST_LIMIT);
         for _ in 1..self.warmup_runs {
@@ -94,8 +95,13 @@ impl Programs {
     }
 
     fn run(&self, side: usize, limit: Duration, stop: &AtomicBool) -> Result<Shown, NotMeasured> {
-        let asked =
-            Asked { period: self.period, ticks: self.ticks[0], warmup: self.ticks[1], series: Series::Own, limit };
+        let asked = Asked {
+            period: self.period,
+            ticks: self.ticks[0],
+            warmup: self.ticks[1],
+            series: Series::Own,
+            limit,
+        };
         if let Some(prepare) = &self.prepare {
             child::run(prepare, Asked { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked }, stop)?;
         }
@@ -105,11 +111,13 @@ impl Programs {
         metric::run(&self.sides[side], &self.wanted, asked, stop)
     }
 
-    /// What is judged, by a run of each side; refused where a side does not show it, or they show different things.
+    /// What is judged, by a run of each side; refused where a side does not show it, or they show
+    /// different things.
     pub fn numbers(&self, first: &[Shown; 2]) -> exit::Result<Vec<Number>> {
         let of = |side: usize| {
             let name = self.sides[side].text();
-            metric::numbers(&self.wanted, &first[side]).map_err(|what| usage!("{name}: {what}; nothing was judged"))
+            metric::numbers(&self.wanted, &first[side])
+                .map_err(|what| usage!("{name}: {what}; nothing was judged"))
         };
         let [a, b] = [of(0)?, of(1)?];
         let said = |n: &Number| (n.name.clone(), n.unit.clone(), n.higher_is_better);
@@ -137,7 +145,8 @@ impl Programs {
         Ok(b)
     }
 
-    /// Runs pairs, in an order drawn for each, while `goes_on` by what there is; that is kept whatever ends them.
+    /// Runs pairs, in an order drawn for each, while `goes_on` by what there is; that is kept
+    /// whatever ends them.
     pub fn pairs(
         &self,
         first: &[Shown; 2],
@@ -161,7 +170,10 @@ impl Programs {
                 one(1).and_then(|b| Ok([one(0)?, b]))
             };
             match both {
-                Ok([a, b]) => values.iter_mut().zip(a.into_iter().zip(b)).for_each(|(of, (a, b))| of.push([a, b])),
+                Ok([a, b]) => values
+                    .iter_mut()
+                    .zip(a.into_iter().zip(b))
+                    .for_each(|(of, (a, b))| of.push([a, b])),
                 Err(why) => return (values, Err(why)),
             }
             pairs += 1;
@@ -172,14 +184,16 @@ impl Programs {
 
     /// The numbers of a run.
     fn read(&self, side: usize, numbers: &[Number], run: &Shown) -> Result<Vec<f64>, NotMeasured> {
-        let values: Result<Vec<f64>, String> = numbers.iter().map(|number| number.value(run)).collect();
+        let values: Result<Vec<f64>, String> =
+            numbers.iter().map(|number| number.value(run)).collect();
         values.map_err(|what| NotMeasured::Failed(format!("{}: {what}", self.sides[side].text())))
     }
 }
 
 /// By what a number is judged, with the tolerances that were asked for.
 pub fn rule(number: &Number, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
-    let is_tail = ["p90", "p95", "p99"].iter().any(|tail| number.name.ends_with(&format!(":{tail}")));
+    let is_tail =
+        ["p90", "p95", "p99"].iter().any(|tail| number.name.ends_with(&format!(":{tail}")));
     let asked = tolerances.iter().rev().find(|tolerance| is_for(tolerance, &number.name));
     MetricRule {
         higher_is_better: number.higher_is_better,
@@ -188,20 +202,34 @@ pub fn rule(number: &Number, tolerances: &[Tolerance], floor_ns: f64) -> MetricR
     }
 }
 
-/// Refuses a tolerance of something else, or a fall by more than there is; `option` is where it was given.
-pub fn check_tolerances(option: &str, tolerances: &[Tolerance], numbers: &[Number]) -> exit::Result<()> {
-    if let Some(unknown) = tolerances.iter().find(|t| !numbers.iter().any(|number| is_for(t, &number.name))) {
+/// Refuses a tolerance of something else, or a fall by more than there is; `option` is where it was
+/// given.
+pub fn check_tolerances(
+    option: &str,
+    tolerances: &[Tolerance],
+    numbers: &[Number],
+) -> exit::Result<()> {
+    if let Some(unknown) =
+        tolerances.iter().find(|t| !numbers.iter().any(|number| is_for(t, &number.name)))
+    {
         let names: Vec<&str> = numbers.iter().map(|number| number.name.as_str()).collect();
-        return Err(usage!("{option} names {}, which is not judged; choose from {}", unknown.name, names.join(", ")));
+        return Err(usage!(
+            "{option} names {}, which is not judged; choose from {}",
+            unknown.name,
+            names.join(", ")
+        ));
     }
     let falls = |t: &&Tolerance| numbers.iter().any(|n| n.higher_is_better && is_for(t, &n.name));
     match tolerances.iter().filter(|t| t.rise >= 1.0).find(falls) {
-        Some(t) => Err(usage!("more of {} is better: it cannot fall by {:.0}%", t.name, t.rise * 100.0)),
+        Some(t) => {
+            Err(usage!("more of {} is better: it cannot fall by {:.0}%", t.name, t.rise * 100.0))
+        }
         None => Ok(()),
     }
 }
 
-/// By its whole name, or by that of the metric for all its percentiles; without a name it is for all.
+/// By its whole name, or by that of the metric for all its percentiles; without a name it is for
+/// all.
 pub fn is_for(tolerance: &Tolerance, name: &str) -> bool {
     let rest = name.strip_prefix(&tolerance.name);
     tolerance.name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))

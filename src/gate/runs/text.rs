@@ -15,7 +15,9 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
 fn section(of: &RunsVerdict) -> Section {
     let RunsVerdict { a, b, pairs, .. } = of;
     let seconds = of.duration_ns as f64 / 1e9;
-    let row = |m: &RunMetric| Judged::from(m).row(b, &m.name, vec![shown(m.a, &m.unit), shown(m.b, &m.unit)]);
+    let row = |m: &RunMetric| {
+        Judged::from(m).row(b, &m.name, vec![shown(m.a, &m.unit), shown(m.b, &m.unit)])
+    };
     let open = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
     let to_decide = open.filter_map(|m| m.pairs_to_decide).max();
     let advice = to_decide.filter(|_| of.verdict == Outcome::Inconclusive && *pairs > 0).map(|n| {
@@ -28,7 +30,10 @@ fn section(of: &RunsVerdict) -> Section {
         of: ("Metric", code),
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: of.metrics.iter().map(row).collect(),
-        measured: format!("{pairs} pairs of runs, {}, {seconds:.1}s", counted(of.looks_taken, "look")),
+        measured: format!(
+            "{pairs} pairs of runs, {}, {seconds:.1}s",
+            counted(of.looks_taken, "look")
+        ),
         sides: Vec::new(),
         notes: Vec::new(),
         lifts: Vec::new(),

@@ -20,8 +20,8 @@ impl Form {
         }
     }
 
-    /// What an `Accept` header likes best of what there is, the first of equals. One that knows none of it gets text: that is
-    /// of more use than a refusal.
+    /// What an `Accept` header likes best of what there is, the first of equals. One that knows
+    /// none of it gets text: that is of more use than a refusal.
     pub fn asked(accept: &str) -> Self {
         let mut best = (0.0, Self::Text);
         for range in accept.split(',') {
@@ -51,7 +51,8 @@ impl Form {
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
         let form = if is("application/vnd.google.protobuf") {
             let family = proto == Some("io.prometheus.client.MetricFamily");
-            (family && encoding.is_none_or(|encoding| encoding == "delimited")).then_some(Self::Protobuf)
+            (family && encoding.is_none_or(|encoding| encoding == "delimited"))
+                .then_some(Self::Protobuf)
         } else if is("application/openmetrics-text") {
             matches!(version, None | Some("1.0.0" | "0.0.1")).then_some(Self::OpenMetrics)
         } else if is("text/plain") {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::monitor::books::{BINNING, Bins};
 
-/// Buckets of a native histogram for each factor of two, as a power of two: one is 0.54 % wide. A value stands in the middle
-/// of its bin, which is 0.39 % from the bin's ends. So whatever a server answers out of a bucket is within 0.94 % of the value.
+/// Buckets of a native histogram for each factor of two, as a power of two: one is 0.54 % wide. A
+/// value stands in the middle of its bin, which is 0.39 % from the bin's ends. So whatever a server
+/// answers out of a bucket is within 0.94 % of the value.
 pub const SCHEMA: i32 = 7;
-/// Values of at most this are in the zero bucket: what other libraries take, so that nothing is lost in a sum with theirs.
+/// Values of at most this are in the zero bucket: what other libraries take, so that nothing is
+/// lost in a sum with theirs.
 pub const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 /// So many empty buckets are written out rather than started anew after.
 const BRIDGED: i32 = 2;
@@ -67,7 +69,8 @@ impl Histogram<'_> {
         positive.map(|(lower, count)| middle_ns(lower) * count as f64).sum::<f64>() / 1e9
     }
 
-    /// Upper ends in nanoseconds, and how many values are in no bin beyond them; the last has no end.
+    /// Upper ends in nanoseconds, and how many values are in no bin beyond them; the last has no
+    /// end.
     pub fn classic(&self) -> Vec<(Option<i64>, u64)> {
         let mut counts = [0; BUCKETS_NS.len() + 1];
         for (lower, count) in self.0.iter() {
@@ -93,7 +96,8 @@ impl Histogram<'_> {
                 1.. => *buckets.entry(bucket(middle_ns(lower) / 1e9)).or_default() += count,
             }
         }
-        let negative = if early > 0 { BTreeMap::from([(bucket(1e-9), early)]) } else { BTreeMap::new() };
+        let negative =
+            if early > 0 { BTreeMap::from([(bucket(1e-9), early)]) } else { BTreeMap::new() };
         Native { zero, negative: Spans::of(&negative), positive: Spans::of(&buckets) }
     }
 }

@@ -1,5 +1,5 @@
-//! Prometheus's protobuf form, the only one on the wire that has native histograms: messages `MetricFamily` of
-//! `io.prometheus.client`, each after its length.
+//! Prometheus's protobuf form, the only one on the wire that has native histograms: messages
+//! `MetricFamily` of `io.prometheus.client`, each after its length.
 
 use crate::monitor::exposition::family::{Family, Kind, Sample, Value};
 use crate::monitor::exposition::histogram::{Histogram, SCHEMA, Spans, ZERO_THRESHOLD};
@@ -114,7 +114,9 @@ fn spans(message: &mut Message, field: u32, of: &Spans) {
         });
     }
     if !of.deltas.is_empty() {
-        message.message(field + 1, |packed| of.deltas.iter().for_each(|&delta| packed.varint(zigzag(delta))));
+        message.message(field + 1, |packed| {
+            of.deltas.iter().for_each(|&delta| packed.varint(zigzag(delta)))
+        });
     }
 }
 
@@ -184,7 +186,10 @@ mod tests {
                 name: "a_seconds",
                 kind: Kind::Histogram,
                 help: "How late.",
-                samples: vec![Sample { labels: labels(), value: Value::Histogram(Histogram(&bins)) }],
+                samples: vec![Sample {
+                    labels: labels(),
+                    value: Value::Histogram(Histogram(&bins)),
+                }],
             },
             Family {
                 name: "b",
@@ -203,7 +208,10 @@ mod tests {
         let text = |text: &str| Field::Bytes(text.as_bytes().to_vec());
         let double = |value: f64| Field::Number(value.to_bits());
         assert_eq!(read.len(), 2);
-        assert_eq!((of(&read[0], 1), of(&read[0], 3)), (vec![text("a_seconds")], vec![Field::Number(4)]));
+        assert_eq!(
+            (of(&read[0], 1), of(&read[0], 3)),
+            (vec![text("a_seconds")], vec![Field::Number(4)])
+        );
         let metric = inner(&of(&read[0], 4)[0]);
         let label = inner(&of(&metric, 1)[0]);
         assert_eq!(label, [(1, text("subject")), (2, text("os-interval"))]);
@@ -235,12 +243,18 @@ mod tests {
                     .collect()
             )]
         );
-        assert_eq!((of(&read[1], 1), of(&read[1], 3)), (vec![text("b_total")], vec![Field::Number(0)]));
+        assert_eq!(
+            (of(&read[1], 1), of(&read[1], 3)),
+            (vec![text("b_total")], vec![Field::Number(0)])
+        );
         assert_eq!(inner(&of(&inner(&of(&read[1], 4)[0]), 3)[0]), [(1, double(1.5))]);
     }
 
     #[test]
     fn signs_alternate() {
-        assert_eq!([0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag), [0, 1, 2, 3, u64::MAX - 1, u64::MAX]);
+        assert_eq!(
+            [0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag),
+            [0, 1, 2, 3, u64::MAX - 1, u64::MAX]
+        );
     }
 }

@@ -60,5 +60,9 @@ fn bound(ns: i64) -> String {
 }
 
 fn labels(labels: &Labels<'_>) -> String {
-    labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+    labels
+        .iter()
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -1,4 +1,5 @@
-//! The data of the page's pictures, packed: two characters a tick, and every tick of the tail exactly.
+//! The data of the page's pictures, packed: two characters a tick, and every tick of the tail
+//! exactly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,7 +15,8 @@ use crate::render::{percentile, quantity, tradeoff};
 
 /// Bits of a value that a code keeps: within 0.4 %, less than a pixel of any picture.
 const KEPT: u32 = 8;
-/// The largest code that has 12 bits: two characters of base64. Ticks that are later, by minutes, are of the tail.
+/// The largest code that has 12 bits: two characters of base64. Ticks that are later, by minutes,
+/// are of the tail.
 const LARGEST: u16 = 0xfff;
 /// One tick in so many is written exactly: the largest ones.
 const TAIL: u64 = 100;
@@ -35,7 +37,8 @@ pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
             Some(packed)
         })
         .collect();
-    json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects }).to_string()
+    json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects })
+        .to_string()
 }
 
 fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
@@ -51,13 +54,15 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
             last = n;
         }
     }
-    let rounds: Vec<Value> = subject.rounds.iter().map(|round| row(round, subject.instances > 1)).collect();
+    let rounds: Vec<Value> =
+        subject.rounds.iter().map(|round| row(round, subject.instances > 1)).collect();
     let (r, g, b) = sign.colour;
     let dash = match sign.dash {
         Dash::Solid => String::new(),
         Dash::Dashed { on, off } => format!("{on} {off}"),
     };
-    // What its source had no bins for: how many, up to where, and where the axis of percentiles ends for them.
+    // What its source had no bins for: how many, up to where, and where the axis of percentiles
+    // ends for them.
     let above = (values.known() < values.count()).then(|| {
         let largest = subject.summary.as_ref().map(|s| s.lateness_ns.max);
         json!({ "n": values.count() - values.known(), "max": largest, "end": nines::last(values.count()) })
@@ -75,21 +80,39 @@ fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
     })
 }
 
-/// A round in the order in which the script names its columns: there are thousands, and names would weigh more than they.
+/// A round in the order in which the script names its columns: there are thousands, and names would
+/// weigh more than they.
 fn row(round: &Round, several: bool) -> Value {
     let lateness = round.summary.as_ref().map(|s| &s.lateness_ns);
     let (p50, max) = (lateness.and_then(|d| d.p50), lateness.map(|d| d.max));
     let instance = several.then_some(round.instance);
     match round.tick.as_ref().map(|_| BASE64.encode(indices(round))) {
-        None if !several => json!([round.index, round.start_ns, round.first_tick, round.lateness_ns.len(), p50, max]),
+        None if !several => json!([
+            round.index,
+            round.start_ns,
+            round.first_tick,
+            round.lateness_ns.len(),
+            p50,
+            max
+        ]),
         ticks => {
-            json!([round.index, round.start_ns, round.first_tick, round.lateness_ns.len(), p50, max, instance, ticks])
+            json!([
+                round.index,
+                round.start_ns,
+                round.first_tick,
+                round.lateness_ns.len(),
+                p50,
+                max,
+                instance,
+                ticks
+            ])
         }
     }
 }
 
-/// The indices of a round's ticks as steps from one to the next: three bits and whether more follow, the lowest first, two
-/// such in a byte. Where ticks are skipped, most steps are still below eight.
+/// The indices of a round's ticks as steps from one to the next: three bits and whether more
+/// follow, the lowest first, two such in a byte. Where ticks are skipped, most steps are still
+/// below eight.
 fn indices(round: &Round) -> Vec<u8> {
     let mut halves = Vec::with_capacity(round.lateness_ns.len());
     let mut last = 0;
@@ -136,9 +159,12 @@ fn bins(values: &Lateness) -> Vec<(i32, u64)> {
     bins.into_iter().collect()
 }
 
-/// A curve without the points in the middle of its level parts, its positions as fine as any screen.
+/// A curve without the points in the middle of its level parts, its positions as fine as any
+/// screen.
 fn thin(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
-    let level = |i: usize| i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1;
+    let level = |i: usize| {
+        i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1
+    };
     let kept = curve.iter().enumerate().filter(|(i, _)| !level(*i));
     kept.map(|(_, &(x, value))| ((x * 1e4).round() / 1e4, value)).collect()
 }
@@ -195,7 +221,11 @@ mod tests {
     #[test]
     fn indices_are_steps_as_the_page_adds_them_up() {
         let ticks = [0, 1, 9, 10, 4_105, 4_112];
-        let round = Round { lateness_ns: vec![5; ticks.len()], tick: Some(ticks.to_vec()), ..Round::default() };
+        let round = Round {
+            lateness_ns: vec![5; ticks.len()],
+            tick: Some(ticks.to_vec()),
+            ..Round::default()
+        };
         let bytes = indices(&round);
         let mut halves = bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]);
         let mut at = 0;

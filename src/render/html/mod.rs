@@ -1,7 +1,9 @@
-//! `report.html`: one file, no network, drawn in the browser by a script of our own from packed samples.
+//! `report.html`: one file, no network, drawn in the browser by a script of our own from packed
+//! samples.
 //!
-//! What is text (the answers, the table, the host, changes, warnings) is in the document itself, readable without a
-//! script; pictures are drawn by the files below `script/` from the data that [`data`] packs.
+//! What is text (the answers, the table, the host, changes, warnings) is in the document itself,
+//! readable without a script; pictures are drawn by the files below `script/` from the data that
+//! [`data`] packs.
 
 mod data;
 mod escape;
@@ -33,7 +35,8 @@ const SCRIPT: &str = concat!(
 );
 
 /// Nothing may be loaded: the browser itself enforces that the file is self-contained.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// The page of one or several reports, a section each.
 pub fn page(reports: &[Report]) -> String {
@@ -49,13 +52,18 @@ pub fn page(reports: &[Report]) -> String {
          <button id=\"theme\" type=\"button\">light / dark</button>\n\
          {}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escaped(&title),
-        reports.iter().zip(signs(reports)).map(|(report, signs)| section(report, &signs)).collect::<String>()
+        reports
+            .iter()
+            .zip(signs(reports))
+            .map(|(report, signs)| section(report, &signs))
+            .collect::<String>()
     )
 }
 
 fn section(report: &Report, signs: &[Sign]) -> String {
     let Labels { names, shared } = labels(report);
-    let question = if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
+    let question =
+        if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
     let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escaped(&shared)) };
     let partial = if report.partial {
         "<p class=\"warning\">Interrupted: this is what was measured until then.</p>\n"
@@ -66,8 +74,9 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         let (id, name) = (escaped(&report.subjects[i].id), escaped(&names[i]));
         format!("<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>\n", escaped(&sentence))
     };
-    let fit = fitness::line(report)
-        .map_or(String::new(), |(word, why)| format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escaped(&why)));
+    let fit = fitness::line(report).map_or(String::new(), |(word, why)| {
+        format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escaped(&why))
+    });
     format!(
         "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{fit}\
          <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
@@ -83,7 +92,8 @@ fn section(report: &Report, signs: &[Sign]) -> String {
     )
 }
 
-/// Warnings in full; where they would push the pictures away, their names, and the rest for those who open them.
+/// Warnings in full; where they would push the pictures away, their names, and the rest for those
+/// who open them.
 const FEW: usize = 2;
 
 fn warnings(report: &Report) -> String {
@@ -101,7 +111,10 @@ fn warnings(report: &Report) -> String {
     let mut codes: Vec<String> = all.iter().map(|w| escaped(&w.code)).collect();
     codes.dedup();
     let (n, codes) = (all.len(), codes.join(", "));
-    format!("<details class=\"warning\"><summary><b>{n} warnings:</b> {codes}</summary>\n{}</details>\n", full(""))
+    format!(
+        "<details class=\"warning\"><summary><b>{n} warnings:</b> {codes}</summary>\n{}</details>\n",
+        full("")
+    )
 }
 
 /// Where the script draws: heading, what it shows, and the place.
@@ -117,7 +130,8 @@ fn pictures(report: &Report) -> String {
         tradeoff::percentile(report)
     );
     let hatched = hatched(report);
-    let percentiles = format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
+    let percentiles =
+        format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
     let histogram = format!(
         "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
     );
@@ -150,7 +164,10 @@ fn pictures(report: &Report) -> String {
         ),
     ];
     let shown = all.into_iter().filter(|(there, ..)| *there).map(|(_, class, title, note)| {
-        format!("<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n", escaped(note))
+        format!(
+            "<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n",
+            escaped(note)
+        )
     });
     format!(
         "<div class=\"switches\"></div>\n{}<noscript><p>The pictures need the script of this page.</p></noscript>\n",
@@ -166,7 +183,9 @@ fn hatched(report: &Report) -> String {
         0 => String::new(),
         1..=FEW => format!(" Hatched: {}.", above.join("; ")),
         n => {
-            format!(" Hatched: {n} subjects with ticks above the last bin of their source; point at one for its count.")
+            format!(
+                " Hatched: {n} subjects with ticks above the last bin of their source; point at one for its count."
+            )
         }
     }
 }
@@ -176,7 +195,9 @@ fn table(report: &Report, names: &[String]) -> String {
         let cells = match &subject.summary {
             Some(summary) => {
                 let cells = COLUMNS.iter().zip(row(subject, summary));
-                cells.map(|(heading, cell)| format!("<td data-of=\"{heading}\">{cell}</td>")).collect()
+                cells
+                    .map(|(heading, cell)| format!("<td data-of=\"{heading}\">{cell}</td>"))
+                    .collect()
             }
             None => {
                 let why = escaped(why_unmeasured(subject));
@@ -192,7 +213,11 @@ fn table(report: &Report, names: &[String]) -> String {
         escaped(&reading::reading(report)),
         COLUMNS.map(|heading| format!("<th>{heading}</th>")).concat(),
         report.subjects.iter().zip(names).map(line).collect::<String>(),
-        if is_gaps(report) { "Gaps are turns of a busy loop" } else { "Lateness is wake time minus deadline" }
+        if is_gaps(report) {
+            "Gaps are turns of a busy loop"
+        } else {
+            "Lateness is wake time minus deadline"
+        }
     )
 }
 
@@ -203,7 +228,9 @@ const COLUMNS: [&str; 10] =
 fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
     let d = &summary.lateness_ns;
     let late = |(p, value): (Percentile, Option<i64>)| {
-        value.map_or("-".into(), |v| with_interval(time(v), d.ci95.get(p.key).map(|ci| ci.map(time))))
+        value.map_or("-".into(), |v| {
+            with_interval(time(v), d.ci95.get(p.key).map(|ci| ci.map(time)))
+        })
     };
     let cost = |ns: f64| time(ns as i64);
     let of_tick = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
@@ -220,7 +247,9 @@ fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
 /// A value and, small, its interval; the unit stands once where both ends share it.
 fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
     let Some([low, high]) = interval else { return value };
-    let bare = |text: &str| text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()));
+    let bare = |text: &str| {
+        text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()))
+    };
     let low = match (bare(&low), bare(&high)) {
         (Some((number, unit)), Some((_, other))) if unit == other => number,
         _ => low,
@@ -259,7 +288,8 @@ fn facts(report: &Report) -> String {
     let loads = (!loads.is_empty()).then(|| ("loads", Some(loads.join("; "))));
     let commands = origin::commands(report);
     let commands = (!commands.is_empty()).then(|| ("commands", Some(commands.join("; "))));
-    let versions = host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
+    let versions =
+        host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
     let fact = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(&value)))
     };
@@ -273,6 +303,12 @@ fn facts(report: &Report) -> String {
     };
     format!(
         "<h2>Machine</h2>\n<dl>\n{}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}",
-        known.into_iter().chain(commands).chain(loads).chain(versions).filter_map(fact).collect::<String>()
+        known
+            .into_iter()
+            .chain(commands)
+            .chain(loads)
+            .chain(versions)
+            .filter_map(fact)
+            .collect::<String>()
     )
 }

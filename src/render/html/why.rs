@@ -14,7 +14,11 @@ const HEIGHT: f64 = 120.0;
 /// Empty where nobody asked.
 pub(super) fn section(report: &Report) -> String {
     let all: String = answers(report).map(|answer| one(&answer)).collect();
-    if all.is_empty() { String::new() } else { format!("<h2>Why the latest ticks were late</h2>\n{all}") }
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("<h2>Why the latest ticks were late</h2>\n{all}")
+    }
 }
 
 fn one(answer: &Answer<'_>) -> String {
@@ -30,18 +34,24 @@ fn one(answer: &Answer<'_>) -> String {
         )
     };
     let causes: String = answer.causes().into_iter().map(cause).collect();
-    let causes =
-        if causes.is_empty() { causes } else { format!("<table class=\"causes\"><tbody>\n{causes}</tbody></table>\n") };
+    let causes = if causes.is_empty() {
+        causes
+    } else {
+        format!("<table class=\"causes\"><tbody>\n{causes}</tbody></table>\n")
+    };
     let bars = if answer.why.shares_ns.is_some() { bars(answer.why) } else { String::new() };
     let stories: String = answer
         .stories()
         .filter_map(|story| {
-            let (tick, causes) = story.split_once(": ").map(|(t, c)| (t.to_owned(), c.to_owned()))?;
+            let (tick, causes) =
+                story.split_once(": ").map(|(t, c)| (t.to_owned(), c.to_owned()))?;
             let (tick, causes) = (escaped(&tick), escaped(&causes));
             Some(format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n"))
         })
         .collect();
-    let next = answer.next().map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escaped(&next)));
+    let next = answer
+        .next()
+        .map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escaped(&next)));
     let way = answer.way().map_or(String::new(), |way| format!("<p>{}</p>\n", escaped(&way)));
     format!("<p>{}</p>\n{causes}{bars}{stories}{way}{next}", escaped(&answer.heading()))
 }
@@ -60,7 +70,9 @@ fn bars(why: &Why) -> String {
             if height < 0.05 {
                 String::new()
             } else {
-                format!("<rect x=\"{x:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{height:.2}\" fill=\"{colour}\"/>")
+                format!(
+                    "<rect x=\"{x:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{height:.2}\" fill=\"{colour}\"/>"
+                )
             }
         };
         let parts: String = Class::ALL.into_iter().map(part).collect();
@@ -73,7 +85,11 @@ fn bars(why: &Why) -> String {
             round.late_ticks,
             told.join(", ")
         );
-        if parts.is_empty() { parts } else { format!("<g><title>{}</title>{parts}</g>\n", escaped(&title)) }
+        if parts.is_empty() {
+            parts
+        } else {
+            format!("<g><title>{}</title>{parts}</g>\n", escaped(&title))
+        }
     };
     let all: String = why.rounds.iter().enumerate().map(bar).collect();
     format!(
@@ -107,8 +123,12 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_colour_and_words_of_its_own() {
-        let distinct =
-            |of: fn(Class) -> &'static str| Class::ALL.map(of).into_iter().collect::<std::collections::BTreeSet<_>>();
-        assert_eq!((distinct(colour).len(), distinct(words).len()), (Class::ALL.len(), Class::ALL.len()));
+        let distinct = |of: fn(Class) -> &'static str| {
+            Class::ALL.map(of).into_iter().collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(
+            (distinct(colour).len(), distinct(words).len()),
+            (Class::ALL.len(), Class::ALL.len())
+        );
     }
 }

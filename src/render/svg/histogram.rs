@@ -1,5 +1,5 @@
-//! Histogram of the lateness of one subject, with logarithmic classes and a logarithmic count: one late tick is seen
-//! beside ten thousand punctual ones.
+//! Histogram of the lateness of one subject, with logarithmic classes and a logarithmic count: one
+//! late tick is seen beside ten thousand punctual ones.
 
 use plotters::prelude::*;
 
@@ -23,7 +23,11 @@ pub(super) fn picture(name: &str, drawable: &Drawable<'_>, foot: &[String; 2]) -
         Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
         None => "Both axes are logarithmic: a single late tick is seen beside ten thousand punctual ones.".to_owned(),
     };
-    let words = Words { title: format!("Histogram of lateness: {}", drawable.subject.id), note: &note, foot };
+    let words = Words {
+        title: format!("Histogram of lateness: {}", drawable.subject.id),
+        note: &note,
+        foot,
+    };
     page(name, HEIGHT, &words, |area| draw(area, drawable, &values, (above > 0).then_some(largest)))
 }
 
@@ -37,8 +41,9 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness, above: Opti
         counts[class(value)] += n;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
-    let mut chart =
-        chart(area).margin_right(36).build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;
+    let mut chart = chart(area)
+        .margin_right(36)
+        .build_cartesian_2d(range.log_scale(), (0.5..most * 1.5).log_scale())?;
     chart
         .configure_mesh()
         .x_desc("lateness")
@@ -51,12 +56,16 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness, above: Opti
     let edge = |class: usize| 10_f64.powf(start + class as f64 / CLASSES);
     let bars = counts.iter().enumerate().filter(|(_, n)| **n > 0);
     chart.draw_series(bars.map(|(class, &n)| {
-        Rectangle::new([(edge(class), 0.5), (edge(class + 1), n as f64)], colour(drawable.sign).mix(0.7).filled())
+        Rectangle::new(
+            [(edge(class), 0.5), (edge(class + 1), n as f64)],
+            colour(drawable.sign).mix(0.7).filled(),
+        )
     }))?;
     if let Some((largest, (last, _))) = above.zip(values.counts().last()) {
         let n = values.count() - values.known();
         let from = within(area, chart.backend_coord(&(edge(class(last) + 1), 0.5)));
-        let to = within(area, chart.backend_coord(&(logarithmic(largest), (n as f64).clamp(1.0, most))));
+        let to =
+            within(area, chart.backend_coord(&(logarithmic(largest), (n as f64).clamp(1.0, most))));
         hatched(area, [from, to], drawable.sign)?;
     }
     Ok(())

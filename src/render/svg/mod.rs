@@ -1,5 +1,5 @@
-//! Static pictures of a report, each a pure function of it, and each fit to be shown alone: its foot says where its
-//! numbers are from.
+//! Static pictures of a report, each a pure function of it, and each fit to be shown alone: its
+//! foot says where its numbers are from.
 
 mod histogram;
 mod over_time;
@@ -78,7 +78,12 @@ struct Words<'a> {
 }
 
 /// A picture of so many pixels of charts, between its words.
-fn page(name: &str, height: u32, words: &Words<'_>, charts: impl FnOnce(&Area<'_>) -> Drawn) -> Picture {
+fn page(
+    name: &str,
+    height: u32,
+    words: &Words<'_>,
+    charts: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Picture {
     draw_sized(name, (SIZE.0, HEAD + height + FOOT), |area| {
         let (head, rest) = area.split_vertically(HEAD);
         let (body, foot) = rest.split_vertically(height);
@@ -97,16 +102,23 @@ fn page(name: &str, height: u32, words: &Words<'_>, charts: impl FnOnce(&Area<'_
     })
 }
 
-/// What is drawn in one chart: a subject at two periods has one sign, so that each period has a chart of its own.
+/// What is drawn in one chart: a subject at two periods has one sign, so that each period has a
+/// chart of its own.
 fn by_period<T>(all: &[T], of: impl Fn(&T) -> (u64, Sign)) -> Vec<Vec<&T>> {
     let mut periods: Vec<u64> = all.iter().map(|one| of(one).0).collect();
     periods.sort_unstable();
     periods.dedup();
-    let again = all.iter().enumerate().any(|(i, one)| all[..i].iter().any(|other| of(other).1 == of(one).1));
+    let again = all
+        .iter()
+        .enumerate()
+        .any(|(i, one)| all[..i].iter().any(|other| of(other).1 == of(one).1));
     if !again || periods.len() < 2 {
         return vec![all.iter().collect()];
     }
-    periods.into_iter().map(|period| all.iter().filter(|one| of(one).0 == period).collect()).collect()
+    periods
+        .into_iter()
+        .map(|period| all.iter().filter(|one| of(one).0 == period).collect())
+        .collect()
 }
 
 /// How many columns and rows so many charts take, side by side.

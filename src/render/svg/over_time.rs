@@ -1,4 +1,5 @@
-//! Lateness of one subject over the run: a band from the least to the most in each column, and every point of the tail.
+//! Lateness of one subject over the run: a band from the least to the most in each column, and
+//! every point of the tail.
 
 use plotters::prelude::*;
 
@@ -16,7 +17,8 @@ const NOTE: &str = "Band: from the least to the largest of all ticks in a column
 const COLUMNS: usize = SIZE.0 as usize / 2;
 
 pub(super) fn picture(name: &str, drawable: &Drawable<'_>, foot: &[String; 2]) -> Picture {
-    let words = Words { title: format!("Lateness over time: {}", drawable.subject.id), note: NOTE, foot };
+    let words =
+        Words { title: format!("Lateness over time: {}", drawable.subject.id), note: NOTE, foot };
     page(name, HEIGHT, &words, |area| draw(area, drawable))
 }
 
@@ -38,7 +40,8 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let to = points.last().map_or(1.0, |p| p.0).max(from + 1e-6);
     let tail = subject.summary.as_ref().and_then(|s| s.lateness_ns.p99).unwrap_or(i64::MAX);
     let picture = envelope(&points, from, to, COLUMNS, tail);
-    let mut chart = chart(area).build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
+    let mut chart = chart(area)
+        .build_cartesian_2d(from..to, decades(points.iter().map(|p| p.1)).log_scale())?;
     chart
         .configure_mesh()
         .x_desc("time in the run, s")
@@ -52,9 +55,17 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
     let bars = picture.band.iter().map(|&(x, low, high)| {
         // A column with one value is drawn as a short stroke, not as nothing.
         let (low, high) = (logarithmic(low), logarithmic(high));
-        Rectangle::new([(x - half, low), (x + half, high.max(low * 1.03))], colour(sign).mix(0.55).filled())
+        Rectangle::new(
+            [(x - half, low), (x + half, high.max(low * 1.03))],
+            colour(sign).mix(0.55).filled(),
+        )
     });
     chart.draw_series(bars)?;
-    chart.draw_series(picture.tail.iter().map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(sign).filled())))?;
+    chart.draw_series(
+        picture
+            .tail
+            .iter()
+            .map(|&(x, y)| Circle::new((x, logarithmic(y)), 2, colour(sign).filled())),
+    )?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use instrument::text::units;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, GHOST, LABEL_PX, Picture, colour, decades, hatched, line, logarithmic, time_label, title,
-    with_legend, within,
+    Area, Drawn, FONT, GHOST, LABEL_PX, Picture, colour, decades, hatched, line, logarithmic,
+    time_label, title, with_legend, within,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
@@ -22,7 +22,8 @@ const OF_A_PERIOD: u32 = 320;
 const OF_A_SUBJECT: u32 = 170;
 const COLUMNS: usize = 4;
 
-/// One subject's line: which one, its points in nines and nanoseconds, and what lies above the last of them.
+/// One subject's line: which one, its points in nines and nanoseconds, and what lies above the last
+/// of them.
 struct Curve<'a> {
     of: &'a Drawable<'a>,
     points: Vec<(f64, i64)>,
@@ -44,11 +45,13 @@ struct Axes {
 }
 
 pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2]) -> Picture {
-    let curves: Vec<Curve<'_>> = subjects.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
+    let curves: Vec<Curve<'_>> =
+        subjects.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
     let tops = curves.iter().filter_map(|c| c.above.as_ref()).map(|above| above.ns[1]);
     let values = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)).chain(tops);
-    let ends =
-        curves.iter().filter_map(|c| c.above.as_ref().map_or(c.points.last().map(|p| p.0), |a| Some(a.nines[1])));
+    let ends = curves.iter().filter_map(|c| {
+        c.above.as_ref().map_or(c.points.last().map(|p| p.0), |a| Some(a.nines[1]))
+    });
     let axes = Axes { end: ends.fold(1.0, f64::max), late: decades(values) };
     let note = match curves.iter().any(|c| c.above.is_some()) {
         true => {
@@ -80,11 +83,13 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
     let (rows, columns) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * OF_A_PERIOD } else { HEIGHT };
     page("percentiles", height, &words, |area| {
-        let key = |legend: &Area<'_>, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)]));
+        let key =
+            |legend: &Area<'_>, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)]));
         let area = with_legend(area, &entries, key)?;
         for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
             let period = group.first().filter(|_| groups.len() > 1).map(|c| c.of.subject.period_ns);
-            let title = period.map(|ns| format!("period {}", units::short(Duration::from_nanos(ns))));
+            let title =
+                period.map(|ns| format!("period {}", units::short(Duration::from_nanos(ns))));
             chart(cell, title.as_deref(), group, &[], &axes)?;
         }
         Ok(())
@@ -127,18 +132,32 @@ fn cut(name: &str) -> String {
 }
 
 /// `ghosts` are drawn behind, as one grey crowd.
-fn chart(area: &Area<'_>, name: Option<&str>, curves: &[&Curve<'_>], ghosts: &[Curve<'_>], axes: &Axes) -> Drawn {
+fn chart(
+    area: &Area<'_>,
+    name: Option<&str>,
+    curves: &[&Curve<'_>],
+    ghosts: &[Curve<'_>],
+    axes: &Axes,
+) -> Drawn {
     let small = !ghosts.is_empty();
     let px = if small { LABEL_PX - 4 } else { LABEL_PX };
     let mut builder = ChartBuilder::on(area);
     builder.margin(if small { 4 } else { 12 });
-    builder.x_label_area_size(if small { 22 } else { 44 }).y_label_area_size(if small { 46 } else { 76 });
+    builder.x_label_area_size(if small { 22 } else { 44 }).y_label_area_size(if small {
+        46
+    } else {
+        76
+    });
     if let Some(name) = name {
         builder.caption(name, (FONT, px));
     }
-    let mut chart = builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
+    let mut chart =
+        builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
     let mut mesh = chart.configure_mesh();
-    mesh.max_light_lines(1).y_label_formatter(&time_label).label_style((FONT, px)).light_line_style(BLACK.mix(0.06));
+    mesh.max_light_lines(1)
+        .y_label_formatter(&time_label)
+        .label_style((FONT, px))
+        .light_line_style(BLACK.mix(0.06));
     if small {
         mesh.y_labels(4).x_label_formatter(&|x| match nines::label(*x).as_str() {
             "p50" | "p75" => String::new(),
@@ -148,7 +167,9 @@ fn chart(area: &Area<'_>, name: Option<&str>, curves: &[&Curve<'_>], ghosts: &[C
         mesh.x_desc("percentile of the ticks").y_desc("lateness");
     }
     mesh.draw()?;
-    let points = |curve: &Curve<'_>| curve.points.iter().map(|&(x, y)| (x, logarithmic(y))).collect::<Vec<_>>();
+    let points = |curve: &Curve<'_>| {
+        curve.points.iter().map(|&(x, y)| (x, logarithmic(y))).collect::<Vec<_>>()
+    };
     for ghost in ghosts {
         chart.draw_series(LineSeries::new(points(ghost), GHOST.stroke_width(1)))?;
     }
@@ -159,10 +180,14 @@ fn chart(area: &Area<'_>, name: Option<&str>, curves: &[&Curve<'_>], ghosts: &[C
         let style = colour(curve.of.sign).stroke_width(2);
         match curve.of.sign.dash {
             Dash::Solid => chart.draw_series(LineSeries::new(points(curve), style))?,
-            Dash::Dashed { on, off } => chart.draw_series(DashedLineSeries::new(points(curve), on, off, style))?,
+            Dash::Dashed { on, off } => {
+                chart.draw_series(DashedLineSeries::new(points(curve), on, off, style))?
+            }
         };
         if let Some(above) = &curve.above {
-            let corner = |i: usize| within(area, chart.backend_coord(&(above.nines[i], logarithmic(above.ns[i]))));
+            let corner = |i: usize| {
+                within(area, chart.backend_coord(&(above.nines[i], logarithmic(above.ns[i]))))
+            };
             hatched(area, [corner(0), corner(1)], curve.of.sign)?;
         }
     }

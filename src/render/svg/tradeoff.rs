@@ -1,4 +1,5 @@
-//! What punctuality costs: lateness against CPU time per tick, both with their intervals, and what nothing beats in both.
+//! What punctuality costs: lateness against CPU time per tick, both with their intervals, and what
+//! nothing beats in both.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, LEGEND_LINE, Picture, chart, colour, logarithmic, mark, marks, time_label, title,
-    with_legend, within,
+    Area, Drawn, FONT, LABEL_PX, LEGEND_LINE, Picture, chart, colour, logarithmic, mark, marks,
+    time_label, title, with_legend, within,
 };
 use crate::picture::label_layout::{self, Marker};
 use crate::picture::palette::Sign;
@@ -34,12 +35,18 @@ const NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over r
 /// A subject's point with its sign.
 type Signed<'a> = (&'a Point, Sign);
 
-pub(super) fn picture(percentile: &str, points: &[Signed<'_>], shared: &str, foot: &[String; 2]) -> Picture {
+pub(super) fn picture(
+    percentile: &str,
+    points: &[Signed<'_>],
+    shared: &str,
+    foot: &[String; 2],
+) -> Picture {
     let groups = by_period(points, |(point, sign)| (point.period_ns, *sign));
     let (rows, columns) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * OF_A_PERIOD } else { HEIGHT };
     let words = Words { title: title("Lateness against its price", shared), note: NOTE, foot };
-    // In a crowd only what there is to choose, and what it is measured against, has its name beside it.
+    // In a crowd only what there is to choose, and what it is measured against, has its name beside
+    // it.
     let crowd = groups.iter().any(|group| group.len() > MOST_TOGETHER);
     let mut entries: Vec<(Sign, &str)> = Vec::new();
     for (point, sign) in points.iter().filter(|_| crowd) {
@@ -49,7 +56,9 @@ pub(super) fn picture(percentile: &str, points: &[Signed<'_>], shared: &str, foo
     }
     let legend = u32::try_from(entries.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
     page("tradeoff", height.max(if crowd { legend } else { 0 }), &words, |area| {
-        let key = |legend: &Area<'_>, sign, (x, y)| legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))));
+        let key = |legend: &Area<'_>, sign, (x, y)| {
+            legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
+        };
         let area = if crowd { with_legend(area, &entries, key)? } else { area.clone() };
         for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
             draw(cell, percentile, group, groups.len() > 1, crowd)?;
@@ -58,14 +67,25 @@ pub(super) fn picture(percentile: &str, points: &[Signed<'_>], shared: &str, foo
     })
 }
 
-fn draw(area: &Area<'_>, percentile: &str, signed: &[&Signed<'_>], of_a_period: bool, crowd: bool) -> Drawn {
+fn draw(
+    area: &Area<'_>,
+    percentile: &str,
+    signed: &[&Signed<'_>],
+    of_a_period: bool,
+    crowd: bool,
+) -> Drawn {
     let points: Vec<&Point> = signed.iter().map(|(point, _)| *point).collect();
     let x = around(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci95]).flatten());
     let late = |v: [i64; 2]| v.map(logarithmic);
-    let y = around(points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci95.map(late)]).flatten());
+    let y = around(
+        points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci95.map(late)]).flatten(),
+    );
     let mut builder = chart(area);
     if let (true, Some(point)) = (of_a_period, points.first()) {
-        builder.caption(format!("period {}", units::short(Duration::from_nanos(point.period_ns))), (FONT, LABEL_PX));
+        builder.caption(
+            format!("period {}", units::short(Duration::from_nanos(point.period_ns))),
+            (FONT, LABEL_PX),
+        );
     }
     let mut chart = builder.build_cartesian_2d(
         x.clone().log_scale().with_key_points(marks(&x)),
@@ -105,7 +125,8 @@ fn draw(area: &Area<'_>, percentile: &str, signed: &[&Signed<'_>], of_a_period: 
             area.draw(&Circle::new(at(p), 2, WHITE.filled()))?;
         }
     }
-    let points: Vec<&Point> = points.into_iter().filter(|p| !crowd || p.front || p.control).collect();
+    let points: Vec<&Point> =
+        points.into_iter().filter(|p| !crowd || p.front || p.control).collect();
     let (width, height) = area.dim_in_pixel();
     let [width, height] = [width, height].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
     let named: Vec<Marker> = points
@@ -113,11 +134,18 @@ fn draw(area: &Area<'_>, percentile: &str, signed: &[&Signed<'_>], of_a_period: 
         .map(|p| {
             let at = at(p);
             let bar = p.cpu_ci95.map_or(0, |ci| {
-                ci.map(|x| within(area, chart.backend_coord(&(x, 1.0))).0.abs_diff(at.0)).into_iter().max().unwrap_or(0)
+                ci.map(|x| within(area, chart.backend_coord(&(x, 1.0))).0.abs_diff(at.0))
+                    .into_iter()
+                    .max()
+                    .unwrap_or(0)
             });
             let width = p.name.chars().count() * CHARACTER_PX;
             let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-            Marker { at, reach: pixels(bar as usize).clamp(RING, FARTHEST), name_width: pixels(width) }
+            Marker {
+                at,
+                reach: pixels(bar as usize).clamp(RING, FARTHEST),
+                name_width: pixels(width),
+            }
         })
         .collect();
     // Below the title, and above the labels of the axis.
@@ -136,7 +164,8 @@ fn draw(area: &Area<'_>, percentile: &str, signed: &[&Signed<'_>], of_a_period: 
 
 /// A logarithmic axis that holds all of the values, with room around them.
 fn around(values: impl Iterator<Item = [f64; 2]>) -> std::ops::Range<f64> {
-    let (low, high) = values.flatten().fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v.max(1.0)), h.max(v)));
+    let (low, high) =
+        values.flatten().fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v.max(1.0)), h.max(v)));
     low.min(high) / ROOM..high * ROOM
 }
 
@@ -146,7 +175,8 @@ fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
     periods.sort_unstable();
     periods.dedup();
     let of = |period: u64| {
-        let mut front: Vec<&'a Point> = points.iter().copied().filter(|p| p.front && p.period_ns == period).collect();
+        let mut front: Vec<&'a Point> =
+            points.iter().copied().filter(|p| p.front && p.period_ns == period).collect();
         front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
         front
     };

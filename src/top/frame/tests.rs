@@ -4,12 +4,28 @@ use tickmeter::Snapshot;
 
 use super::*;
 
-/// What a meter of layout 1 has in its file, made by hand from the layout's documentation: values and how often.
-fn snapshot(name: &str, period_ns: u64, lateness: &[(u64, u64)], work: &[(u64, u64)], missed: [u64; 2]) -> Snapshot {
+/// What a meter of layout 1 has in its file, made by hand from the layout's documentation: values
+/// and how often.
+fn snapshot(
+    name: &str,
+    period_ns: u64,
+    lateness: &[(u64, u64)],
+    work: &[(u64, u64)],
+    missed: [u64; 2],
+) -> Snapshot {
     const BINS: usize = 3_968;
     let mut words = vec![0_u64; 64 + 2 * BINS + 8];
-    let geometry =
-        [words.len() as u64 * 8, 7, 64, BINS as u64, 64 + BINS as u64, BINS as u64, 64 + 2 * BINS as u64, 1, 8];
+    let geometry = [
+        words.len() as u64 * 8,
+        7,
+        64,
+        BINS as u64,
+        64 + BINS as u64,
+        BINS as u64,
+        64 + 2 * BINS as u64,
+        1,
+        8,
+    ];
     words[0] = u64::from_ne_bytes(*b"tickmetr");
     words[1] = 1;
     words[2..11].copy_from_slice(&geometry);
@@ -34,9 +50,13 @@ fn snapshot(name: &str, period_ns: u64, lateness: &[(u64, u64)], work: &[(u64, u
     }
     words[32] = words[33];
     [words[35], words[36]] = missed;
-    let path =
-        std::env::temp_dir().join(format!("osjitter-frame-{}-{:?}", std::process::id(), std::thread::current().id()));
-    std::fs::write(&path, words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>()).unwrap();
+    let path = std::env::temp_dir().join(format!(
+        "osjitter-frame-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    std::fs::write(&path, words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
+        .unwrap();
     let snapshot = tickmeter::read::File::open(&path).unwrap().snapshot().unwrap();
     std::fs::remove_file(path).unwrap();
     snapshot
@@ -48,10 +68,16 @@ fn loops() -> Loops {
     let path = |name: &str| PathBuf::from(name);
     for second in 0..=5_u64 {
         let late = [(14_000, 95 * second), (33_000, 4 * second), (900_000, u64::from(second >= 3))];
-        let control = snapshot("control-loop", 500_000, &late, &[(80_000, 100 * second)], [second / 3, 0]);
+        let control =
+            snapshot("control-loop", 500_000, &late, &[(80_000, 100 * second)], [second / 3, 0]);
         let slow = [(1_100_000, 50 * second), (12_000_000, 10 * second)];
-        let slow =
-            snapshot("position-publisher", 10_000_000, &slow, &[(11_000_000, 60 * second)], [10 * second, 9 * second]);
+        let slow = snapshot(
+            "position-publisher",
+            10_000_000,
+            &slow,
+            &[(11_000_000, 60 * second)],
+            [10 * second, 9 * second],
+        );
         let hostile = snapshot("\u{202e}\u{fffd}x", 16_666_667, &[(200, second)], &[], [0, 0]);
         let mut looked = vec![(path("a"), control), (path("b"), slow), (path("c"), hostile)];
         if second == 5 {
@@ -65,9 +91,15 @@ fn loops() -> Loops {
 fn drawn(columns: usize, lines: usize, window: Window, sort: Sort) -> String {
     let mut loops = loops();
     loops.sort(sort, window);
-    let faults = [format!("{} is not a meter's file", Path::new("/dev/shm/tickmeter-0/x.tickmeter").display())];
+    let faults = [format!(
+        "{} is not a meter's file",
+        Path::new("/dev/shm/tickmeter-0/x.tickmeter").display()
+    )];
     let frame = screen(&loops, window, sort, &faults, [columns, lines]);
-    assert!(frame.len() <= lines && frame.iter().all(|line| line.chars().count() <= columns), "{frame:#?}");
+    assert!(
+        frame.len() <= lines && frame.iter().all(|line| line.chars().count() <= columns),
+        "{frame:#?}"
+    );
     frame.join("\n")
 }
 
@@ -101,7 +133,8 @@ fn loops_of_one_name_say_whose_they_are() {
             .collect(),
     );
     let lines = |columns| table(&loops, Window::Second, Sort::Name, columns, 9);
-    let starts = |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
+    let starts =
+        |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
     assert_eq!([starts(80, "pump 4711 "), starts(80, "valve  ")], [2, 1], "{:#?}", lines(80));
     // Where there is a column for it, that has it; where there is no room, the process stays.
     assert_eq!([starts(120, "pump  "), starts(120, "pump 4711")], [2, 0], "{:#?}", lines(120));
@@ -126,8 +159,11 @@ fn a_window_is_the_sum_of_its_looks() {
 
 #[test]
 fn a_narrow_frame_goes_without_whole_columns() {
-    let heading = |columns| drawn(columns, 24, Window::TenSeconds, Sort::P99).lines().nth(1).unwrap().to_owned();
-    let words = |columns| heading(columns).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let heading = |columns| {
+        drawn(columns, 24, Window::TenSeconds, Sort::P99).lines().nth(1).unwrap().to_owned()
+    };
+    let words =
+        |columns| heading(columns).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(60), ["METER", "PERIOD", "P50", "*P99", "MAX", "MISSED", "WORK"]);
     assert_eq!(words(40), ["METER", "P50", "*P99", "MAX", "MISSED"]);
     assert!(heading(60).ends_with("WORK") && heading(40).ends_with("MISSED"), "none is cut");

@@ -85,7 +85,10 @@ fn a_sleep_behind_another_thread_names_it() {
     assert_eq!((wait.ran_ns, wait.end_ns, wait.name), (Some(1_540), 1_545, Name::of(b"loop")));
     let of = |class| wait.parts.of(class);
     // The first 50 ns are the timer's slack: it may expire until then.
-    assert_eq!((of(Class::Slack), of(Class::Below), of(Class::Queue), of(Class::Path)), (30, 2, 508, 5));
+    assert_eq!(
+        (of(Class::Slack), of(Class::Below), of(Class::Queue), of(Class::Path)),
+        (30, 2, 508, 5)
+    );
     assert_eq!(wait.behind, [(Name::of(b"hog"), 508)]);
 }
 
@@ -95,7 +98,10 @@ fn an_idle_cpu_is_nobody_in_the_way() {
     events[2] = switch(120, LOOP, 1, 0);
     let waits = seen(events);
     let wait = one(&waits);
-    assert_eq!((wait.parts.of(Class::Queue), wait.parts.of(Class::Below), wait.behind.len()), (0, 30, 0));
+    assert_eq!(
+        (wait.parts.of(Class::Queue), wait.parts.of(Class::Below), wait.behind.len()),
+        (0, 30, 0)
+    );
 }
 
 #[test]
@@ -103,7 +109,9 @@ fn a_clock_that_counts_from_another_moment_is_told_by_its_reading() {
     let ahead = 1_700_000_000_000_000_000;
     let moved = sleep(0).into_iter().map(|mut event| {
         match &mut event.what {
-            What::Start { soft_ns, hard_ns, .. } => (*soft_ns, *hard_ns) = (*soft_ns + ahead, *hard_ns + ahead),
+            What::Start { soft_ns, hard_ns, .. } => {
+                (*soft_ns, *hard_ns) = (*soft_ns + ahead, *hard_ns + ahead)
+            }
             What::Expire { now_ns, .. } => *now_ns += ahead + 90,
             _ => {}
         }
@@ -148,7 +156,10 @@ fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
         (of(Class::Queue), of(Class::OwnCpu), of(Class::Slack), of(Class::Below), of(Class::Path)),
         (340, 70, 5, 2, 3)
     );
-    assert_eq!((&second.behind[..], second.parts.total_ns()), (&[(Name::of(b"hog"), 340)][..], 420));
+    assert_eq!(
+        (&second.behind[..], second.parts.total_ns()),
+        (&[(Name::of(b"hog"), 340)][..], 420)
+    );
 }
 
 #[test]
@@ -165,12 +176,15 @@ fn a_timer_of_another_thread_in_the_way_or_cancelled_is_no_wait() {
 
 #[test]
 fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
-    let events = sleep(500)
-        .into_iter()
-        .filter(|e| !matches!(e.what, What::Expire { .. } | What::Expired { .. } | What::Waking { .. }));
+    let events = sleep(500).into_iter().filter(|e| {
+        !matches!(e.what, What::Expire { .. } | What::Expired { .. } | What::Waking { .. })
+    });
     let waits = seen(events);
     let wait = one(&waits);
-    assert_eq!((wait.expired_ns, wait.ran_ns, wait.end_ns, waits.counts.unseen), (None, Some(1_540), 1_545, 1));
+    assert_eq!(
+        (wait.expired_ns, wait.ran_ns, wait.end_ns, waits.counts.unseen),
+        (None, Some(1_540), 1_545, 1)
+    );
     assert_eq!((wait.parts.of(Class::Unexplained), wait.parts.of(Class::Path)), (540, 5));
 }
 
@@ -196,14 +210,20 @@ fn lost_records_lose_what_is_under_way_and_nothing_later() {
 fn threads_are_followed_from_their_first_moment_to_their_last() {
     let mut waits = waits();
     let fork = |process, thread, parent| on(0, 1, LOOP, What::Forked { process, thread, parent });
-    for event in [fork(PROCESS, 12, PROCESS), fork(20, 20, PROCESS), fork(21, 21, 20), fork(31, 31, 30)] {
+    for event in
+        [fork(PROCESS, 12, PROCESS), fork(20, 20, PROCESS), fork(21, 21, 20), fork(31, 31, 30)]
+    {
         waits.take(&event);
     }
     waits.take(&on(0, 2, 20, What::Named { thread: 20, name: Name::of(b"child") }));
     waits.take(&on(0, 3, 12, What::Ended { thread: 12 }));
-    let mut threads: Vec<(u32, String)> = waits.threads().map(|(id, name)| (id, name.to_string())).collect();
+    let mut threads: Vec<(u32, String)> =
+        waits.threads().map(|(id, name)| (id, name.to_string())).collect();
     threads.sort_unstable();
-    assert_eq!(threads, [(LOOP, "loop".to_owned()), (20, "child".to_owned()), (21, "loop".to_owned())]);
+    assert_eq!(
+        threads,
+        [(LOOP, "loop".to_owned()), (20, "child".to_owned()), (21, "loop".to_owned())]
+    );
 }
 
 fn event(kind: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
@@ -212,7 +232,9 @@ fn event(kind: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
     let function = [TIMERFD_FUNCTION, WAKEUP_FUNCTION][n as usize % 2];
     let soft_ns = at_ns + (n % 700) as i64;
     let what = match kind % 12 {
-        0 => What::Enter { call: WAITS.get(n as usize % WAITS.len().max(1)).map_or(0, |(call, _)| *call) },
+        0 => What::Enter {
+            call: WAITS.get(n as usize % WAITS.len().max(1)).map_or(0, |(call, _)| *call),
+        },
         1 => What::Return { call: 0 },
         2 => What::Start { timer, function, soft_ns, hard_ns: soft_ns + (n % 60) as i64 },
         3 => What::Cancel { timer },
@@ -262,17 +284,17 @@ fn hostile_numbers_do_no_harm() {
             match &mut event.what {
                 What::Start { soft_ns, .. } => *soft_ns = far,
                 What::Expire { now_ns, .. } => *now_ns = far,
-                What::Lost { records, until_ns } if n % 7 == 0 => (*records, *until_ns) = (u64::MAX, far % 1_000_000),
+                What::Lost { records, until_ns } if n % 7 == 0 => {
+                    (*records, *until_ns) = (u64::MAX, far % 1_000_000)
+                }
                 _ => {}
             }
             waits.take(&event);
         }
         waits.finish();
         assert!(
-            waits
-                .waits
-                .iter()
-                .all(|wait| wait.parts.total_ns() >= u64::try_from(wait.lateness_ns()).unwrap_or(0).min(1))
+            waits.waits.iter().all(|wait| wait.parts.total_ns()
+                >= u64::try_from(wait.lateness_ns()).unwrap_or(0).min(1))
         );
     }
 }

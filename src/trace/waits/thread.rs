@@ -1,4 +1,5 @@
-//! What a thread does from one event to the next, booked to the timers that it has not answered yet.
+//! What a thread does from one event to the next, booked to the timers that it has not answered
+//! yet.
 
 use std::collections::VecDeque;
 
@@ -60,13 +61,16 @@ impl Thread {
     pub(super) fn become_(&mut self, state: State, at_ns: i64) {
         if state == State::Stopped {
             self.stopped = Some([at_ns, i64::MAX]);
-        } else if let Some([_, to_ns]) = self.stopped.as_mut().filter(|_| self.state == State::Stopped) {
+        } else if let Some([_, to_ns]) =
+            self.stopped.as_mut().filter(|_| self.state == State::Stopped)
+        {
             *to_ns = at_ns;
         }
         self.state = state;
     }
 
-    /// Books the time since the last event of the thread; `occupants` are those of the CPU that it gets now.
+    /// Books the time since the last event of the thread; `occupants` are those of the CPU that it
+    /// gets now.
     pub(super) fn account(&mut self, at_ns: i64, occupants: Option<&VecDeque<(i64, u32, Name)>>) {
         let (state, from_ns) = (self.state, self.since_ns);
         match (state, occupants) {
@@ -92,7 +96,9 @@ impl Thread {
             match (state, occupants) {
                 (State::Runs, _) if pending.wait.woken_ns.is_some() => pending.ran_for_ns += ns,
                 (State::Runs, _) => parts.add(Class::OwnCpu, ns),
-                (State::Ready, Some(occupants)) => queued(from_ns, at_ns, occupants, |piece| pending.wait.book(&piece)),
+                (State::Ready, Some(occupants)) => {
+                    queued(from_ns, at_ns, occupants, |piece| pending.wait.book(&piece))
+                }
                 (State::Sleeps, _) => parts.add(Class::Blocked, ns),
                 (State::Stopped, _) => parts.add(Class::Stopped, ns),
                 (State::Unknown | State::Ready, _) => parts.add(Class::Unexplained, ns),
@@ -150,7 +156,8 @@ impl Pending {
         let late_ns = span(due_ns, expired_ns);
         let stood = |[from, to]: [i64; 2]| span(from.max(due_ns), to.min(expired_ns));
         let stopped_ns = thread.stopped.map_or(0, stood);
-        let slack_ns = if wait.kind == TIMERFD { 0 } else { wait.slack_ns.min(late_ns - stopped_ns) };
+        let slack_ns =
+            if wait.kind == TIMERFD { 0 } else { wait.slack_ns.min(late_ns - stopped_ns) };
         parts.add(Class::Stopped, stopped_ns);
         parts.add(Class::Slack, slack_ns);
         parts.add(Class::Below, late_ns - stopped_ns - slack_ns);
@@ -164,12 +171,18 @@ impl Pending {
 }
 
 /// Who had the CPU in a stretch of time in which a thread was ready, the latest first.
-fn queued(from_ns: i64, to_ns: i64, occupants: &VecDeque<(i64, u32, Name)>, mut each: impl FnMut(Piece)) {
+fn queued(
+    from_ns: i64,
+    to_ns: i64,
+    occupants: &VecDeque<(i64, u32, Name)>,
+    mut each: impl FnMut(Piece),
+) {
     let mut until_ns = to_ns;
     for &(since_ns, thread, name) in occupants.iter().rev() {
         let since_ns = since_ns.max(from_ns);
         if since_ns < until_ns {
-            let (class, behind) = if thread == 0 { (Class::Below, None) } else { (Class::Queue, Some(name)) };
+            let (class, behind) =
+                if thread == 0 { (Class::Below, None) } else { (Class::Queue, Some(name)) };
             each(Piece { from_ns: since_ns, to_ns: until_ns, class, behind });
             until_ns = since_ns;
         }

@@ -15,7 +15,8 @@ pub struct Wait {
     /// What it waited in.
     pub kind: &'static str,
     pub deadline_ns: i64,
-    /// `None` where nobody saw it: while a kernel's own records have holes, the thread's going on shows that it did.
+    /// `None` where nobody saw it: while a kernel's own records have holes, the thread's going on
+    /// shows that it did.
     pub expired_ns: Option<i64>,
     /// `None` where the timer found it awake, or nobody saw it.
     pub woken_ns: Option<i64>,
@@ -54,11 +55,30 @@ impl Wait {
         }
     }
 
-    /// Of a timer that nothing is known of but when it was due; until more is known, it ends when it expired, or was gone.
-    pub(super) fn due(of: (u32, Name), kind: &'static str, deadline_ns: i64, slack_ns: u64, end_ns: i64) -> Self {
+    /// Of a timer that nothing is known of but when it was due; until more is known, it ends when
+    /// it expired, or was gone.
+    pub(super) fn due(
+        of: (u32, Name),
+        kind: &'static str,
+        deadline_ns: i64,
+        slack_ns: u64,
+        end_ns: i64,
+    ) -> Self {
         let ((thread, name), parts, behind) = (of, Parts::default(), Vec::new());
         let (expired_ns, woken_ns, ran_ns) = (None, None, None);
-        Self { thread, name, kind, deadline_ns, expired_ns, woken_ns, ran_ns, end_ns, slack_ns, parts, behind }
+        Self {
+            thread,
+            name,
+            kind,
+            deadline_ns,
+            expired_ns,
+            woken_ns,
+            ran_ns,
+            end_ns,
+            slack_ns,
+            parts,
+            behind,
+        }
     }
 
     pub(super) fn book(&mut self, piece: &Piece) {

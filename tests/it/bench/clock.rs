@@ -4,7 +4,8 @@ use super::{again, list, refused, same_pictures, text, valid};
 use crate::osjitter::Osjitter;
 
 fn bench(arguments: &[&str]) -> Osjitter {
-    Osjitter::new(["bench", "clock", "--quiet", "--order-reads", "20000", "--drift", "2ms"]).args(arguments)
+    Osjitter::new(["bench", "clock", "--quiet", "--order-reads", "20000", "--drift", "2ms"])
+        .args(arguments)
 }
 
 #[test]
@@ -13,7 +14,10 @@ fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
     let table = &ran.stdout;
     let (file, written) = (ran.path("clock.json"), ran.file("clock.json"));
-    assert_eq!((again(&file, &[]), again(&file, &["--format", "json"])), (table.clone(), written.clone()));
+    assert_eq!(
+        (again(&file, &[]), again(&file, &["--format", "json"])),
+        (table.clone(), written.clone())
+    );
     assert!(again(&file, &["--format", "markdown"]).contains("| clock |"));
     same_pictures(&file);
     let json = valid(&written);
@@ -26,9 +30,13 @@ fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
         assert!(table.contains(clock) && svg.contains(clock), "{clock}");
         assert!(cost["median_ns"].as_f64().unwrap() > 0.0, "{cost}");
     }
-    let elapsed: Vec<_> = list(&json["elapsed"]).iter().map(|e| (text(&e["age"]), text(&e["clock"]))).collect();
+    let elapsed: Vec<_> =
+        list(&json["elapsed"]).iter().map(|e| (text(&e["age"]), text(&e["clock"]))).collect();
     for age in ["now", "now-elapsed", "1us", "2ms", "process"] {
-        assert!(["tach-instant", "std"].iter().all(|&clock| elapsed.contains(&(age, clock))), "{age}: {elapsed:?}");
+        assert!(
+            ["tach-instant", "std"].iter().all(|&clock| elapsed.contains(&(age, clock))),
+            "{age}: {elapsed:?}"
+        );
         assert!(table.contains(&format!("\n{age} ")), "{table}");
     }
     for order in list(&json["order"]) {
@@ -45,7 +53,11 @@ fn each_format_goes_to_standard_output_alone() {
     assert_eq!(valid(&json.stdout)["drift"][0]["loaded"], true);
     for (format, starts) in [("markdown", "### Clocks"), ("svg", "<svg")] {
         let ran = bench(&["--threads", "1", "--format", format]).run().exits(0);
-        assert!(ran.stderr.is_empty() && ran.stdout.starts_with(starts), "{format}: {}", ran.stdout);
+        assert!(
+            ran.stderr.is_empty() && ran.stdout.starts_with(starts),
+            "{format}: {}",
+            ran.stdout
+        );
     }
 }
 

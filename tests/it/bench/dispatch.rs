@@ -9,15 +9,24 @@ fn bench(args: &[&str]) -> Osjitter {
 
 #[test]
 fn every_operation_is_measured_and_the_report_is_valid() {
-    let ran = bench(&["--quick", "--rounds", "6", "--round-time", "1ms", "--seed", "7"]).out("").run().exits(0);
+    let ran = bench(&["--quick", "--rounds", "6", "--round-time", "1ms", "--seed", "7"])
+        .out("")
+        .run()
+        .exits(0);
     assert!(ran.stderr.contains("6 rounds: about"), "{}", ran.stderr);
     let (file, json) = (ran.path("dispatch.json"), ran.file("dispatch.json"));
     let report = valid(&json);
-    assert!(report["partial"] == false && report["plan"]["seed"] == 7 && report["plan"]["rounds"] == 6);
+    assert!(
+        report["partial"] == false && report["plan"]["seed"] == 7 && report["plan"]["rounds"] == 6
+    );
     let rate_hz = report["clock"]["rate_hz"].as_f64().unwrap();
     assert!(rate_hz > 1e6 && report["clock"]["ns_per_read"].as_f64().unwrap() > 0.0);
-    let (table, markdown, picture) = (&ran.stdout, ran.file("dispatch.md"), ran.file("dispatch.svg"));
-    assert_eq!((again(&file, &[]), again(&file, &["--format", "markdown"])), (table.clone(), markdown.clone()));
+    let (table, markdown, picture) =
+        (&ran.stdout, ran.file("dispatch.md"), ran.file("dispatch.svg"));
+    assert_eq!(
+        (again(&file, &[]), again(&file, &["--format", "markdown"])),
+        (table.clone(), markdown.clone())
+    );
     assert_eq!(again(&file, &["--format", "json"]), json);
     same_pictures(&file);
     let listed = bench(&["--list"]).run().exits(0).stdout;
@@ -25,22 +34,37 @@ fn every_operation_is_measured_and_the_report_is_valid() {
     for operation in operations {
         let (name, results) = (text(&operation["name"]), list(&operation["results"]));
         assert!(listed.lines().any(|l| l.starts_with(&format!("{name} "))), "{name}: {listed}");
-        assert!(table.contains(name) && markdown.contains(&format!("| {name} |")) && picture.contains(name), "{name}");
+        assert!(
+            table.contains(name)
+                && markdown.contains(&format!("| {name} |"))
+                && picture.contains(name),
+            "{name}"
+        );
         assert_eq!(results.len() + list(&operation["not_measured"]).len(), 2, "{name}");
         assert_eq!(results[0]["runtime"], "busypoll", "{name}");
         for result in results {
             assert_eq!(list(&result["rounds"]).len(), 6, "{name}");
             let per_round = result["ns"]["batches"].as_u64().unwrap() / 6;
             // Events are as many as there is time for.
-            let is_whole =
-                if operation["by_event"] == true { per_round >= 6 } else { report["plan"]["batches"] == per_round };
+            let is_whole = if operation["by_event"] == true {
+                per_round >= 6
+            } else {
+                report["plan"]["batches"] == per_round
+            };
             assert!(is_whole, "{name}");
             let ns = |key: &str| result["ns"][key].as_f64().unwrap();
-            assert!(0.0 < ns("min") && ns("min") <= ns("p50") && ns("p50") <= ns("max"), "{name}: {result}");
+            assert!(
+                0.0 < ns("min") && ns("min") <= ns("p50") && ns("p50") <= ns("max"),
+                "{name}: {result}"
+            );
             let rate = result["cycles"]["p50"].as_f64().map(|cycles| cycles / ns("p50") * 1e9);
             assert!(rate.is_none_or(|hz| (hz / rate_hz - 1.0).abs() < 0.01), "{name}: {rate:?}");
             let compared = &result["to_tokio"];
-            assert_eq!(compared.is_object(), result["runtime"] != "tokio" && results.len() == 2, "{name}");
+            assert_eq!(
+                compared.is_object(),
+                result["runtime"] != "tokio" && results.len() == 2,
+                "{name}"
+            );
             assert_ne!(compared["verdict"], "too-few-rounds", "{name}");
         }
     }
@@ -49,7 +73,8 @@ fn every_operation_is_measured_and_the_report_is_valid() {
 
 #[test]
 fn each_format_goes_to_standard_output_alone() {
-    let quick = ["--quick", "--rounds", "1", "--round-time", "1ms", "--operation", "channel-*", "--quiet"];
+    let quick =
+        ["--quick", "--rounds", "1", "--round-time", "1ms", "--operation", "channel-*", "--quiet"];
     for (format, starts) in [
         ("json", "{\"schema\":\"osjitter.bench/1\""),
         ("markdown", "### Dispatch"),
@@ -59,7 +84,12 @@ fn each_format_goes_to_standard_output_alone() {
         let ran = bench(&quick).args(["--format", format]).run().exits(0);
         assert!(ran.stderr.is_empty(), "{format}: {}", ran.stderr);
         let said = ran.stdout;
-        assert!(said.starts_with(starts) && said.contains("channel-spsc") && !said.contains("self-wake"), "{said}");
+        assert!(
+            said.starts_with(starts)
+                && said.contains("channel-spsc")
+                && !said.contains("self-wake"),
+            "{said}"
+        );
     }
 }
 
@@ -84,7 +114,8 @@ fn what_cannot_be_exits_2_and_says_why() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_writes_what_was_measured_and_exits_4() {
-    let ran = bench(&["--operation", "self-wake", "--rounds", "10000", "--round-time", "1ms"]).out("");
+    let ran =
+        bench(&["--operation", "self-wake", "--rounds", "10000", "--round-time", "1ms"]).out("");
     let report = valid(&ran.interrupt_at("rounds: about").exits(4).file("dispatch.json"));
     let results = list(&report["operations"][0]["results"]);
     assert!(report["partial"] == true && results.iter().all(|r| list(&r["rounds"]).len() < 10_000));

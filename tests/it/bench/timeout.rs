@@ -39,15 +39,21 @@ fn assert_every_variant_is_measured(rounds: usize) {
     let report = valid(&json);
     assert!(report["partial"] == false && report["plan"]["seed"] == 7);
     assert!(list(&report["clocks"]).iter().all(|c| c["ns_per_read"].as_f64().unwrap() > 0.0));
-    assert!(list(&report["warnings"]).iter().all(|w| w["code"] != "no-counts"), "{}", report["warnings"]);
+    assert!(
+        list(&report["warnings"]).iter().all(|w| w["code"] != "no-counts"),
+        "{}",
+        report["warnings"]
+    );
     assert_eq!(again(&file, &[]), *table);
     assert_eq!(again(&file, &["--format", "json"]), json);
-    let (markdown, workloads) = (again(&file, &["--format", "markdown"]), list(&report["workloads"]));
+    let (markdown, workloads) =
+        (again(&file, &["--format", "markdown"]), list(&report["workloads"]));
     assert_eq!(markdown.matches("| control |").count(), workloads.len(), "{markdown}");
     assert!(again(&file, &["--reference"]).contains("bench-tokio-timeout (AMD"));
     same_pictures(&file);
     for workload in workloads {
-        let (id, name, results) = (text(&workload["id"]), text(&workload["name"]), list(&workload["results"]));
+        let (id, name, results) =
+            (text(&workload["id"]), text(&workload["name"]), list(&workload["results"]));
         assert!(table.contains(name), "{table}");
         assert_eq!(results.len(), 12, "{id}");
         let all_fire = name == "fire:100%";
@@ -63,9 +69,13 @@ fn assert_every_variant_is_measured(rounds: usize) {
             }
             assert_eq!(result["early"], 0, "{id}");
             if name.starts_with("fire") && i > 0 {
-                // One in each timed batch of each round, at least: a slow machine may time others out as well.
+                // One in each timed batch of each round, at least: a slow machine may time others
+                // out as well.
                 let fired = result["fired"].as_u64().unwrap();
-                assert!(fired >= (rounds * BATCHES) as u64 && result["lateness_ns"].is_object(), "{id}: {fired}");
+                assert!(
+                    fired >= (rounds * BATCHES) as u64 && result["lateness_ns"].is_object(),
+                    "{id}: {fired}"
+                );
             }
         }
         let count = |variant: &str, key: &str| {
@@ -76,13 +86,23 @@ fn assert_every_variant_is_measured(rounds: usize) {
         assert_eq!((count("control", made), count("control", registered)), (0.0, 0.0), "{id}");
         assert!(count("timeout", made) >= 0.99 && count("idle-timeout", made) == 0.0, "{id}");
         if name == "ready" {
-            assert_eq!(count("timeout", registered), 0.0, "a message that is there registers no timer");
+            assert_eq!(
+                count("timeout", registered),
+                0.0,
+                "a message that is there registers no timer"
+            );
         }
         if id == "pending@10s" {
-            assert!(count("timeout", registered) >= 0.99 && count("idle-timeout", registered) < 0.01);
+            assert!(
+                count("timeout", registered) >= 0.99 && count("idle-timeout", registered) < 0.01
+            );
         }
         if name.starts_with("timers") {
-            assert_eq!((count("idle-timeout", "allocations"), count("idle-timeout", "bytes_kept")), (0.0, 0.0), "{id}");
+            assert_eq!(
+                (count("idle-timeout", "allocations"), count("idle-timeout", "bytes_kept")),
+                (0.0, 0.0),
+                "{id}"
+            );
         }
         let picture = format!("timeout-{}.svg", id.replace([':', '%', '@'], "_"));
         assert_eq!(ran.path(&picture).exists(), !all_fire, "{picture}");
@@ -94,7 +114,8 @@ const SHORT: [&str; 5] = ["--rounds", "1", "--round-time", "1ms", "--quiet"];
 
 #[test]
 fn the_reference_stands_beside_ours_where_the_workload_is_the_same() {
-    let ran = bench(&["--workload", "channel-multi-thread", "--reference"]).args(SHORT).run().exits(0);
+    let ran =
+        bench(&["--workload", "channel-multi-thread", "--reference"]).args(SHORT).run().exits(0);
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
     let table = ran.stdout;
     // Ratios are to the control loop of their own column.
@@ -110,13 +131,20 @@ fn each_format_goes_to_standard_output_alone() {
     let variants: Vec<&str> = results.iter().map(|r| text(&r["variant"])).collect();
     let slack = "idle-timeout-slack";
     assert_eq!(variants, ["control", "idle-timeout", "idle-timeout", slack, slack]);
-    // Where readings can be counted at all: one for each touch, and none where that only sets a flag.
+    // Where readings can be counted at all: one for each touch, and none where that only sets a
+    // flag.
     let reads = |i: usize| results[i]["counts"]["clock_reads"].as_f64();
     assert!(reads(2).is_none_or(|n| (0.99..1.2).contains(&n)), "{:?}", reads(2));
     assert!(reads(4).is_none_or(|n| n < 0.2), "{:?}", reads(4));
-    for (format, starts) in [("markdown", "### Price of a timeout"), ("svg", "<svg"), ("table", "tokio")] {
+    for (format, starts) in
+        [("markdown", "### Price of a timeout"), ("svg", "<svg"), ("table", "tokio")]
+    {
         let ran = bench(&rearm).args([format]).args(SHORT).run().exits(0);
-        assert!(ran.stderr.is_empty() && ran.stdout.starts_with(starts), "{format}: {}", ran.stdout);
+        assert!(
+            ran.stderr.is_empty() && ran.stdout.starts_with(starts),
+            "{format}: {}",
+            ran.stdout
+        );
     }
 }
 
@@ -149,9 +177,12 @@ fn what_cannot_be_exits_2_and_says_why() {
 #[test]
 fn the_list_names_what_there_is_and_what_cannot_be() {
     let list = bench(&["--list"]).run().exits(0).stdout;
-    for says in
-        ["control", "idle-timeout", "not with the clock tach: tokio::time::timeout reads", "channel-multi-thread"]
-    {
+    for says in [
+        "control",
+        "idle-timeout",
+        "not with the clock tach: tokio::time::timeout reads",
+        "channel-multi-thread",
+    ] {
         assert!(list.contains(says), "{list}");
     }
 }
@@ -162,7 +193,8 @@ fn without_the_program_that_counts_there_are_no_counts_and_a_warning() {
     let installed = Path::new(env!("CARGO_BIN_EXE_osjitter"));
     let program = alone.path().join(installed.file_name().unwrap());
     std::fs::hard_link(installed, &program).unwrap();
-    let args = ["bench", "timeout", "--workload", "rearm", "--variant", "control", "--format", "json"];
+    let args =
+        ["bench", "timeout", "--workload", "rearm", "--variant", "control", "--format", "json"];
     let output = Command::new(program).args(args).args(SHORT).output().unwrap();
     let report = valid(std::str::from_utf8(&output.stdout).unwrap());
     assert_eq!(report["workloads"][0]["results"][0]["counts"], Value::Null);
@@ -172,20 +204,29 @@ fn without_the_program_that_counts_there_are_no_counts_and_a_warning() {
 
 #[test]
 fn a_file_from_before_the_control_loop_had_its_name_is_read() {
-    let ran = bench(&["--workload", "rearm", "--variant", "control"]).args(SHORT).out("").run().exits(0);
+    let ran =
+        bench(&["--workload", "rearm", "--variant", "control"]).args(SHORT).out("").run().exits(0);
     let old = ran.file("timeout.json").replace("\"control\"", "\"baseline\"");
     std::fs::write(ran.path("old.json"), old).unwrap();
     let table = again(&ran.path("old.json"), &["--reference"]);
-    assert!(table == again(&ran.path("timeout.json"), &["--reference"]) && table.contains("\ncontrol "), "{table}");
+    assert!(
+        table == again(&ran.path("timeout.json"), &["--reference"]) && table.contains("\ncontrol "),
+        "{table}"
+    );
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_a_partial_report() {
-    let args = ["--workload", "rearm", "--variant", "idle-*", "--rounds", "10000", "--round-time", "1ms"];
-    let report = valid(&bench(&args).out("").interrupt_at("rounds: about").exits(4).file("timeout.json"));
+    let args =
+        ["--workload", "rearm", "--variant", "idle-*", "--rounds", "10000", "--round-time", "1ms"];
+    let report =
+        valid(&bench(&args).out("").interrupt_at("rounds: about").exits(4).file("timeout.json"));
     assert_eq!(report["partial"], true);
     let results = list(&report["workloads"][0]["results"]);
     let rounds: Vec<usize> = results.iter().map(|r| list(&r["rounds"]).len()).collect();
-    assert!(rounds.iter().all(|&n| n == rounds[0] && n < 10_000), "a round is kept whole or not at all: {rounds:?}");
+    assert!(
+        rounds.iter().all(|&n| n == rounds[0] && n < 10_000),
+        "a round is kept whole or not at all: {rounds:?}"
+    );
 }

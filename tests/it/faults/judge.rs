@@ -51,7 +51,9 @@ pub fn judge(row: &Row, ended: &Ended) -> Vec<String> {
             must(shows != ended.stdout.is_empty(), "stdout has a result, or has none".to_owned());
         }
         Ends::Interrupted => match result(row, ended) {
-            Some(result) => must(result["partial"] == true, "the result is not marked as partial".to_owned()),
+            Some(result) => {
+                must(result["partial"] == true, "the result is not marked as partial".to_owned())
+            }
             None => must(false, "nothing is written".to_owned()),
         },
         Ends::NotMeasured(why) => {
@@ -73,10 +75,15 @@ fn suspended(report: &Value, table: &str, length: &str, must: &mut impl FnMut(bo
     let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
     let says = format!("the machine was suspended for {length} during the run");
     let warnings = all(&report["warnings"]);
-    let warned = warnings.iter().any(|warning| warning["code"] == "suspended" && warning["message"] == says.as_str());
+    let warned = warnings
+        .iter()
+        .any(|warning| warning["code"] == "suspended" && warning["message"] == says.as_str());
     must(warned, format!("the warnings are {warnings:?}"));
     let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    must(table.contains(&format!("suspended: {says}.")), format!("the table does not say {says:?}"));
+    must(
+        table.contains(&format!("suspended: {says}.")),
+        format!("the table does not say {says:?}"),
+    );
     if !report["clock"]["why_not_counter"].is_null() {
         // Without the counter fewer anchors are taken, and the jump comes after the round.
         return;
@@ -90,12 +97,16 @@ fn suspended(report: &Value, table: &str, length: &str, must: &mut impl FnMut(bo
     must(cause && fitness["verdict"] == "unfit", format!("the fitness is {fitness}"));
 }
 
-/// A directory that was not there has all of its files or none. In one that was there, the report is the last to be
-/// replaced: beside an older one, others may be new; beside a new one, all are drawn from it.
+/// A directory that was not there has all of its files or none. In one that was there, the report
+/// is the last to be replaced: beside an older one, others may be new; beside a new one, all are
+/// drawn from it.
 fn one_state(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
     let out = ended.out();
-    let there: Vec<String> = names(&out).into_iter().filter(|name| !name.starts_with('.')).collect();
-    let Some(report) = ["report.json", "clock.json"].into_iter().find(|name| there.iter().any(|file| file == name))
+    let there: Vec<String> =
+        names(&out).into_iter().filter(|name| !name.starts_with('.')).collect();
+    let Some(report) = ["report.json", "clock.json"]
+        .into_iter()
+        .find(|name| there.iter().any(|file| file == name))
     else {
         return must(there.is_empty(), format!("{there:?} without their report"));
     };
@@ -104,8 +115,9 @@ fn one_state(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
     if row.scene.earlier && read(&file) == EARLIER[0].1 {
         return;
     }
-    let again =
-        |format: &str, to: &str| Osjitter::new(["report", "--format", format]).args([&file]).out(to).run().exits(0);
+    let again = |format: &str, to: &str| {
+        Osjitter::new(["report", "--format", format]).args([&file]).out(to).run().exits(0)
+    };
     if report == "report.json" {
         must(
             read(&out.join("report.html")) == again("html", "page").file("page"),
@@ -125,7 +137,8 @@ fn one_state(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
 fn files(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
     let out = ended.out();
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let earlier = |name: &str| EARLIER.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let earlier =
+        |name: &str| EARLIER.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     for name in names(&out) {
         let text = read(&out.join(&name));
         let is_whole = match name.rsplit('.').next() {
@@ -152,12 +165,19 @@ fn files(row: &Row, ended: &Ended, must: &mut impl FnMut(bool, String)) {
         }
     }
     let page = out.with_extension("html");
-    must(!page.exists() || read(&page).trim_end().ends_with("</html>"), "the page is cut off".to_owned());
+    must(
+        !page.exists() || read(&page).trim_end().ends_with("</html>"),
+        "the page is cut off".to_owned(),
+    );
 }
 
 /// The JSON that was promised, valid by its published schema.
 fn result(row: &Row, ended: &Ended) -> Option<Value> {
-    let all = [("out/report.json", "report.1"), ("out/verdict.json", "verdict.1"), ("baseline.json", "baseline.1")];
+    let all = [
+        ("out/report.json", "report.1"),
+        ("out/verdict.json", "verdict.1"),
+        ("baseline.json", "baseline.1"),
+    ];
     let (file, schema) = all.into_iter().find(|(file, _)| ended.home().join(file).is_file())?;
     let text = std::fs::read_to_string(ended.home().join(file)).ok()?;
     let is_of_before = row.scene.earlier && EARLIER.iter().any(|(_, earlier)| *earlier == text);
@@ -165,11 +185,19 @@ fn result(row: &Row, ended: &Ended) -> Option<Value> {
 }
 
 /// Of a report: these may fail for that reason, the others have all their ticks.
-fn subjects(row: &Row, ended: &Ended, may_fail: &[&str], reason: &str, must: &mut impl FnMut(bool, String)) {
+fn subjects(
+    row: &Row,
+    ended: &Ended,
+    may_fail: &[&str],
+    reason: &str,
+    must: &mut impl FnMut(bool, String),
+) {
     if row.scene.subjects.is_empty() {
         return;
     }
-    let Some(report) = result(row, ended) else { return must(false, "there is no report".to_owned()) };
+    let Some(report) = result(row, ended) else {
+        return must(false, "there is no report".to_owned());
+    };
     let subjects = report["subjects"].as_array().map_or(&[][..], Vec::as_slice);
     must(subjects.len() == row.scene.subjects.len(), "a subject is missing".to_owned());
     let mut failed = 0;
@@ -187,6 +215,7 @@ fn subjects(row: &Row, ended: &Ended, may_fail: &[&str], reason: &str, must: &mu
         }
     }
     let once = matches!(row.at, Moment::Start | Moment::Middle | Moment::End);
-    let right = if may_fail.is_empty() { failed == 0 } else { failed == 1 || (failed > 1 && !once) };
+    let right =
+        if may_fail.is_empty() { failed == 0 } else { failed == 1 || (failed > 1 && !once) };
     must(right, format!("{failed} subjects have failed"));
 }

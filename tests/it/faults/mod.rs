@@ -1,7 +1,9 @@
-//! Faults as a table: system calls that fail, signals, limits and clocks that jump, at the start, in the middle and at the
-//! end of what osjitter does. The rows are in `table.rs`, what must hold after one in `judge.rs`.
+//! Faults as a table: system calls that fail, signals, limits and clocks that jump, at the start,
+//! in the middle and at the end of what osjitter does. The rows are in `table.rs`, what must hold
+//! after one in `judge.rs`.
 //!
-//! `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows with that word, and shows each.
+//! `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows with that word, and shows
+//! each.
 #![cfg(target_os = "linux")]
 
 mod judge;
@@ -94,7 +96,8 @@ fn assert_rows_end_as_stated(chosen: &[Row]) {
     let wrong = Mutex::new(Vec::new());
     in_parallel(chosen, |row| {
         let run = || row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
-        // A busy machine makes fewer calls of some kinds than were counted: then the fault does not come about.
+        // A busy machine makes fewer calls of some kinds than were counted: then the fault does not
+        // come about.
         let mut ended = run();
         for _ in 0..2 {
             if ended.met == Some(0) {
@@ -107,7 +110,11 @@ fn assert_rows_end_as_stated(chosen: &[Row]) {
         }
         if !found.is_empty() {
             let said = format!("stdout: {}\nstderr: {}", ended.stdout, ended.stderr);
-            wrong.lock().unwrap().push(format!("{}:\n  {}\n{said}\n", row.name(), found.join("\n  ")));
+            wrong.lock().unwrap().push(format!(
+                "{}:\n  {}\n{said}\n",
+                row.name(),
+                found.join("\n  ")
+            ));
         }
     });
     let wrong = wrong.into_inner().unwrap();

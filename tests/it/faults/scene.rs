@@ -19,8 +19,7 @@ pub const EARLIER: [(&str, &str); 4] = [
 ];
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 /// A program that keeps the contract of those that are measured: each tick is late by 20 us.
-const SCRIPT: &str =
-    "{ echo osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS; yes 20000 | head -n $OSJITTER_TICKS; } >$OSJITTER_OUT";
+const SCRIPT: &str = "{ echo osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS; yes 20000 | head -n $OSJITTER_TICKS; } >$OSJITTER_OUT";
 
 /// A command line. `{home}` is its directory, `{program}` a program that keeps the contract.
 #[derive(Debug)]
@@ -56,7 +55,19 @@ impl Ended {
     /// Files that nobody has asked for.
     pub fn left(&self) -> Vec<PathBuf> {
         let all = [
-            ("", &["out", "out.html", "baseline.json", "temporary", "stdout", "stderr", "tally", "program"][..]),
+            (
+                "",
+                &[
+                    "out",
+                    "out.html",
+                    "baseline.json",
+                    "temporary",
+                    "stdout",
+                    "stderr",
+                    "tally",
+                    "program",
+                ][..],
+            ),
             ("temporary", &[]),
         ];
         let known = |directory: PathBuf, known: &[&str]| {
@@ -75,7 +86,8 @@ impl Ended {
 /// Of what is in a directory, if it is there.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -93,10 +105,13 @@ impl Scene {
         let text = std::fs::read_to_string(home.path().join("tally")).unwrap_or_default();
         let count = text.split_whitespace().next().and_then(|n| n.parse().ok());
         let stderr = std::fs::read_to_string(home.path().join("stderr")).unwrap_or_default();
-        count.unwrap_or_else(|| panic!("{} was not counted in {}: {code:?} {stderr}", call, self.name))
+        count.unwrap_or_else(|| {
+            panic!("{} was not counted in {}: {code:?} {stderr}", call, self.name)
+        })
     }
 
-    /// Runs it with the fault of a row. A busy machine makes fewer calls: where the chosen one is not made, an earlier one is.
+    /// Runs it with the fault of a row. A busy machine makes fewer calls: where the chosen one is
+    /// not made, an earlier one is.
     pub fn run(&self, tools: &Tools, row: &Row, calls: &dyn Fn(&str) -> u64) -> Ended {
         let tries = (0..3).map(|earlier| self.once(tools, row, &|call| calls(call) >> earlier));
         let mut met = tries.skip_while(|ended| ended.met == Some(0) && ended.code.is_some());
@@ -109,7 +124,9 @@ impl Scene {
             Fault::Call { call, action } => {
                 let spec = match row.at {
                     Moment::Start => format!("{call}={action}:1:1"),
-                    Moment::Middle => format!("{call}={action}:{}:1", calls(call).div_ceil(2).max(1)),
+                    Moment::Middle => {
+                        format!("{call}={action}:{}:1", calls(call).div_ceil(2).max(1))
+                    }
                     Moment::End => format!("{call}={action}:{}:1", last(calls(call))),
                     Moment::From(first) => format!("{call}={action}:{first}:{}", i64::MAX),
                     Moment::Always => format!("{call}={action}:1:{}", i64::MAX),
@@ -119,13 +136,17 @@ impl Scene {
             }
             Fault::Limit(limit) => {
                 let mut command = Command::new("sh");
-                command.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]).args(self.words(home.path()));
+                command
+                    .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
+                    .args(self.words(home.path()));
                 command
             }
             Fault::Clock(jump) => {
                 let mut command = Command::new("env");
                 command.arg(format!("CLOCK_JUMP={jump}"));
-                command.arg(format!("LD_PRELOAD={}", tools.path("clock.so").display())).args(self.words(home.path()));
+                command
+                    .arg(format!("LD_PRELOAD={}", tools.path("clock.so").display()))
+                    .args(self.words(home.path()));
                 command
             }
         };
@@ -134,14 +155,16 @@ impl Scene {
             let bytes = std::fs::read(home.path().join(name)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let met = matches!(row.fault, Fault::Call { .. })
-            .then(|| read("tally").split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0));
+        let met = matches!(row.fault, Fault::Call { .. }).then(|| {
+            read("tally").split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+        });
         Ended { code, stdout: read("stdout"), stderr: read("stderr"), met, home }
     }
 
     fn home(&self) -> tempfile::TempDir {
         // By another name than the temporary files in it, which rows single out.
-        let home = tempfile::Builder::new().prefix("scene-").tempdir().expect("a temporary directory");
+        let home =
+            tempfile::Builder::new().prefix("scene-").tempdir().expect("a temporary directory");
         let create = |name: &str| std::fs::create_dir(home.path().join(name)).expect("a directory");
         create("temporary");
         std::fs::write(home.path().join("program"), SCRIPT).expect("a file");
@@ -158,7 +181,9 @@ impl Scene {
     fn words(&self, home: &Path) -> Vec<String> {
         let home = home.to_str().expect("a plain path");
         let place = |arg: &str| {
-            arg.replace("{program}", "sh {home}/program").replace("{home}", home).replace("{fixture}", FIXTURES)
+            arg.replace("{program}", "sh {home}/program")
+                .replace("{home}", home)
+                .replace("{fixture}", FIXTURES)
         };
         let osjitter = env!("CARGO_BIN_EXE_osjitter").to_owned();
         std::iter::once(osjitter).chain(self.args.iter().map(|arg| place(arg))).collect()
@@ -229,10 +254,13 @@ macro_rules! other {
 }
 
 /// Every timer on tokio, and both controls.
-pub static TIMERS: Scene = run!("timers", ["os-interval", "periodic-interval", "tokio-interval", "nanosleep", "spin"]);
+pub static TIMERS: Scene =
+    run!("timers", ["os-interval", "periodic-interval", "tokio-interval", "nanosleep", "spin"]);
 /// What spins, shares a timer, or brings a runtime of its own.
-pub static SPECIAL: Scene =
-    run!("special", ["os-interval-precise", "os-interval-group", "busypoll-interval", "tokio-timeout", "spin"]);
+pub static SPECIAL: Scene = run!(
+    "special",
+    ["os-interval-precise", "os-interval-group", "busypoll-interval", "tokio-timeout", "spin"]
+);
 pub static WORKERS: Scene = run!("workers", ["os-interval", "spin"], "--runtime", "multi-thread:2");
 pub static CONTROL: Scene = run!("control", ["spin"]);
 pub static PICTURES: Scene = run!("pictures", ["spin"], "--svg");
@@ -260,12 +288,14 @@ pub static ROUND: Scene = Scene {
     subjects: &["spin"],
     earlier: false,
 };
-pub static SETTINGS: Scene = run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
+pub static SETTINGS: Scene =
+    run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
 pub static LOADED: Scene = run!("loaded", ["spin"], "--load", "cpu:1");
 /// A program beside a subject of ours; the report calls it by its first word.
-pub static PROGRAM: Scene = Scene { subjects: &["spin", "sh"], ..run!("program", ["spin"], "--command", "{program}") };
+pub static PROGRAM: Scene =
+    Scene { subjects: &["spin", "sh"], ..run!("program", ["spin"], "--command", "{program}") };
 pub static GATE: Scene = other!(
     "gate",
     "gate",
@@ -390,12 +420,19 @@ pub static CLOCKS: Scene = other!(
     "--out",
     "{home}/out"
 );
-pub static PAGE: Scene =
-    other!("page", "report", "--format", "html", "--out", "{home}/out.html", "{fixture}/cyclictest.json");
+pub static PAGE: Scene = other!(
+    "page",
+    "report",
+    "--format",
+    "html",
+    "--out",
+    "{home}/out.html",
+    "{fixture}/cyclictest.json"
+);
 
 impl Scene {
     pub const ALL: [&Self; 20] = [
-        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &ROUND, &SETTINGS, &URGENT, &WHY, &LOADED,
-        &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS, &PAGE,
+        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &ROUND, &SETTINGS,
+        &URGENT, &WHY, &LOADED, &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS, &PAGE,
     ];
 }

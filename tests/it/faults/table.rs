@@ -1,8 +1,8 @@
 //! The table: what fails, while what runs, when, and how that must end.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS,
-    SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
+    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN,
+    ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
 };
 
 /// A line of the table: as many rows as it has moments.
@@ -25,7 +25,8 @@ pub struct Row {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// A system call, or where it works after an "@"; and what happens to it: both in the words of `inject.c`.
+    /// A system call, or where it works after an "@"; and what happens to it: both in the words of
+    /// `inject.c`.
     Call { call: &'static str, action: &'static str },
     /// A limit, in the words of the shell.
     Limit(&'static str),
@@ -48,13 +49,14 @@ pub enum Moment {
     Half,
 }
 
-/// How it ends. Whatever it is: within a time, without a panic, without a file that nobody has asked for or that is cut off.
+/// How it ends. Whatever it is: within a time, without a panic, without a file that nobody has
+/// asked for or that is cut off.
 #[derive(Clone, Copy, Debug)]
 pub enum Ends {
     /// 0, and every subject has all of its ticks; or the result that another command promises.
     Unharmed,
-    /// 4: of these subjects at least one fails with this reason, exactly one where a single call was met. The others have all
-    /// of their ticks, and the report is written.
+    /// 4: of these subjects at least one fails with this reason, exactly one where a single call
+    /// was met. The others have all of their ticks, and the report is written.
     Fails(&'static [&'static str], &'static str),
     /// 4, with this reason on stderr, and nothing is written; what was measured is shown.
     Unwritten(&'static str),
@@ -66,9 +68,11 @@ pub enum Ends {
     Interrupted,
     /// 0 with a whole result: the signal came after the last tick.
     TooLate,
-    /// By this signal; what is written is whole, and no file is of an older run than the report beside it.
+    /// By this signal; what is written is whole, and no file is of an older run than the report
+    /// beside it.
     Killed(i32),
-    /// 0, and every subject has all of its ticks; report and table say that the machine slept for so long, and within a round.
+    /// 0, and every subject has all of its ticks; report and table say that the machine slept for
+    /// so long, and within a round.
     Suspended(&'static str),
     /// 4, and a verdict that says why nothing was decided.
     NotMeasured(&'static str),
@@ -76,7 +80,10 @@ pub enum Ends {
     Says(&'static str),
 }
 
-use Ends::{Fails, Interrupted, Killed, NotMeasured, Refused, Says, Stopped, Suspended, TooLate, Unharmed, Unwritten};
+use Ends::{
+    Fails, Interrupted, Killed, NotMeasured, Refused, Says, Stopped, Suspended, TooLate, Unharmed,
+    Unwritten,
+};
 use Moment::{Always, End, From, Half, Middle, Start};
 
 const EDGES: &[Moment] = &[Start, Middle, End];
@@ -126,7 +133,8 @@ const fn clock(scene: &'static Scene, jump: &'static str, ends: Ends) -> Line {
 
 const NATIVE: &[&str] = &["os-interval", "periodic-interval"];
 const TOKIO: &[&str] = &["os-interval", "periodic-interval", "tokio-interval"];
-const DRIVEN: &[&str] = &["os-interval-precise", "os-interval-group", "busypoll-interval", "tokio-timeout"];
+const DRIVEN: &[&str] =
+    &["os-interval-precise", "os-interval-group", "busypoll-interval", "tokio-timeout"];
 const SHARED: &[&str] = &["os-interval-precise", "os-interval-group"];
 
 const FULL: &str = "No space left";
@@ -153,9 +161,8 @@ pub const ROWS: &[Line] = &[
     call(&TIMERS, "epoll_wait", "EINTR", &[Start, Middle, End, Half], Unharmed),
     call(&SPECIAL, "epoll_wait", "EINTR", &[Half], Unharmed),
     call(&TIMERS, "eventfd", "EMFILE", EDGES, Fails(TOKIO, DESCRIPTORS)),
-    // Threads.
-    // The first watches for Ctrl-C. A round proves two, then tokio starts two; where it gets only its first, it waits for ever:
-    // that moment is left out.
+    // Threads. The first watches for Ctrl-C. A round proves two, then tokio starts two; where it
+    // gets only its first, it waits for ever: that moment is left out.
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
     call(&CONTROL, "thread", "EAGAIN", ONCE, Stopped("cannot watch for Ctrl-C: Resource temporarily unavailable")),

@@ -46,8 +46,15 @@ impl Tools {
     /// Whether the kernel, or a sandbox around us, lets one process answer another's calls.
     fn try_out(&self) -> Result<(), String> {
         let tally = self.path("tally");
-        let tried = Command::new(self.path("inject")).arg(&tally).args(["getrandom=count", "--", "true"]).output();
+        let tried = Command::new(self.path("inject"))
+            .arg(&tally)
+            .args(["getrandom=count", "--", "true"])
+            .output();
         let tried = tried.map_err(|e| e.to_string())?;
-        if tried.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&tried.stderr).into_owned()) }
+        if tried.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&tried.stderr).into_owned())
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Stored sessions: adding them, judging a new one by them, and every way a file can be the wrong one.
+//! Stored sessions: adding them, judging a new one by them, and every way a file can be the wrong
+//! one.
 
 use std::path::PathBuf;
 
@@ -68,16 +69,28 @@ impl Stored {
 fn a_session_makes_the_file_and_the_next_one_joins_it() {
     let stored = Stored::measured();
     let first = stored.read();
-    assert_eq!((first.scenario.subject.as_str(), first.scenario.period_ns), ("scripted", 2_000_000));
+    assert_eq!(
+        (first.scenario.subject.as_str(), first.scenario.period_ns),
+        ("scripted", 2_000_000)
+    );
     assert_eq!((first.sessions.len(), first.sessions[0].pairs.len()), (1, 24));
     assert_eq!(first.sessions[0].subject_histogram.count, 24 * 12);
     for pair in &first.sessions[0].pairs {
-        assert_eq!((pair.subject.p50_ns, pair.subject.p90_ns, pair.subject.max_ns), (20_000, 21_000, 21_000));
-        assert_eq!((pair.subject.kept, pair.subject.same_stall, pair.control.p90_ns), (12, 0, 10_000));
+        assert_eq!(
+            (pair.subject.p50_ns, pair.subject.p90_ns, pair.subject.max_ns),
+            (20_000, 21_000, 21_000)
+        );
+        assert_eq!(
+            (pair.subject.kept, pair.subject.same_stall, pair.control.p90_ns),
+            (12, 0, 10_000)
+        );
     }
     let subject_first = first.sessions[0].pairs.iter().filter(|p| p.subject_first).count();
     assert!((1..24).contains(&subject_first), "the order is drawn for each pair");
-    assert!(jsonschema::is_valid(&Baseline::json_schema(), &serde_json::from_str(&stored.text()).unwrap()));
+    assert!(jsonschema::is_valid(
+        &Baseline::json_schema(),
+        &serde_json::from_str(&stored.text()).unwrap()
+    ));
 
     // What the file holds need not be given again.
     let _ = stored.add(20_100, &[]).exits(0);
@@ -92,7 +105,12 @@ fn a_session_of_real_timers_is_whole() {
     let args = [&["--subject", "tokio-sleep", "--floor", "100ms"], &ROUNDS[..], &QUICK].concat();
     let added = stored.adding(&args).run();
     // Stalls may keep it from being stored.
-    assert_eq!(added.code, if added.stderr.contains("NOT ADDED") { 3 } else { 0 }, "{}", added.stderr);
+    assert_eq!(
+        added.code,
+        if added.stderr.contains("NOT ADDED") { 3 } else { 0 },
+        "{}",
+        added.stderr
+    );
     if added.code == 0 {
         let session = &stored.read().sessions[0];
         assert!(session.pairs.iter().all(|p| p.subject.kept + p.subject.same_stall == 12));
@@ -114,7 +132,11 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
         let found = gate.verdict();
         assert_eq!((found.verdict, found.reason), (verdict, reason), "{now}: {}", gate.ran.stdout);
         let said = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(said.contains("stored sessions (osjitter gate baseline add"), reason.is_some(), "{said}");
+        assert_eq!(
+            said.contains("stored sessions (osjitter gate baseline add"),
+            reason.is_some(),
+            "{said}"
+        );
         let against = found.baseline.as_ref().expect("it was judged");
         assert_eq!((against.sessions, against.pairs, against.rounds.len()), (1, 24, 24));
         let names: Vec<&str> = against.metrics.iter().map(|m| m.name.as_str()).collect();
@@ -124,34 +146,48 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
         assert_eq!(stored.text(), before, "a gate changes no baseline");
     }
 
-    // A session that is worse, or open, does not join those that are stored, and can only begin a file of its own.
+    // A session that is worse, or open, does not join those that are stored, and can only begin a
+    // file of its own.
     for (now, code) in [(40_000, 1), (22_000, 3)] {
         let refused = stored.add(now, &[]).exits(code);
         assert!(refused.stderr.contains("NOT ADDED"), "{}", refused.stderr);
         assert_eq!(stored.text(), before);
     }
     let first = stored.read();
-    let _ = stored.add(40_000, &[&["--subject", "scripted", "--replace"], &ROUNDS[..]].concat()).exits(0);
+    let _ = stored
+        .add(40_000, &[&["--subject", "scripted", "--replace"], &ROUNDS[..]].concat())
+        .exits(0);
     let now = stored.read();
     assert_eq!(now.sessions.len(), 1);
     assert_ne!(now.sessions[0].seed, first.sessions[0].seed);
 }
 
-/// A machine that stalls for 12 ms in every round: more of the tail than of the subject is the machine's.
+/// A machine that stalls for 12 ms in every round: more of the tail than of the subject is the
+/// machine's.
 #[test]
 fn a_first_session_that_stalls_hide_makes_no_file() {
     let stalled = |late_by: i64| -> Vec<i64> {
         (0..12).map(|k| if (3..9).contains(&k) { (9 - k) * 2_000_000 } else { late_by }).collect()
     };
-    let [subject, control] = [20_000, 10_000].map(|late_by| json!({"lateness_ns": stalled(late_by)}));
+    let [subject, control] =
+        [20_000, 10_000].map(|late_by| json!({"lateness_ns": stalled(late_by)}));
     let script = json!({"scripted": subject, "nanosleep": control});
     let args = [&["--subject", "scripted"], &ROUNDS[..], &QUICK].concat();
     for (stored, more) in [(Stored::new(), None), (Stored::measured(), Some("--replace"))] {
         let before = std::fs::read(stored.file()).ok();
         let refused = stored.adding(&args).args(more).script(&script).run().exits(3);
-        let why = "baseline.json: stalls of the machine make so much of it that they could hide a change";
-        assert!(refused.stderr.contains("NOT ADDED to ") && refused.stderr.contains(why), "{}", refused.stderr);
-        assert!(refused.stdout.contains("p50") && refused.stdout.contains("inconclusive"), "{}", refused.stdout);
+        let why =
+            "baseline.json: stalls of the machine make so much of it that they could hide a change";
+        assert!(
+            refused.stderr.contains("NOT ADDED to ") && refused.stderr.contains(why),
+            "{}",
+            refused.stderr
+        );
+        assert!(
+            refused.stdout.contains("p50") && refused.stdout.contains("inconclusive"),
+            "{}",
+            refused.stdout
+        );
         assert_eq!(std::fs::read(stored.file()).ok(), before);
         let files = std::fs::read_dir(stored.dir.path()).unwrap().count();
         assert_eq!(files, usize::from(before.is_some()), "nothing else is left there");
@@ -168,7 +204,11 @@ fn a_file_keeps_the_last_ten_sessions() {
     let added = stored.add(20_000, &["--seed", "424242"]).exits(0);
     let seeds: Vec<u64> = stored.read().sessions.iter().map(|s| s.seed).collect();
     assert_eq!((seeds.len(), seeds[9]), (10, 424_242));
-    assert!(!seeds.contains(&1) && added.stderr.contains("the oldest 1 dropped"), "{}", added.stderr);
+    assert!(
+        !seeds.contains(&1) && added.stderr.contains("the oldest 1 dropped"),
+        "{}",
+        added.stderr
+    );
 }
 
 #[test]
@@ -177,12 +217,17 @@ fn sessions_that_are_added_at_once_all_join() {
         let before = if stored.file().exists() { 1 } else { 0 };
         let args = [&["--subject", "scripted"], &ROUNDS[..]].concat();
         std::thread::scope(|all| {
-            let adding: Vec<_> = (0..4).map(|_| all.spawn(|| stored.add(20_000, &args).code)).collect();
+            let adding: Vec<_> =
+                (0..4).map(|_| all.spawn(|| stored.add(20_000, &args).code)).collect();
             let codes: Vec<i32> = adding.into_iter().map(|add| add.join().unwrap()).collect();
             assert_eq!(codes, [0; 4]);
         });
         assert_eq!(stored.read().sessions.len(), before + 4);
-        assert_eq!(std::fs::read_dir(stored.dir.path()).unwrap().count(), 1, "nothing is left beside the file");
+        assert_eq!(
+            std::fs::read_dir(stored.dir.path()).unwrap().count(),
+            1,
+            "nothing is left beside the file"
+        );
     }
 }
 
@@ -205,7 +250,11 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
         (text.clone(), &["--period", "1ms"], &["period: 2000000 ns against 1000000 ns"]),
         (text.clone(), &["--subject", "nanosleep"], &["subject: scripted against nanosleep"]),
         (text.clone(), &["--round-ticks", "13"], &["ticks of a round: 12 against 13"]),
-        (old.to_json(), &[], &["older osjitter", "stalls: late-1 against gap-1", "--subject scripted --replace"]),
+        (
+            old.to_json(),
+            &[],
+            &["older osjitter", "stalls: late-1 against gap-1", "--subject scripted --replace"],
+        ),
         (foreign.to_json(), &[], &["kernel: 2.4.0 against", "CPUs online: 4096 against"]),
     ];
     for (text, args, says) in cases {
@@ -221,7 +270,12 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
 
     stored.write(&foreign);
     let forced = stored.gate(20_000, &["--force"]).exits(0);
-    let warning = forced.verdict().warnings.iter().find(|w| w.code == "environment-differs").expect("it says so");
+    let warning = forced
+        .verdict()
+        .warnings
+        .iter()
+        .find(|w| w.code == "environment-differs")
+        .expect("it says so");
     assert!(warning.message.contains("2.4.0") && forced.ran.stdout.contains("2.4.0"));
 }
 
@@ -235,7 +289,10 @@ fn bad_usage_is_named() {
         (&["baseline", "add", file], "--subject"),
         (&["baseline", "add", "no/such/place.json", "--subject", "spin"], "cannot write"),
         (&["baseline", "add", file, "--subject", "spin", "--max-rounds", "3"], "24"),
-        (&["baseline", "add", file, "--subject", "spin", "--period", "1ms", "--period", "2ms"], "once"),
+        (
+            &["baseline", "add", file, "--subject", "spin", "--period", "1ms", "--period", "2ms"],
+            "once",
+        ),
     ] {
         let refused = Osjitter::new(["gate"]).args(args).run().exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);

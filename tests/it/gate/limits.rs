@@ -10,7 +10,8 @@ use crate::osjitter::Osjitter;
 use crate::osjitter::{Ran, interrupt_while_measuring};
 
 /// Twenty rounds of twenty-five ticks at 1 ms: less than a second.
-const SHORT: [&str; 8] = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
+const SHORT: [&str; 8] =
+    ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
 
 fn limits(max: &[&str], rest: &[&str]) -> Gate {
     let max: Vec<&str> = max.iter().flat_map(|m| ["--max", m]).collect();
@@ -19,15 +20,27 @@ fn limits(max: &[&str], rest: &[&str]) -> Gate {
 
 #[test]
 fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
-    let gate = limits(&["p50=10s", "p99=1000s", "missed=100%", "early=0%", "jitter_spread.p90=1h"], &SHORT);
+    let gate = limits(
+        &["p50=10s", "p99=1000s", "missed=100%", "early=0%", "jitter_spread.p90=1h"],
+        &SHORT,
+    );
     let verdict = gate.verdict();
     assert_eq!((gate.ran.code, verdict.verdict), (0, Outcome::Pass), "{}", gate.ran.stdout);
     let paths: Vec<&str> = verdict.limits.iter().map(|l| l.path.as_str()).collect();
-    assert_eq!(paths, ["lateness_ns.p50", "lateness_ns.p99", "missed", "early", "jitter_spread_ns.p90"]);
-    assert!(verdict.limits.iter().all(|l| l.rounds == 20 && l.ticks == 500 && l.interval.is_some()));
+    assert_eq!(
+        paths,
+        ["lateness_ns.p50", "lateness_ns.p99", "missed", "early", "jitter_spread_ns.p90"]
+    );
+    assert!(
+        verdict.limits.iter().all(|l| l.rounds == 20 && l.ticks == 500 && l.interval.is_some())
+    );
     let report = Report::from_json(&gate.ran.file("report.json")).unwrap();
     let summary = report.subjects[0].summary.as_ref().unwrap();
-    assert_eq!(verdict.limits[1].value, summary.lateness_ns.p99.map(|ns| ns as f64), "the pooled value");
+    assert_eq!(
+        verdict.limits[1].value,
+        summary.lateness_ns.p99.map(|ns| ns as f64),
+        "the pooled value"
+    );
 
     let gate = limits(&["p50=0ns", "missed=100%"], &[&SHORT[..], &["--format", "junit"]].concat());
     let verdict = gate.verdict();
@@ -48,8 +61,14 @@ fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
             let [kind, level] = ["kind", "level"].map(|key| r[key].as_str().unwrap().to_owned());
             // Only a failure has a level.
             assert_eq!(kind == "fail", level != "none", "{r}");
-            let name = r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"].as_str().unwrap().to_owned();
-            assert!(r["message"]["text"].as_str().unwrap().starts_with(&format!("{name}: ")), "{r}");
+            let name = r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            assert!(
+                r["message"]["text"].as_str().unwrap().starts_with(&format!("{name}: ")),
+                "{r}"
+            );
             (r["ruleId"].as_str().unwrap().to_owned(), kind, name)
         };
         run["results"].as_array().unwrap().iter().map(result).collect()
@@ -64,11 +83,27 @@ fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
     let again = Osjitter::new(["report", "--format", "sarif"]).args([&file]).run().exits(0).stdout;
     assert_eq!(again, gate.ran.stdout);
 
-    let few =
-        ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10", "--format", "sarif"];
+    let few = [
+        "--subject",
+        "nanosleep",
+        "--period",
+        "1ms",
+        "--ticks",
+        "90",
+        "--round-ticks",
+        "10",
+        "--format",
+        "sarif",
+    ];
     let found = findings(&limits(&["p50=0ns"], &few).ran.stdout);
-    assert!(matches!(&found[..], [(rule, kind, _)] if rule == "inconclusive" && kind == "open"), "{found:?}");
-    let improved = Osjitter::new(["report", "tests/fixtures/verdict.json", "--format", "sarif"]).run().exits(0).stdout;
+    assert!(
+        matches!(&found[..], [(rule, kind, _)] if rule == "inconclusive" && kind == "open"),
+        "{found:?}"
+    );
+    let improved = Osjitter::new(["report", "tests/fixtures/verdict.json", "--format", "sarif"])
+        .run()
+        .exits(0)
+        .stdout;
     assert_eq!(findings(&improved), []);
 }
 
@@ -79,55 +114,92 @@ fn below_ten_rounds_nothing_is_decided() {
         let gate = limits(&["p50=0ns"], &[&few[..], extra].concat());
         let verdict = gate.verdict();
         assert_eq!((gate.ran.code, verdict.verdict), (code, Outcome::Inconclusive));
-        assert_eq!((verdict.reason, verdict.limits[0].interval), (Some(Reason::TooFewRounds), None));
+        assert_eq!(
+            (verdict.reason, verdict.limits[0].interval),
+            (Some(Reason::TooFewRounds), None)
+        );
     }
 }
 
 #[test]
 fn a_report_is_held_to_its_limits_without_measuring() {
-    let subjects = ["--subject", "nanosleep", "--subject", "tokio-sleep", "--period", "1ms", "--ticks", "200"];
-    let run = |extra: &[&str]| Osjitter::new(["run"]).args(subjects).args(extra).out("").run().exits(0);
+    let subjects =
+        ["--subject", "nanosleep", "--subject", "tokio-sleep", "--period", "1ms", "--ticks", "200"];
+    let run =
+        |extra: &[&str]| Osjitter::new(["run"]).args(subjects).args(extra).out("").run().exits(0);
     let ran = run(&[]);
     let file = ran.path("report.json");
     let file = file.to_str().unwrap();
-    let gate = limits(&["p50=10s", "max=1h", "cpu_ns_per_tick=1s"], &["--report", file, "--subject", "nanosleep"]);
+    let gate = limits(
+        &["p50=10s", "max=1h", "cpu_ns_per_tick=1s"],
+        &["--report", file, "--subject", "nanosleep"],
+    );
     let verdict = gate.verdict();
-    assert_eq!((gate.ran.code, verdict.verdict, verdict.limits.len()), (0, Outcome::Pass, 3), "{}", gate.ran.stdout);
+    assert_eq!(
+        (gate.ran.code, verdict.verdict, verdict.limits.len()),
+        (0, Outcome::Pass, 3),
+        "{}",
+        gate.ran.stdout
+    );
     assert_eq!(verdict.limits[1].interval, None, "the largest value has no interval");
     assert!(!gate.ran.path("report.json").exists(), "nothing was measured");
     let id = "tokio-sleep@1ms/current-thread";
     if cfg!(unix) {
-        assert_eq!(limits(&["wakeups_per_tick=0/tick"], &["--report", file, "--subject", id]).ran.code, 1);
+        assert_eq!(
+            limits(&["wakeups_per_tick=0/tick"], &["--report", file, "--subject", id]).ran.code,
+            1
+        );
     }
 
     for (max, rest, says) in [
         ("p50=1ms", &["--report", file][..], "choose with --subject one of"),
         ("p99.9=1ms", &["--report", file, "--subject", "nanosleep"], "too few ticks to support it"),
-        ("after_unpark.p50=1ms", &["--report", file, "--subject", "nanosleep"], "after_unpark_ns.p50"),
+        (
+            "after_unpark.p50=1ms",
+            &["--report", file, "--subject", "nanosleep"],
+            "after_unpark_ns.p50",
+        ),
         ("p50=1ms", &["--report", file, "--subject", "nanosleep", "--ticks", "5"], "--ticks"),
-        ("p50=1ms", &["--report", "no/such/file", "--subject", "nanosleep"], "cannot read no/such/file"),
+        (
+            "p50=1ms",
+            &["--report", "no/such/file", "--subject", "nanosleep"],
+            "cannot read no/such/file",
+        ),
     ] {
         limits(&[max], rest).refuses(says);
     }
 
     let ran = run(&["--no-samples"]);
     let file = ran.path("report.json");
-    limits(&["p50=1ms"], &["--report", file.to_str().unwrap(), "--subject", "nanosleep"]).refuses("samples");
+    limits(&["p50=1ms"], &["--report", file.to_str().unwrap(), "--subject", "nanosleep"])
+        .refuses("samples");
 }
 
 #[test]
 fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
     // Rounds by turns at 10 and at 30 us.
     let script = serde_json::json!({"scripted": {"lateness_ns": [[10_000], [30_000]]}});
-    let measured =
-        ["--max", "mean=21us", "--subject", "scripted", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
+    let measured = [
+        "--max",
+        "mean=21us",
+        "--subject",
+        "scripted",
+        "--period",
+        "1ms",
+        "--ticks",
+        "500",
+        "--round-ticks",
+        "25",
+    ];
     let gate = Gate::of(super::gate(&measured).script(&script).run()).exits(0);
     let one_line = |gate: &Gate| gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = &gate.verdict().limits[0];
     let ticks = limit.ticks_to_decide.expect("it is open");
     assert_eq!((limit.period_ns, limit.report.as_ref()), (Some(1_000_000), None));
     let seconds = (ticks as f64 / 1e3).ceil();
-    let says = format!("about {ticks} ticks ({seconds}s) would probably decide the limits: --ticks {ticks}");
+    let says = format!(
+        "about {ticks} ticks ({seconds}s) would probably decide the limits: --ticks {ticks}"
+    );
     assert!(one_line(&gate).contains(&says), "{says}: {}", gate.ran.stdout);
 
     // Nothing is measured for a report: there is no flag that would.
@@ -135,7 +207,8 @@ fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
     let report = report.to_str().unwrap();
     let held = limits(&["mean=21us"], &["--report", report]);
     assert_eq!(held.verdict().limits[0].report.as_deref(), Some(report));
-    let says = format!("a report of about {ticks} ticks ({seconds}s) would probably decide the limits");
+    let says =
+        format!("a report of about {ticks} ticks ({seconds}s) would probably decide the limits");
     let stdout = one_line(&held);
     assert!(stdout.contains(&says) && !stdout.contains("--ticks"), "{says}: {stdout}");
 }
@@ -187,14 +260,21 @@ fn limits_and_a_comparison_come_to_one_verdict() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_measurement_decides_nothing_and_is_kept() {
-    let args = ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
-    let has_measured = |ran: &Ran| Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some();
-    let gate = Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured)).exits(4);
+    let args =
+        ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
+    let has_measured = |ran: &Ran| {
+        Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some()
+    };
+    let gate =
+        Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured)).exits(4);
     let verdict = gate.verdict();
     assert_eq!(
         (verdict.partial, verdict.verdict, verdict.reason),
         (true, Outcome::Inconclusive, Some(Reason::Interrupted))
     );
     assert_eq!(verdict.limits[0].reason, Some(Reason::Interrupted));
-    assert!(Report::from_json(&gate.ran.file("report.json")).unwrap().partial, "what was measured is kept");
+    assert!(
+        Report::from_json(&gate.ran.file("report.json")).unwrap().partial,
+        "what was measured is kept"
+    );
 }

@@ -15,7 +15,8 @@ use jitterstat::gate::verdict::Verdict;
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
-const QUICK: [&str; 8] = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-pairs", "24"];
+const QUICK: [&str; 8] =
+    ["--period", "1ms", "--round-ticks", "40", "--warmup", "3", "--max-pairs", "24"];
 
 struct Gate {
     ran: Ran,
@@ -42,7 +43,8 @@ impl Gate {
         Self::of(gate(args).run())
     }
 
-    /// The hidden subjects play their scripts at 1 ms, in 24 pairs of rounds of 40 ticks and in no time.
+    /// The hidden subjects play their scripts at 1 ms, in 24 pairs of rounds of 40 ticks and in no
+    /// time.
     fn scripted(args: &[&str], scripts: &serde_json::Value) -> Self {
         Self::of(gate(&[args, &QUICK].concat()).script(scripts).run())
     }
@@ -67,6 +69,10 @@ impl Gate {
     #[track_caller]
     fn refuses(self, says: &str) {
         let refused = self.exits(2);
-        assert!(refused.ran.stderr.contains(says) && refused.verdict.is_none(), "{says}: {}", refused.ran.stderr);
+        assert!(
+            refused.ran.stderr.contains(says) && refused.verdict.is_none(),
+            "{says}: {}",
+            refused.ran.stderr
+        );
     }
 }

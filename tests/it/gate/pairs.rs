@@ -1,4 +1,5 @@
-//! Two sides, in turn: the verdict file, the exit codes, and every way a program under test can go wrong.
+//! Two sides, in turn: the verdict file, the exit codes, and every way a program under test can go
+//! wrong.
 
 use jitterstat::file::File as _;
 use jitterstat::gate::look::{Outcome, Reason};
@@ -17,14 +18,22 @@ fn a_slowed_build_is_a_regression() {
     let command = |extra: &str| format!("'{}' 1ms {extra}", program.display());
     // Far beyond what a busy machine does to a timer by itself.
     let tolerance = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
-    let sides = ["--baseline-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
+    let sides =
+        ["--baseline-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
     let gate = Gate::quick(&[&sides[..], &tolerance].concat()).exits(1);
     let verdict = gate.verdict();
     assert_eq!(verdict.verdict, Outcome::Regressed, "{}", gate.ran.stdout);
     let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
-    assert_eq!((pair.pairs, pair.looks_taken, pair.rounds.len(), verdict.partial), (24, 1, 24, false));
+    assert_eq!(
+        (pair.pairs, pair.looks_taken, pair.rounds.len(), verdict.partial),
+        (24, 1, 24, false)
+    );
     assert_eq!(pair.plan.cpu, None, "commands are bound only where a CPU is asked for");
-    assert_eq!(Verdict::from_json(&gate.ran.stdout).unwrap(), *verdict, "the file is what --format json prints");
+    assert_eq!(
+        Verdict::from_json(&gate.ran.stdout).unwrap(),
+        *verdict,
+        "the file is what --format json prints"
+    );
 }
 
 /// The same round again and again, in which a stall of 5 ms comes that is never caught up with.
@@ -45,7 +54,14 @@ const SCRIPTS: [&str; 4] = ["--a", "scripted", "--b", "scripted-b"];
 fn what_is_known_exactly_is_judged_exactly() {
     use Outcome::{Improved, Inconclusive, Pass, Regressed};
     for (a, b, code, outcome, reason, says) in [
-        (20_000, 21_000, 0, Pass, None, "verdict: pass: p50 +5.0 % (+5.0 % to +5.0 %) is within +20.0 %"),
+        (
+            20_000,
+            21_000,
+            0,
+            Pass,
+            None,
+            "verdict: pass: p50 +5.0 % (+5.0 % to +5.0 %) is within +20.0 %",
+        ),
         // Within both tolerances, 20 % and 50 %; beyond the first; beyond both.
         (20_000, 23_999, 0, Pass, None, "+20.0 %"),
         (20_000, 25_000, 1, Regressed, None, "verdict: regressed"),
@@ -55,16 +71,35 @@ fn what_is_known_exactly_is_judged_exactly() {
         (90, 900, 0, Pass, None, "+900.0 %"),
         // Late by more than half a period at every tick: that is how it runs, and no stall.
         (600_000, 610_000, 0, Pass, None, "verdict: pass"),
-        (1_200_000, 1_900_000, 1, Regressed, None, "p50 +58.3 % (+58.3 % to +58.3 %) exceeds +20.0 %"),
+        (
+            1_200_000,
+            1_900_000,
+            1,
+            Regressed,
+            None,
+            "p50 +58.3 % (+58.3 % to +58.3 %) exceeds +20.0 %",
+        ),
     ] {
         let gate = Gate::scripted(&SCRIPTS, &late_by(&[a], &[b])).exits(code);
         let verdict = gate.verdict();
-        assert_eq!((verdict.verdict, verdict.reason), (outcome, reason), "{a} {b}: {}", gate.ran.stdout);
+        assert_eq!(
+            (verdict.verdict, verdict.reason),
+            (outcome, reason),
+            "{a} {b}: {}",
+            gate.ran.stdout
+        );
         assert!(unwrapped(&gate).contains(says), "{a} {b}: {}", gate.ran.stdout);
-        assert_eq!(gate.ran.stderr.contains("NOT A PASS"), outcome == Inconclusive, "{}", gate.ran.stderr);
+        assert_eq!(
+            gate.ran.stderr.contains("NOT A PASS"),
+            outcome == Inconclusive,
+            "{}",
+            gate.ran.stderr
+        );
         let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
         assert!(pair.rounds.iter().all(|r| (r.a_ns, r.b_ns) == ([a; 2], [b; 2])));
-        assert!(pair.rounds.iter().all(|r| (r.a_own_ns, r.b_own_ns) == (Some([a; 2]), Some([b; 2]))));
+        assert!(
+            pair.rounds.iter().all(|r| (r.a_own_ns, r.b_own_ns) == (Some([a; 2]), Some([b; 2])))
+        );
         assert_eq!((pair.pairs, pair.looks_taken, verdict.partial), (24, 1, false));
     }
 }
@@ -75,10 +110,15 @@ fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
         let args = [&SCRIPTS[..], &["--on-inconclusive", asked]].concat();
         let gate = Gate::scripted(&args, &stalled()).exits(code);
         let verdict = gate.verdict();
-        assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::StallDominated)));
+        assert_eq!(
+            (verdict.verdict, verdict.reason),
+            (Outcome::Inconclusive, Some(Reason::StallDominated))
+        );
         assert!(gate.ran.stderr.contains("NOT A PASS") && !verdict.partial);
         let pair = &verdict.comparisons[0];
-        assert!(pair.rounds.iter().all(|r| (r.a_ns, r.a_own_ns) == ([5_020_000; 2], Some([20_000; 2]))));
+        assert!(
+            pair.rounds.iter().all(|r| (r.a_ns, r.a_own_ns) == ([5_020_000; 2], Some([20_000; 2])))
+        );
         let lift = pair.metrics[0].lift.as_ref().expect("it is stated");
         assert!((lift.both - 251.0).abs() < 1e-6 && lift.late_anyway == 1.0, "{lift:?}");
         assert!(!gate.ran.stdout.contains("verdict: pass"), "{}", gate.ran.stdout);
@@ -94,14 +134,22 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
         stalled(),
     ];
     for script in scripts {
-        let gate = Gate::scripted(&[&SCRIPTS[..], &["--tolerance", "p50=25%", "--floor", "2us"]].concat(), &script);
+        let gate = Gate::scripted(
+            &[&SCRIPTS[..], &["--tolerance", "p50=25%", "--floor", "2us"]].concat(),
+            &script,
+        );
         let pair = &gate.verdict().comparisons[0];
         let again = pair.look_again().expect("it holds enough");
         for (judged, metric) in [again.median, again.tail].iter().zip(&pair.metrics) {
             assert_eq!((judged.outcome, judged.reason), (metric.verdict, metric.reason));
             assert!((judged.tolerance.exp() - metric.tolerated_ratio).abs() < 1e-9);
             let both = metric.lift.as_ref().map(|lift| lift.both);
-            assert!(judged.lift.zip(both).is_some_and(|(lift, both)| (lift.both.exp() / both - 1.0).abs() < 1e-9));
+            assert!(
+                judged
+                    .lift
+                    .zip(both)
+                    .is_some_and(|(lift, both)| (lift.both.exp() / both - 1.0).abs() < 1e-9)
+            );
         }
         let mut old = pair.clone();
         old.rounds.iter_mut().for_each(|r| r.a_own_ns = None);
@@ -112,14 +160,19 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
 #[test]
 fn an_open_gate_says_what_would_decide_it() {
     // Two levels, each side by turns of its own: a spread that 24 pairs say nothing about.
-    let gate = Gate::scripted(&SCRIPTS, &late_by(&[10_000, 90_000], &[10_000, 10_000, 90_000, 90_000])).exits(0);
+    let gate =
+        Gate::scripted(&SCRIPTS, &late_by(&[10_000, 90_000], &[10_000, 10_000, 90_000, 90_000]))
+            .exits(0);
     let verdict = gate.verdict();
     assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let pairs = verdict.comparisons[0].metrics.iter().filter_map(|m| m.pairs_to_decide).max();
     let says = format!("--max-pairs {}", pairs.expect("a number of pairs that would decide it"));
     let stdout = unwrapped(&gate);
     assert!(stdout.contains(&says) && stdout.contains("s) would probably decide it"), "{stdout}");
-    assert!(stdout.contains("p50 +0.0 % (-66.7 % to +200.0 %) may or may not exceed +20.0 %"), "{stdout}");
+    assert!(
+        stdout.contains("p50 +0.0 % (-66.7 % to +200.0 %) may or may not exceed +20.0 %"),
+        "{stdout}"
+    );
     // Each sentence once, and one line that begins with the verdict.
     assert_eq!(stdout.matches("may or may not exceed +20.0 %").count(), 1, "{stdout}");
     assert_eq!(gate.ran.stderr.matches("verdict: ").count(), 0, "{}", gate.ran.stderr);
@@ -139,7 +192,10 @@ fn an_open_gate_says_what_would_decide_it() {
 #[test]
 fn a_row_whose_figures_disagree_says_what_they_are() {
     // Of three pairs in four B is twice as late, and its median is that of A.
-    let gate = Gate::scripted(&SCRIPTS, &late_by(&[10_000, 20_000, 40_000, 80_000], &[20_000, 40_000, 80_000, 10_000]));
+    let gate = Gate::scripted(
+        &SCRIPTS,
+        &late_by(&[10_000, 20_000, 40_000, 80_000], &[20_000, 40_000, 80_000, 10_000]),
+    );
     let pair = &gate.verdict().comparisons[0];
     let p50 = &pair.metrics[0];
     let medians = p50.b_ns as f64 / p50.a_ns as f64;
@@ -150,7 +206,8 @@ fn a_row_whose_figures_disagree_says_what_they_are() {
         (medians - 1.0) * 100.0
     );
     assert!(
-        stdout.contains(&says) && stdout.contains("p90 is judged by the quieter half of the pairs, 12 of 24."),
+        stdout.contains(&says)
+            && stdout.contains("p90 is judged by the quieter half of the pairs, 12 of 24."),
         "{stdout}"
     );
     let agrees = Gate::scripted(&SCRIPTS, &late_by(&[20_000], &[25_000]));
@@ -172,16 +229,23 @@ fn what_is_cut_short_is_partial_and_never_passes() {
         (interrupted, Reason::Interrupted, None),
         (failing, Reason::NotMeasured, Some("scripted-b@1ms/current-thread: no timer left")),
     ] {
-        let gate = Gate::scripted(&[&SCRIPTS[..], &["--period", "2ms"]].concat(), &scripts).exits(4);
+        let gate =
+            Gate::scripted(&[&SCRIPTS[..], &["--period", "2ms"]].concat(), &scripts).exits(4);
         let verdict = gate.verdict();
         assert_eq!((verdict.partial, verdict.verdict), (true, Outcome::Inconclusive));
         assert_eq!(
             (verdict.reason, verdict.failure.as_deref().map(|f| f.replace("2ms", "1ms"))),
             (Some(reason), failure.map(str::to_owned))
         );
-        let [pair] = verdict.comparisons.as_slice() else { panic!("what was not begun is not there") };
+        let [pair] = verdict.comparisons.as_slice() else {
+            panic!("what was not begun is not there")
+        };
         assert_eq!((pair.pairs, pair.reason), (5, Some(reason)));
-        assert!(pair.metrics.iter().all(|m| (m.verdict, m.reason) == (Outcome::Inconclusive, Some(reason))));
+        assert!(
+            pair.metrics
+                .iter()
+                .all(|m| (m.verdict, m.reason) == (Outcome::Inconclusive, Some(reason)))
+        );
         assert_eq!(pair.metrics.len(), 2, "what there was is shown");
     }
 }
@@ -193,20 +257,38 @@ fn a_round_without_a_tick_costs_its_pair_and_not_the_gate() {
     let gate = Gate::scripted(&SCRIPTS, &script).exits(0);
     let verdict = gate.verdict();
     let [warning] = &verdict.warnings[..] else { panic!("{}", gate.ran.stdout) };
-    assert_eq!((verdict.verdict, verdict.comparisons[0].pairs, verdict.partial), (Outcome::Pass, 24, false));
-    assert!(warning.code == "no-tick" && warning.message.starts_with("1 pair of rounds left out"), "{warning:?}");
+    assert_eq!(
+        (verdict.verdict, verdict.comparisons[0].pairs, verdict.partial),
+        (Outcome::Pass, 24, false)
+    );
+    assert!(
+        warning.code == "no-tick" && warning.message.starts_with("1 pair of rounds left out"),
+        "{warning:?}"
+    );
 
     // A side that never ticks is no stalled machine.
     let mut script = late_by(&[20_000], &[20_000]);
     script["scripted-b"]["skipped"] = (0..40).collect::<Vec<u64>>().into();
     let gate = Gate::scripted(&SCRIPTS, &script).exits(4);
     let failure = gate.verdict().failure.as_deref();
-    assert!(failure.is_some_and(|f| f.contains("scripted-b") && f.contains("delivered no tick")), "{failure:?}");
+    assert!(
+        failure.is_some_and(|f| f.contains("scripted-b") && f.contains("delivered no tick")),
+        "{failure:?}"
+    );
 }
 
 #[test]
 fn two_subjects_are_paired_and_every_format_says_the_same() {
-    let subjects = ["--a", "nanosleep", "--b", "nanosleep", "--tolerance", "p50=900%", "--tolerance", "p90=900%"];
+    let subjects = [
+        "--a",
+        "nanosleep",
+        "--b",
+        "nanosleep",
+        "--tolerance",
+        "p50=900%",
+        "--tolerance",
+        "p90=900%",
+    ];
     let gate = Gate::quick(&[&subjects[..], &["--format", "junit", "--seed", "7"]].concat());
     let verdict = gate.verdict();
     let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
@@ -229,12 +311,17 @@ fn metrics(verdict: &Verdict) -> Vec<&str> {
 #[test]
 fn several_comparisons_share_alpha() {
     let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "200us", "--period", "100us"];
-    let short = ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
+    let short =
+        ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
     let gate = Gate::run(&[two, short].concat());
     let verdict = gate.verdict();
-    let plans: Vec<(u64, f64)> = verdict.comparisons.iter().map(|c| (c.plan.period_ns, c.plan.alpha)).collect();
+    let plans: Vec<(u64, f64)> =
+        verdict.comparisons.iter().map(|c| (c.plan.period_ns, c.plan.alpha)).collect();
     assert_eq!(plans, [(200_000, 0.0025), (100_000, 0.0025)]);
-    assert_eq!(verdict.comparisons[0].plan.seed, verdict.comparisons[1].plan.seed, "--seed repeats the whole gate");
+    assert_eq!(
+        verdict.comparisons[0].plan.seed, verdict.comparisons[1].plan.seed,
+        "--seed repeats the whole gate"
+    );
     assert_eq!(metrics(verdict), ["p50", "p95", "p50", "p95"], "110 ticks carry a p95");
 }
 
@@ -246,13 +333,28 @@ fn bad_usage_is_named_before_anything_runs() {
         (vec!["--a", "nanosleep", "--b", "no-such"], "'--b <SUBJECT>': no subject"),
         (both(&["--b", "nanosleep"]), "as many of each"),
         (both(&["--tolerance", "p90=50%"]), "not by p90"),
-        (vec!["--baseline-cmd", "true", "--candidate-cmd", "true", "--period", "1ms", "--period", "2ms"], "once"),
+        (
+            vec![
+                "--baseline-cmd",
+                "true",
+                "--candidate-cmd",
+                "true",
+                "--period",
+                "1ms",
+                "--period",
+                "2ms",
+            ],
+            "once",
+        ),
         (vec![], "--a and --b"),
         (vec!["--duet"], "--a"),
         (vec!["--duet", "--baseline-cmd", "true", "--candidate-cmd", "true"], "--a"),
         (vec!["--a", "tokio-*", "--b", "nanosleep"], "several subjects"),
         (vec!["--baseline-cmd", "true"], "--candidate-cmd"),
-        (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "'--baseline-cmd <COMMAND>': the command"),
+        (
+            vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"],
+            "'--baseline-cmd <COMMAND>': the command",
+        ),
         (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
         (both(&["--tolerance", "p50=20"]), "'--tolerance <NAME=PERCENT>': no tolerance"),
         (both(&["--floor", "1"]), "'--floor <DURATION>'"),
@@ -273,10 +375,16 @@ fn bad_usage_is_named_before_anything_runs() {
 fn an_interrupt_leaves_a_partial_verdict() {
     let args = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "2ms"];
     let has_pairs = |ran: &Ran| super::read(&ran.file("verdict.json")).comparisons[0].pairs > 0;
-    let gate = Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_pairs)).exits(4);
+    let gate =
+        Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_pairs)).exits(4);
     let verdict = gate.verdict();
-    assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive && verdict.failure.is_none());
-    assert_eq!((verdict.reason, verdict.comparisons[0].reason), (Some(Reason::Interrupted), Some(Reason::Interrupted)));
+    assert!(
+        verdict.partial && verdict.verdict == Outcome::Inconclusive && verdict.failure.is_none()
+    );
+    assert_eq!(
+        (verdict.reason, verdict.comparisons[0].reason),
+        (Some(Reason::Interrupted), Some(Reason::Interrupted))
+    );
     assert_eq!(verdict.comparisons.len(), 1, "what was not begun is not there");
     assert!(verdict.comparisons[0].metrics.iter().all(|m| m.verdict == Outcome::Inconclusive));
 }

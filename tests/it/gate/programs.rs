@@ -34,7 +34,11 @@ fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
         let verdict = gate.verdict();
         assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive);
         assert_eq!(verdict.reason, Some(Reason::NotMeasured));
-        assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{script}: {:?}", verdict.failure);
+        assert!(
+            verdict.failure.as_ref().is_some_and(|f| f.contains(says)),
+            "{script}: {:?}",
+            verdict.failure
+        );
     }
 }
 
@@ -55,12 +59,19 @@ fn an_interrupt_takes_the_program_along() {
     let command = format!("sh -c 'echo $$ > {}; kill -INT $PPID; exec sleep 600'", id.display());
     let gate = programs(&command, &command, &[]).exits(4);
     let verdict = gate.verdict();
-    assert_eq!((verdict.partial, verdict.reason, verdict.failure.as_ref()), (true, Some(Reason::Interrupted), None));
+    assert_eq!(
+        (verdict.partial, verdict.reason, verdict.failure.as_ref()),
+        (true, Some(Reason::Interrupted), None)
+    );
     let id = std::fs::read_to_string(id).expect("the program was started");
-    assert!(!Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(), "it is still there");
+    assert!(
+        !Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(),
+        "it is still there"
+    );
 }
 
-/// A gate of one program against itself that is watched from outside, with what it may not leave behind.
+/// A gate of one program against itself that is watched from outside, with what it may not leave
+/// behind.
 struct Watched {
     home: tempfile::TempDir,
 }
@@ -87,7 +98,8 @@ impl Watched {
         self.home.path().join(name)
     }
 
-    /// Gates a script of the shell; osjitter itself becomes of a shell that has done `first`, which ends in `exec`.
+    /// Gates a script of the shell; osjitter itself becomes of a shell that has done `first`, which
+    /// ends in `exec`.
     fn gate(&self, first: &str, script: &str, args: &[&str]) -> Seen {
         let file = self.path("program");
         std::fs::write(&file, script).unwrap();
@@ -95,7 +107,15 @@ impl Watched {
         let out = self.path("out");
         let output = Command::new("sh")
             .args(["-c", &format!("{first} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
-            .args(["--baseline-cmd", &command, "--candidate-cmd", &command, "--floor", "100ms", "--out"])
+            .args([
+                "--baseline-cmd",
+                &command,
+                "--candidate-cmd",
+                &command,
+                "--floor",
+                "100ms",
+                "--out",
+            ])
             .arg(&out)
             .args(ROUNDS)
             .args(args)
@@ -115,7 +135,8 @@ impl Watched {
     /// No process that has this test's directory in its environment, and no temporary file.
     #[track_caller]
     fn nothing_is_left(&self) {
-        let files: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().path()).collect();
+        let files: Vec<_> =
+            std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().path()).collect();
         assert!(files.is_empty(), "{files:?}");
         #[cfg(target_os = "linux")]
         assert_eq!(processes_of(self.home.path()), Vec::<String>::new());
@@ -153,8 +174,9 @@ impl Seen {
     }
 }
 
-/// Children that outlive it: in its group, forked twice, deaf to signals, in sessions of their own (where osjitter can
-/// find those), and a chain of processes of which each starts the next in another session and ends.
+/// Children that outlive it: in its group, forked twice, deaf to signals, in sessions of their own
+/// (where osjitter can find those), and a chain of processes of which each starts the next in
+/// another session and ends.
 fn hostile() -> String {
     let in_its_group = r#"
 exec 2>"$HOME_OF_TEST/said"
@@ -179,7 +201,8 @@ setsid sh "$HOME_OF_TEST/chain" &
 /// `OSJITTER_TEST_GATES=5` makes 240 rounds of it.
 #[test]
 fn nothing_of_a_program_outlives_its_round() {
-    let gates = std::env::var("OSJITTER_TEST_GATES").map_or(1, |n| n.parse().expect("a number of gates"));
+    let gates =
+        std::env::var("OSJITTER_TEST_GATES").map_or(1, |n| n.parse().expect("a number of gates"));
     let watched = Watched::new();
     for _ in 0..gates {
         let seen = watched.gate("exec", &hostile(), &PAIRS).exits(0);
@@ -241,7 +264,9 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
         ("yes 'oh dear' | head -c 1G >&2; echo the end >&2; exit 3", "the end"),
     ] {
         let watched = Watched::new();
-        watched.gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"]).fails(says);
+        watched
+            .gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
+            .fails(says);
         watched.nothing_is_left();
     }
 }
@@ -254,12 +279,18 @@ fn a_report_that_contradicts_itself_is_no_round() {
         let file = watched.path("report.json");
         std::fs::write(&file, report).unwrap();
         let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
-        watched.gate("exec", &script, &PAIRS).fails(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}"));
+        watched
+            .gate("exec", &script, &PAIRS)
+            .fails(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}"));
         watched.nothing_is_left();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
-        let ran = Osjitter::new(["run", "--command", &command, "--ticks", "9"]).out("out").run().exits(4);
+        let ran =
+            Osjitter::new(["run", "--command", &command, "--ticks", "9"]).out("out").run().exits(4);
         let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")), "{said}");
+        assert!(
+            said.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")),
+            "{said}"
+        );
         assert!(ran.path("out/report.json").is_file(), "{}", ran.stderr);
     }
 }
@@ -282,16 +313,34 @@ fn a_program_that_cannot_be_started_is_bad_usage() {
     ] {
         for sides in [[nope, &contract], [&contract, nope]] {
             let home = tempfile::tempdir().unwrap();
-            let args = [&["--baseline-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS].concat();
+            let args =
+                [&["--baseline-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS]
+                    .concat();
             let ran = Osjitter::new(["gate"]).args(args).directory(home.path()).run().exits(2);
             assert!(
-                ran.stderr.contains(&format!("error: cannot start {nope}: ")) && ran.stdout.is_empty(),
+                ran.stderr.contains(&format!("error: cannot start {nope}: "))
+                    && ran.stdout.is_empty(),
                 "{}",
                 ran.stderr
             );
-            assert!(std::fs::read_dir(home.path()).unwrap().flatten().all(|e| e.file_name() == "results"));
-            assert!(!home.path().join("results").read_dir().is_ok_and(|mut inside| inside.next().is_some()));
-            assert!(!early || (!started.exists() && ran.stderr.lines().count() == 1), "{}", ran.stderr);
+            assert!(
+                std::fs::read_dir(home.path())
+                    .unwrap()
+                    .flatten()
+                    .all(|e| e.file_name() == "results")
+            );
+            assert!(
+                !home
+                    .path()
+                    .join("results")
+                    .read_dir()
+                    .is_ok_and(|mut inside| inside.next().is_some())
+            );
+            assert!(
+                !early || (!started.exists() && ran.stderr.lines().count() == 1),
+                "{}",
+                ran.stderr
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Whole runs of any program, judged by numbers: what the system knows of them, and what they write.
+//! Whole runs of any program, judged by numbers: what the system knows of them, and what they
+//! write.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ impl Sides {
 
     /// Each writes these lines below the first one.
     fn writing(a: &str, b: &str) -> Self {
-        let script = |lines: &str| format!("printf 'osjitter.series/1\\n{lines}' >\"$OSJITTER_OUT\"\n");
+        let script =
+            |lines: &str| format!("printf 'osjitter.series/1\\n{lines}' >\"$OSJITTER_OUT\"\n");
         Self::new(&script(a), &script(b))
     }
 
@@ -65,12 +67,14 @@ fn runs(gate: &Gate) -> &RunsVerdict {
 }
 
 /// A count in a file of the test, one higher at each call.
-const COUNTED: &str = "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
+const COUNTED: &str =
+    "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
 
 #[test]
 fn numbers_that_a_program_writes_are_judged_in_their_direction() {
     use Outcome::{Improved, Pass, Regressed};
-    let throughput = |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
+    let throughput =
+        |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
     for (a, b, args, code, outcome) in [
         ("1000", "980", &[][..], 0, Pass),
         ("1000", "900", &[], 1, Regressed),
@@ -81,11 +85,19 @@ fn numbers_that_a_program_writes_are_judged_in_their_direction() {
         let sides = Sides::writing(&throughput(a), &throughput(b));
         let gate = sides.gate(&[&["--metric", "throughput"], args].concat()).exits(code);
         let found = runs(&gate);
-        assert_eq!((found.verdict, found.reason, found.pairs), (outcome, None, 24), "{a} {b}: {}", gate.ran.stdout);
+        assert_eq!(
+            (found.verdict, found.reason, found.pairs),
+            (outcome, None, 24),
+            "{a} {b}: {}",
+            gate.ran.stdout
+        );
         let [metric] = &found.metrics[..] else { panic!("{}", gate.ran.stdout) };
         let (a, b): (f64, f64) = (a.parse().unwrap(), b.parse().unwrap());
         assert_eq!((metric.unit.as_str(), metric.higher_is_better), ("req/s", true));
-        assert!((metric.a / a - 1.0).abs() < 1e-9 && (metric.b / b - 1.0).abs() < 1e-9, "{metric:?}");
+        assert!(
+            (metric.a / a - 1.0).abs() < 1e-9 && (metric.b / b - 1.0).abs() < 1e-9,
+            "{metric:?}"
+        );
         assert!((metric.ratio.unwrap() - b / a).abs() < 1e-9 && metric.values == vec![[a, b]; 24]);
         assert!(
             gate.ran.stdout.contains("throughput") && gate.ran.stdout.contains("1000 req/s"),
@@ -98,15 +110,32 @@ fn numbers_that_a_program_writes_are_judged_in_their_direction() {
 #[test]
 fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
     let samples = |tail: u32| -> String {
-        (0..200).map(|i| format!("latency {}\\n", if i >= 190 { tail } else { 1_000_000 })).collect()
+        (0..200)
+            .map(|i| format!("latency {}\\n", if i >= 190 { tail } else { 1_000_000 }))
+            .collect()
     };
-    let side = |tail| format!("metric latency ns lower\\nmetric size bytes lower\\nsize 5000000\\n{}", samples(tail));
+    let side = |tail| {
+        format!(
+            "metric latency ns lower\\nmetric size bytes lower\\nsize 5000000\\n{}",
+            samples(tail)
+        )
+    };
     let sides = Sides::writing(&side(5_000_000), &side(9_000_000));
     for format in ["table", "markdown", "junit"] {
-        let args = ["--metric", "latency", "--metric", "size", "--metric", "latency:p90", "--format", format];
+        let args = [
+            "--metric",
+            "latency",
+            "--metric",
+            "size",
+            "--metric",
+            "latency:p90",
+            "--format",
+            format,
+        ];
         let gate = sides.gate(&args).exits(1);
         let found = runs(&gate);
-        let names: Vec<(&str, Outcome)> = found.metrics.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
+        let names: Vec<(&str, Outcome)> =
+            found.metrics.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
         let expected = [
             ("latency:p50", Outcome::Pass),
             ("latency:p99", Outcome::Regressed),
@@ -114,7 +143,8 @@ fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
             ("latency:p90", Outcome::Pass),
         ];
         assert_eq!((names.as_slice(), found.alpha), (&expected[..], 0.005));
-        let tolerated: Vec<f64> = found.metrics.iter().map(|m| (m.tolerated_ratio * 1e3).round()).collect();
+        let tolerated: Vec<f64> =
+            found.metrics.iter().map(|m| (m.tolerated_ratio * 1e3).round()).collect();
         assert_eq!(tolerated, [1_050.0, 1_200.0, 1_050.0, 1_200.0]);
         let says = match format {
             "junit" => "tests=\"4\" failures=\"1\"",
@@ -151,17 +181,21 @@ impl ChildWork {
     }
 }
 
-/// Fails unless a gate finds that the candidate's children take more time and memory than those of the base.
+/// Fails unless a gate finds that the candidate's children take more time and memory than those of
+/// the base.
 #[track_caller]
 fn assert_children_are_measured(base: &ChildWork, candidate: &ChildWork) {
     let sides = Sides::new(&base.script(), &candidate.script());
     let gate = sides.gate(&["--metric", "wall", "--metric", "cpu", "--metric", "max-rss"]).exits(1);
     let found = runs(&gate);
-    let seen: Vec<_> = found.metrics.iter().map(|m| (m.name.as_str(), m.unit.as_str(), m.verdict)).collect();
-    let expected = [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")].map(|(n, u)| (n, u, Outcome::Regressed));
+    let seen: Vec<_> =
+        found.metrics.iter().map(|m| (m.name.as_str(), m.unit.as_str(), m.verdict)).collect();
+    let expected = [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")]
+        .map(|(n, u)| (n, u, Outcome::Regressed));
     assert_eq!(seen, expected, "{}", gate.ran.stdout);
     for metric in &found.metrics {
-        let (min_base, min_candidate) = (base.min_value(&metric.name), candidate.min_value(&metric.name));
+        let (min_base, min_candidate) =
+            (base.min_value(&metric.name), candidate.min_value(&metric.name));
         for pair in &metric.values {
             assert!(pair[0] >= min_base && pair[1] >= min_candidate, "{}: {pair:?}", metric.name);
         }
@@ -201,7 +235,11 @@ fn instructions_are_judged_where_they_are_counted_and_refused_where_not() {
         let seen = &found.metrics[0];
         assert_eq!((seen.name.as_str(), seen.unit.as_str()), ("instructions", "instructions"));
         assert_eq!(seen.verdict, Outcome::Regressed);
-        assert!(seen.values.iter().all(|pair| pair[0] > 1e6 && pair[1] > 1.5 * pair[0]), "{:?}", seen.values);
+        assert!(
+            seen.values.iter().all(|pair| pair[0] > 1e6 && pair[1] > 1.5 * pair[0]),
+            "{:?}",
+            seen.values
+        );
     }
 }
 
@@ -217,14 +255,31 @@ fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
     let sides = Sides::new("echo a >>\"$HOME_OF_TEST/order\"", "echo b >>\"$HOME_OF_TEST/order\"");
     std::fs::write(sides.path("prepare"), "sleep 0.1; echo p >>\"$HOME_OF_TEST/order\"").unwrap();
     let prepare = sides.command("prepare");
-    let args =
-        ["--metric", "wall", "--tolerance", "wall=2000%", "--warmup-runs", "3", "--prepare", &prepare, "--seed", "1"];
+    let args = [
+        "--metric",
+        "wall",
+        "--tolerance",
+        "wall=2000%",
+        "--warmup-runs",
+        "3",
+        "--prepare",
+        &prepare,
+        "--seed",
+        "1",
+    ];
     let gate = sides.gate(&args).exits(0);
     let found = runs(&gate);
-    assert_eq!((found.pairs, found.warmup_runs, found.prepare.as_deref()), (24, 3, Some(prepare.as_str())));
-    let order: String = std::fs::read_to_string(sides.path("order")).unwrap().split_whitespace().collect();
+    assert_eq!(
+        (found.pairs, found.warmup_runs, found.prepare.as_deref()),
+        (24, 3, Some(prepare.as_str()))
+    );
+    let order: String =
+        std::fs::read_to_string(sides.path("order")).unwrap().split_whitespace().collect();
     assert!(order.starts_with("papbpapbpapb") && order.len() == 4 * (3 + 24), "{order}");
-    assert!(order.contains("pbpapapb") || order.contains("papbpbpa"), "the order of a pair is drawn: {order}");
+    assert!(
+        order.contains("pbpapapb") || order.contains("papbpbpa"),
+        "the order of a pair is drawn: {order}"
+    );
     let fastest = found.metrics[0].values.iter().flatten().copied().fold(f64::MAX, f64::min);
     assert!(fastest < 1e8, "preparing is no part of a run: {fastest}");
 
@@ -254,7 +309,12 @@ fn what_cannot_be_judged_is_refused_after_the_first_run() {
             &["--metric", "x", "--tolerance", "x=100%"],
             "cannot fall",
         ),
-        (good, good, &["--metric", "wall", "--min-run-time", "1h"], "starting the process is much of that"),
+        (
+            good,
+            good,
+            &["--metric", "wall", "--min-run-time", "1h"],
+            "starting the process is much of that",
+        ),
         (good, good, &["--metric", "max-rss"], "MiB of osjitter itself"),
     ] {
         if says.contains("osjitter itself") && !cfg!(target_os = "linux") {
@@ -262,7 +322,8 @@ fn what_cannot_be_judged_is_refused_after_the_first_run() {
         }
         let sides = Sides::writing(a, b);
         let (a, b) = (sides.command("a"), sides.command("b"));
-        let gate = Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
+        let gate =
+            Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
         gate.refuses(says);
     }
     Sides::writing(good, good).refuses(&["--metric", "x:p98"], "no percentile");
@@ -286,10 +347,19 @@ fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
         );
         let gate = Sides::new(&script, &script).gate(&["--metric", "x"]).exits(4);
         let verdict = gate.verdict();
-        assert!(verdict.failure.as_ref().is_some_and(|f| f.contains(says)), "{says}: {:?}", verdict.failure);
+        assert!(
+            verdict.failure.as_ref().is_some_and(|f| f.contains(says)),
+            "{says}: {:?}",
+            verdict.failure
+        );
         let found = runs(&gate);
-        assert_eq!((verdict.partial, found.pairs, found.reason), (true, 4, Some(Reason::NotMeasured)));
-        assert!(found.metrics.iter().all(|m| m.verdict == Outcome::Inconclusive && m.values.len() == 4));
+        assert_eq!(
+            (verdict.partial, found.pairs, found.reason),
+            (true, 4, Some(Reason::NotMeasured))
+        );
+        assert!(
+            found.metrics.iter().all(|m| m.verdict == Outcome::Inconclusive && m.values.len() == 4)
+        );
     }
 }
 
@@ -298,17 +368,42 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
     for (script, says) in [
         ("mkfifo \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
         ("mkdir \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
-        ("ln -s /dev/zero \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is a link, not a regular file"),
-        ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null", "wrote more than 1024 MiB"),
+        (
+            "ln -s /dev/zero \"$OSJITTER_OUT\"",
+            "OSJITTER_OUT cannot be read: it is a link, not a regular file",
+        ),
+        (
+            "dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null",
+            "wrote more than 1024 MiB",
+        ),
         // Nearly as much as is read, in a line and in many.
-        ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1000M 2>/dev/null", "at most 255 bytes"),
-        ("{ echo osjitter.series/1; yes 'metric x ns lower' | head -c 100M; } >\"$OSJITTER_OUT\"", "declared once"),
+        (
+            "dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1000M 2>/dev/null",
+            "at most 255 bytes",
+        ),
+        (
+            "{ echo osjitter.series/1; yes 'metric x ns lower' | head -c 100M; } >\"$OSJITTER_OUT\"",
+            "declared once",
+        ),
     ] {
         let sides = Sides::new(script, script);
         let command = sides.command("a");
         let output = std::process::Command::new("sh")
-            .args(["-c", "ulimit -v 700000 2>/dev/null; exec \"$0\" gate \"$@\"", env!("CARGO_BIN_EXE_osjitter")])
-            .args(["--baseline-cmd", &command, "--candidate-cmd", &command, "--metric", "x", "--min-run-time", "0us"])
+            .args([
+                "-c",
+                "ulimit -v 700000 2>/dev/null; exec \"$0\" gate \"$@\"",
+                env!("CARGO_BIN_EXE_osjitter"),
+            ])
+            .args([
+                "--baseline-cmd",
+                &command,
+                "--candidate-cmd",
+                &command,
+                "--metric",
+                "x",
+                "--min-run-time",
+                "0us",
+            ])
             .args(PAIRS)
             .arg("--out")
             .arg(sides.path("out"))
@@ -316,7 +411,8 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{script}: {stderr}");
-        let verdict = super::read(&std::fs::read_to_string(sides.path("out/verdict.json")).unwrap());
+        let verdict =
+            super::read(&std::fs::read_to_string(sides.path("out/verdict.json")).unwrap());
         let failure = verdict.failure.expect("a failure");
         assert!(failure.contains(says) && failure.len() < 2_000, "{script}: {failure}");
     }
@@ -334,7 +430,11 @@ fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
     let found = runs(&gate);
     assert!((1..24).contains(&found.pairs) && found.looks_taken == 0, "{}", gate.ran.stdout);
     assert_eq!((found.verdict, found.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
-    assert!(!gate.verdict().partial && gate.ran.stderr.contains("NOT A PASS"), "{}", gate.ran.stderr);
+    assert!(
+        !gate.verdict().partial && gate.ran.stderr.contains("NOT A PASS"),
+        "{}",
+        gate.ran.stderr
+    );
 }
 
 #[test]
@@ -349,19 +449,24 @@ fn a_program_that_cannot_be_started_or_hangs_is_no_number() {
 
 #[test]
 fn the_programs_of_gates_are_compared() {
-    let throughput = |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
+    let throughput =
+        |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
     let sides = Sides::writing(&throughput("1000"), &throughput("900"));
     let gate = sides.gate(&["--metric", "throughput"]).exits(1);
     let one = gate.verdict();
     // Another day, twice as fast a machine, and a candidate that has caught up.
     let mut two = one.clone();
     two.started_utc = "2000-01-01T00:00:00Z".to_owned();
-    two.runs.as_mut().unwrap().metrics[0].values.iter_mut().for_each(|pair| *pair = [2_000.0, 2_000.0]);
+    two.runs.as_mut().unwrap().metrics[0]
+        .values
+        .iter_mut()
+        .for_each(|pair| *pair = [2_000.0, 2_000.0]);
     let kept = sides.path("kept");
     std::fs::create_dir(&kept).unwrap();
     std::fs::write(kept.join("verdict.json"), one.to_json()).unwrap();
     std::fs::write(sides.path("two.json"), two.to_json()).unwrap();
-    let compare = |args: &[&str]| Osjitter::new(["compare"]).args(args).directory(sides.home.path()).run();
+    let compare =
+        |args: &[&str]| Osjitter::new(["compare"]).args(args).directory(sides.home.path()).run();
     let of = |a: &str, b: &str| {
         let made = compare(&[a, b, "--format", "json"]).exits(0).stdout;
         schema::valid(&made, "comparison.1");
@@ -372,7 +477,10 @@ fn the_programs_of_gates_are_compared() {
 
     let paired = of("kept#baseline", "kept");
     let [metric] = &paired.metrics[..] else { panic!("{paired:?}") };
-    assert_eq!((metric.method, metric.all.finding, metric.all.ratio), (Method::PairedByRound, Finding::Worse, 0.9));
+    assert_eq!(
+        (metric.method, metric.all.finding, metric.all.ratio),
+        (Method::PairedByRound, Finding::Worse, 0.9)
+    );
     assert_eq!((metric.all.a, metric.all.b, metric.all.runs_a), (1_000.0, 900.0, 24));
     assert_eq!(paired.b.program.as_deref(), Some(one.runs.as_ref().unwrap().b.as_str()));
     let days = of("kept", "two.json#candidate");
@@ -386,14 +494,18 @@ fn the_programs_of_gates_are_compared() {
 
     let table = compare(&["kept", "two.json"]).exits(0).stdout;
     assert!(
-        table.contains("throughput, throughput beside: B is better.") && table.contains("2.22 [2.22, 2.22]"),
+        table.contains("throughput, throughput beside: B is better.")
+            && table.contains("2.22 [2.22, 2.22]"),
         "{table}"
     );
     let markdown = compare(&["kept#baseline", "kept", "--format", "markdown"]).exits(0).stdout;
     assert!(markdown.contains("| throughput | 1000 req/s | 900 req/s | 0.900 "), "{markdown}");
     for (args, says) in [
         (&["kept", "kept"][..], "kept/verdict.json#baseline"),
-        (&["kept#baseline", "kept#baseline"], "the other program of kept/verdict.json is kept/verdict.json#candidate"),
+        (
+            &["kept#baseline", "kept#baseline"],
+            "the other program of kept/verdict.json is kept/verdict.json#candidate",
+        ),
         (&["kept#old", "kept"], "write kept/verdict.json#baseline or kept/verdict.json#candidate"),
         (&["kept", "two.json", "--format", "svg"], "there is a table"),
     ] {
@@ -405,7 +517,10 @@ fn the_programs_of_gates_are_compared() {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let text = one.to_json();
         let writer = std::thread::spawn(move || std::fs::write(pipe, text));
-        assert!(compare(&["kept#baseline", "pipe"]).exits(0).stdout.contains("B is worse"), "it is read once");
+        assert!(
+            compare(&["kept#baseline", "pipe"]).exits(0).stdout.contains("B is worse"),
+            "it is read once"
+        );
         writer.join().unwrap().unwrap();
     }
     two.host.kernel = Some("another".to_owned());

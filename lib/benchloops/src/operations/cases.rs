@@ -68,8 +68,12 @@ impl Side {
         match (self, operation) {
             (Self::Tokio, Operation::LifeSlab) => Some("its tasks are on the heap"),
             (Self::Tokio, Operation::ChannelLocal) => Some("its channels are for any thread"),
-            (Self::Tokio, Operation::ChannelSpsc | Operation::StreamSpsc) => Some("its channel has many senders"),
-            (Self::Tokio, Operation::IdleTurnTimer) => Some("its wheel is looked at in every turn as it is"),
+            (Self::Tokio, Operation::ChannelSpsc | Operation::StreamSpsc) => {
+                Some("its channel has many senders")
+            }
+            (Self::Tokio, Operation::IdleTurnTimer) => {
+                Some("its wheel is looked at in every turn as it is")
+            }
             (Self::Tokio, Operation::TokioBridge) => Some("it needs no bridge to itself"),
             _ => None,
         }
@@ -82,7 +86,9 @@ mod tests {
 
     #[test]
     fn every_operation_has_a_runtime_and_a_name_of_its_own() {
-        let name = |operation: &Operation| operation.to_possible_value().map(|value| value.get_name().to_owned());
+        let name = |operation: &Operation| {
+            operation.to_possible_value().map(|value| value.get_name().to_owned())
+        };
         let all = Operation::value_variants();
         for (i, a) in all.iter().enumerate() {
             assert!(Side::value_variants().iter().any(|s| s.lacks(*a).is_none()), "{a:?}");

@@ -1,5 +1,5 @@
-//! What a runtime does, many times over: a stamp after each batch, or where threads are crossed, on both sides of each
-//! event.
+//! What a runtime does, many times over: a stamp after each batch, or where threads are crossed, on
+//! both sides of each event.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -10,8 +10,8 @@ use std::task::{Poll, Waker};
 
 use crate::operations::cases::{Operation, Side};
 use crate::operations::runtimes::{
-    Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio, TokioIdler,
-    TokioMpsc, Work, bridged,
+    Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio,
+    TokioIdler, TokioMpsc, Work, bridged,
 };
 use tach::ordered_count;
 
@@ -25,7 +25,9 @@ pub fn run(operation: Operation, side: Side, load: Load) -> io::Result<Round> {
     match (operation, side) {
         (O::Dispatch, Side::Busypoll) => Busypoll::run(Idle::Never, dispatch::<Busypoll>(load)),
         (O::Dispatch, Side::Tokio) => Tokio::run(Idle::Never, dispatch::<Tokio>(load)),
-        (O::SelfWake, Side::Busypoll) => Busypoll::run(Idle::Never, spawned::<Busypoll, _>(self_wake(load))),
+        (O::SelfWake, Side::Busypoll) => {
+            Busypoll::run(Idle::Never, spawned::<Busypoll, _>(self_wake(load)))
+        }
         (O::SelfWake, Side::Tokio) => Tokio::run(Idle::Never, spawned::<Tokio, _>(self_wake(load))),
         (O::LifeBoxed, Side::Busypoll) => Busypoll::run(Idle::Never, life::<Busypoll>(load)),
         (O::LifeBoxed, Side::Tokio) => Tokio::run(Idle::Never, life::<Tokio>(load)),
@@ -58,7 +60,8 @@ async fn spawned<E: Executor, W: Work>(work: W) -> W::Output {
 /// Tasks that are ready at once, in [`dispatch`].
 const CROWD: u64 = 256;
 
-/// What the tasks of [`dispatch`] share. One thread runs them; the atomics are there because tokio's tasks must be `Send`.
+/// What the tasks of [`dispatch`] share. One thread runs them; the atomics are there because
+/// tokio's tasks must be `Send`.
 #[derive(Default)]
 struct Crowd {
     wakers: Mutex<Vec<Waker>>,
@@ -106,7 +109,8 @@ impl Crowd {
     }
 }
 
-/// All tasks are woken before the first is polled; what is timed is from the first poll to the last.
+/// All tasks are woken before the first is polled; what is timed is from the first poll to the
+/// last.
 async fn dispatch<E: Executor>(load: Load) -> Round {
     let crowd = Arc::new(Crowd::default());
     let members: Vec<_> = (0..CROWD).map(|_| E::spawn(Arc::clone(&crowd).member())).collect();
@@ -230,8 +234,13 @@ struct Crossing {
 }
 
 impl Crossing {
-    /// Runs the side with the runtime, and the other on a thread of its own, which does not outlast it.
-    fn beside<T>(&self, other: impl FnOnce() + Send, runtime: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    /// Runs the side with the runtime, and the other on a thread of its own, which does not outlast
+    /// it.
+    fn beside<T>(
+        &self,
+        other: impl FnOnce() + Send,
+        runtime: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         /// However the runtime's side ends, the other one must not wait for it.
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
@@ -246,8 +255,8 @@ impl Crossing {
         })
     }
 
-    /// On the thread that makes the events: waits until the other side is ready, and then until it has had `counts`.
-    /// False once it is over.
+    /// On the thread that makes the events: waits until the other side is ready, and then until it
+    /// has had `counts`. False once it is over.
     fn wait(&self, event: u64, counts: u64) -> bool {
         while self.ready.load(Ordering::Acquire) <= event {
             if self.over.load(Ordering::Relaxed) {
@@ -272,7 +281,8 @@ fn wake<E: Executor>(idle: Idle, load: Load) -> io::Result<Round> {
     let wake = || {
         let mut event = 0;
         while crossing.wait(event, load.counts) {
-            let waker = lock(&crossing.waker).take().expect("it was left before the other side was ready");
+            let waker =
+                lock(&crossing.waker).take().expect("it was left before the other side was ready");
             crossing.made.store(ordered_count(), Ordering::Release);
             waker.wake();
             event += 1;

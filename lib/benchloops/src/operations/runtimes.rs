@@ -46,7 +46,8 @@ pub struct Tokio;
 const SLAB: (usize, usize) = (256, 512);
 
 fn busypoll(idle: Idle) -> io::Result<busypoll::Runtime> {
-    let parking = if idle == Idle::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
+    let parking =
+        if idle == Idle::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
     busypoll::Runtime::builder().parking(parking).slab(SLAB.0, SLAB.1).build()
 }
 

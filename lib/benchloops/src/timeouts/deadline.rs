@@ -45,7 +45,8 @@ impl Counter for quanta::Instant {
     }
 }
 
-/// A pair of readings leads from a counter to tokio's clock only for so long: its rate is not exactly known.
+/// A pair of readings leads from a counter to tokio's clock only for so long: its rate is not
+/// exactly known.
 const RENEWED: Duration = Duration::from_secs(1);
 
 /// From a counter, by what it has advanced since it was last read together with tokio's clock.

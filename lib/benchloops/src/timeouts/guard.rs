@@ -15,8 +15,12 @@ pub trait Guard: Send + 'static {
     /// Makes one, inside the runtime it will run on.
     fn new(length: Duration) -> Self;
 
-    /// Waits for `message` with the timeout around it; `None` if that fired. The message is polled first.
-    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send;
+    /// Waits for `message` with the timeout around it; `None` if that fired. The message is polled
+    /// first.
+    fn wait<M: Message>(
+        self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send;
 
     /// Begins a wait anew, for those ways whose wait goes on from the last message.
     fn begin(self: Pin<&mut Self>) {}

@@ -1,4 +1,5 @@
-//! The guards. Where a message and a timer are both waited for, the message is polled first, always.
+//! The guards. Where a message and a timer are both waited for, the message is polled first,
+//! always.
 
 use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
@@ -15,8 +16,9 @@ use super::tally::Tally;
 use super::variant::{Clock, Variant};
 
 pin_project! {
-    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a block would move a
-    /// message that it captures once more, and what is compared is what the ways of waiting cost.
+    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a
+    /// block would move a message that it captures once more, and what is compared is what the ways
+    /// of waiting cost.
     struct Race<F, S, T> {
         #[pin]
         message: F,
@@ -74,7 +76,10 @@ impl Guard for Control {
     }
 
     #[inline]
-    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+    fn wait<M: Message>(
+        self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send {
         Came { message, came: Some }
     }
 
@@ -104,7 +109,10 @@ impl<T: Tally> Guard for Timeout<T> {
     }
 
     #[inline]
-    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+    fn wait<M: Message>(
+        self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send {
         T::made();
         let message = FirstPending { message, was_pending: false, tally: PhantomData::<T> };
         Came { message: timeout(self.length, message), came: Result::ok }
@@ -129,7 +137,8 @@ impl<T: Tally> Guard for Timeout<T> {
 }
 
 pin_project! {
-    /// Counts the first poll that finds nothing there: it is what makes tokio's `Timeout` register its timer.
+    /// Counts the first poll that finds nothing there: it is what makes tokio's `Timeout` register
+    /// its timer.
     struct FirstPending<F, T> {
         #[pin]
         message: F,
@@ -170,7 +179,10 @@ impl<D: Deadlines, T: Tally> Guard for Sleep<D, T> {
     }
 
     #[inline]
-    fn wait<M: Message>(self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+    fn wait<M: Message>(
+        self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send {
         let this = self.project();
         T::made();
         let timer = sleep_until(this.deadlines.after(*this.length));
@@ -245,9 +257,17 @@ impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
     }
 
     #[inline]
-    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+    fn wait<M: Message>(
+        mut self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send {
         self.as_mut().arm();
-        Race { message, timer: self.project().timer.sleep(), registers: false, tally: PhantomData::<T> }
+        Race {
+            message,
+            timer: self.project().timer.sleep(),
+            registers: false,
+            tally: PhantomData::<T>,
+        }
     }
 
     #[inline]
@@ -316,7 +336,10 @@ where
     }
 
     #[inline]
-    fn wait<M: Message>(mut self: Pin<&mut Self>, message: M) -> impl Future<Output = Option<M::Output>> + Send {
+    fn wait<M: Message>(
+        mut self: Pin<&mut Self>,
+        message: M,
+    ) -> impl Future<Output = Option<M::Output>> + Send {
         self.as_mut().count_registrations();
         Came { message: self.project().idle.guard(message), came: Result::ok }
     }
@@ -339,7 +362,8 @@ where
     }
 }
 
-/// Hands the guard of a variant with that clock to the visitor; `None` where there is no such combination.
+/// Hands the guard of a variant with that clock to the visitor; `None` where there is no such
+/// combination.
 pub fn with<T: Tally, R: Visitor>(variant: Variant, clock: Clock, visitor: R) -> Option<R::Output> {
     use idletimeout::{TachClock, TokioClock};
     if variant.refuses(clock).is_some() {
@@ -348,9 +372,13 @@ pub fn with<T: Tally, R: Visitor>(variant: Variant, clock: Clock, visitor: R) ->
     Some(match (variant, clock) {
         (Variant::Control, _) => visitor.visit::<Control>(),
         (Variant::Timeout, _) => visitor.visit::<Timeout<T>>(),
-        (Variant::IdleTimeout, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Exact, T>>(),
+        (Variant::IdleTimeout, Clock::Tokio) => {
+            visitor.visit::<IdleTimeout<TokioClock, Exact, T>>()
+        }
         (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock, Exact, T>>(),
-        (Variant::IdleTimeoutSlack, Clock::Tokio) => visitor.visit::<IdleTimeout<TokioClock, Tenth, T>>(),
+        (Variant::IdleTimeoutSlack, Clock::Tokio) => {
+            visitor.visit::<IdleTimeout<TokioClock, Tenth, T>>()
+        }
         (Variant::IdleTimeoutSlack, _) => visitor.visit::<IdleTimeout<TachClock, Tenth, T>>(),
         (_, Clock::Tokio) => sleeping::<Direct, T, R>(variant, visitor),
         (_, Clock::Tach) => sleeping::<Anchored<tach::Instant>, T, R>(variant, visitor),
@@ -364,7 +392,9 @@ pub fn with<T: Tally, R: Visitor>(variant: Variant, clock: Clock, visitor: R) ->
 fn sleeping<D: Deadlines + Unpin, T: Tally, R: Visitor>(variant: Variant, visitor: R) -> R::Output {
     match variant {
         Variant::ReusedSleep => visitor.visit::<ReusedSleep<tokio::time::Sleep, D, T>>(),
-        Variant::ReusedBoxedSleep => visitor.visit::<ReusedSleep<Pin<Box<tokio::time::Sleep>>, D, T>>(),
+        Variant::ReusedBoxedSleep => {
+            visitor.visit::<ReusedSleep<Pin<Box<tokio::time::Sleep>>, D, T>>()
+        }
         _ => visitor.visit::<Sleep<D, T>>(),
     }
 }

@@ -1,5 +1,8 @@
 //! The workloads: a warm-up batch, then batches of messages, each through a guarded wait.
-#![allow(clippy::disallowed_methods, reason = "how late a timeout fires is read from the OS clock, as its deadline is")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how late a timeout fires is read from the OS clock, as its deadline is"
+)]
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn, ready};
@@ -118,7 +121,9 @@ impl<R: Meter> Visitor for Run<R> {
             }
             Workload::Rearm => Box::pin(rearm::<G, _>(length, meter)),
             Workload::Ready => Box::pin(messages::<G, _, _, _>(length, meter, || ready(()))),
-            Workload::Pending => Box::pin(messages::<G, _, _, _>(length, meter, AtSecondPoll::default)),
+            Workload::Pending => {
+                Box::pin(messages::<G, _, _, _>(length, meter, AtSecondPoll::default))
+            }
             Workload::Moved => Box::pin(messages::<G, _, _, _>(length, meter, Big::default)),
             Workload::Timers(n) => Box::pin(timers::<G, _>(length, n, false, meter)),
             Workload::Expired(n) => Box::pin(timers::<G, _>(length, n, true, meter)),
@@ -134,7 +139,10 @@ type Work<R> = Pin<Box<dyn Future<Output = R> + Send>>;
 fn spawned<R: Send + 'static>(work: Work<R>, workers: Option<usize>) -> io::Result<R> {
     let runtime = match workers {
         None => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
-        Some(workers) => tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_time().build()?,
+        Some(workers) => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(workers)
+            .enable_time()
+            .build()?,
     };
     Ok(runtime.block_on(async { tokio::spawn(work).await.expect("the loop does not panic") }))
 }
@@ -157,7 +165,9 @@ async fn channel<G: Guard, R: Meter>(length: Duration, capacity: usize, mut mete
         for _ in 0..meter.messages() {
             sum = sum.wrapping_add(loop {
                 match guard.as_mut().wait(receiver.recv()).await {
-                    Some(message) => break message.expect("the sender sends as many as are awaited"),
+                    Some(message) => {
+                        break message.expect("the sender sends as many as are awaited");
+                    }
                     None => meter.fired(None),
                 }
             });
@@ -204,7 +214,8 @@ where
 
 async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mut meter: R) -> R {
     let mut guards: Vec<Pin<Box<G>>> = (0..n).map(|_| Box::pin(G::new(length))).collect();
-    // Unconstrained: a spent budget would keep timers from being registered, and the loop does not wait for anything.
+    // Unconstrained: a spent budget would keep timers from being registered, and the loop does not
+    // wait for anything.
     let mut turn = 0;
     unconstrained(poll_fn(|cx| {
         for guard in &mut guards {

@@ -1,5 +1,5 @@
-//! What a timeout around a wait costs, with a message each time. The same loops are timed here, and counted in a program of
-//! their own.
+//! What a timeout around a wait costs, with a message each time. The same loops are timed here, and
+//! counted in a program of their own.
 
 pub mod counted;
 mod deadline;

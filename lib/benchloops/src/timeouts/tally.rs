@@ -5,7 +5,8 @@ pub trait Tally: Send + 'static {
     const IS_COUNTED: bool;
     /// A timer was made.
     fn made();
-    /// A timer was registered with the wheel: polled for the first time before it was due, or set to another time.
+    /// A timer was registered with the wheel: polled for the first time before it was due, or set
+    /// to another time.
     fn registered();
 }
 

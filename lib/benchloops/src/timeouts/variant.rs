@@ -39,13 +39,15 @@ impl Variant {
     pub fn refuses(self, clock: Clock) -> Option<&'static str> {
         match (self, clock) {
             (Self::Control, Clock::Tach | Clock::Quanta) => Some("it reads no clock"),
-            (Self::Timeout, Clock::Tach | Clock::Quanta) => Some("tokio::time::timeout reads tokio's clock itself"),
+            (Self::Timeout, Clock::Tach | Clock::Quanta) => {
+                Some("tokio::time::timeout reads tokio's clock itself")
+            }
             (Self::IdleTimeout | Self::IdleTimeoutSlack, Clock::Quanta) => {
                 Some("quanta states no error bound, without which it might fire early")
             }
-            (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => {
-                Some("this binary was built without the feature quanta (cargo build --release --features quanta)")
-            }
+            (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => Some(
+                "this binary was built without the feature quanta (cargo build --release --features quanta)",
+            ),
             _ => None,
         }
     }

@@ -25,11 +25,11 @@ use super::error::{SendError, TryRecvError, TrySendError};
 use super::transfer::{self, poll_recv};
 use crate::waker_set::WakerSet;
 
-/// A ring between two counters that only ever grow. It is here because the channel over `VecDeque` is slower: measured
-/// with `cargo bench -p busypoll --bench queues`.
+/// A ring between two counters that only ever grow. It is here because the channel over `VecDeque`
+/// is slower: measured with `cargo bench -p busypoll --bench queues`.
 ///
-/// What every send and receive reads is in cells of one word; wakers, which are foreign code, are behind a borrow that
-/// is never held while one is called or dropped.
+/// What every send and receive reads is in cells of one word; wakers, which are foreign code, are
+/// behind a borrow that is never held while one is called or dropped.
 struct Ring<T> {
     /// A power of two of them: masking turns a counter into an index.
     slots: Box<[Cell<Option<T>>]>,
@@ -103,7 +103,9 @@ pub struct Receiver<T>(Rc<Ring<T>>);
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs room for a value");
     let ring = Rc::new(Ring {
-        slots: (0..capacity.checked_next_power_of_two().expect("the capacity is larger than memory"))
+        slots: (0..capacity
+            .checked_next_power_of_two()
+            .expect("the capacity is larger than memory"))
             .map(|_| Cell::new(None))
             .collect(),
         head: Cell::new(0),
@@ -192,13 +194,18 @@ impl<T> Receiver<T> {
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there
+    /// will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let ring = &*self.0;
         let head = ring.head.get();
         let Some(value) = ring.slot(head).take() else {
-            return Err(if ring.senders.get() == 0 { TryRecvError::Closed } else { TryRecvError::Empty });
+            return Err(if ring.senders.get() == 0 {
+                TryRecvError::Closed
+            } else {
+                TryRecvError::Empty
+            });
         };
         ring.head.set(head.wrapping_add(1));
         if ring.senders_wait.get() {

@@ -6,8 +6,8 @@
 //! | [`mpsc`] | any number of threads | one receiver on any thread | a lock-free queue |
 //! | [`spsc`] | one thread | another | the same queue, without the contest for a place |
 //!
-//! All of them work in any runtime, or without one. Once every sender is gone, the receiver gets what is left, then
-//! `None`. Once the receiver is gone, sending returns the value in an error.
+//! All of them work in any runtime, or without one. Once every sender is gone, the receiver gets
+//! what is left, then `None`. Once the receiver is gone, sending returns the value in an error.
 //!
 //! ```
 //! use busypoll::channel::{TryRecvError, TrySendError, local};

@@ -43,8 +43,8 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped is dropped too, at the
-    /// latest with the last sender.
+    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped
+    /// is dropped too, at the latest with the last sender.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
@@ -104,8 +104,8 @@ mod loom_tests {
 
     use super::channel;
 
-    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them waiting forever, which
-    /// loom reports as a deadlock.
+    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them
+    /// waiting forever, which loom reports as a deadlock.
     fn nobody_waits_for_ever(senders: u32, each: u32, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);

@@ -1,23 +1,28 @@
-//! A bounded queue with one consumer, and one producer or many: with the slab, the only file of this crate with unsafe
-//! code. It is here because `mpsc` over crossbeam's `ArrayQueue` is slower, and `spsc` over `rtrb`: measured with
-//! `cargo bench -p busypoll --bench queues`.
+//! A bounded queue with one consumer, and one producer or many: with the slab, the only file of
+//! this crate with unsafe code. It is here because `mpsc` over crossbeam's `ArrayQueue` is slower,
+//! and `spsc` over `rtrb`: measured with `cargo bench -p busypoll --bench queues`.
 //!
-//! A producer claims a position by advancing `tail`, writes its value into the position's slot, and stamps the slot with
-//! the position. The consumer only looks at the slot of position `head`, and takes the value if the stamp is that
-//! position's; then it advances `head`, and the slot is free for the position one lap on.
+//! A producer claims a position by advancing `tail`, writes its value into the position's slot, and
+//! stamps the slot with the position. The consumer only looks at the slot of position `head`, and
+//! takes the value if the stamp is that position's; then it advances `head`, and the slot is free
+//! for the position one lap on.
 //!
 //! Invariants, referred to by name below:
 //!
-//! - **Claimed**: positions from `head` to `tail` are claimed, each by one producer, and there are never more of them than
-//!   the capacity, which is no more than there are slots. So no two claimed positions share a slot.
-//! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the value is written.
-//! - **Sole**: a ring with a [`SoleProducer`] has no other producer, and it adds values through `&mut`: nobody else advances
-//!   `tail`, so it claims by a swap, without a contest.
-//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else advances `head`.
+//! - **Claimed**: positions from `head` to `tail` are claimed, each by one producer, and there are
+//!   never more of them than the capacity, which is no more than there are slots. So no two claimed
+//!   positions share a slot.
+//! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the
+//!   value is written.
+//! - **Sole**: a ring with a [`SoleProducer`] has no other producer, and it adds values through
+//!   `&mut`: nobody else advances `tail`, so it claims by a swap, without a contest.
+//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else
+//!   advances `head`.
 //!
-//! Both `tail` and `head` are advanced by a sequentially consistent read-modify-write. A waiter announces itself by one
-//! too, then checks the other side's index by a sequentially consistent load: it sees the index advanced, or whoever
-//! advanced it, and looks for waiters afterwards, sees the waiter.
+//! Both `tail` and `head` are advanced by a sequentially consistent read-modify-write. A waiter
+//! announces itself by one too, then checks the other side's index by a sequentially consistent
+//! load: it sees the index advanced, or whoever advanced it, and looks for waiters afterwards, sees
+//! the waiter.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -53,8 +58,9 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: whoever claimed a position writes its value, and the consumer reads it after the stamp, which releases and
-// acquires (Claimed, Stamped, Single): values move between threads, and are never shared.
+// SAFETY: whoever claimed a position writes its value, and the consumer reads it after the stamp,
+// which releases and acquires (Claimed, Stamped, Single): values move between threads, and are
+// never shared.
 unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 
 /// A queue with room for `capacity` values.
@@ -78,10 +84,15 @@ pub(crate) fn sole_ring<T, S>(capacity: usize, shared: S) -> (SoleProducer<T, S>
 impl<T, S> Ring<T, S> {
     fn new(capacity: usize, shared: S) -> Self {
         assert!(capacity > 0, "a channel needs room for a value");
-        let slots = capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
-        let slot = |_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
+        let slots =
+            capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
+        let slot =
+            |_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
         Self {
-            producers: CachePadded(Producers { tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }),
+            producers: CachePadded(Producers {
+                tail: AtomicUsize::new(0),
+                head: AtomicUsize::new(0),
+            }),
             head: CachePadded(AtomicUsize::new(0)),
             capacity,
             slots: (0..slots).map(slot).collect(),
@@ -97,7 +108,8 @@ impl<T, S> Ring<T, S> {
     #[inline]
     fn claim(&self) -> Option<usize> {
         let Producers { tail, head } = &self.producers.0;
-        // Before `tail`: whoever sees that a position was emptied also sees that it was claimed, so `tail` is not below.
+        // Before `tail`: whoever sees that a position was emptied also sees that it was claimed, so
+        // `tail` is not below.
         let mut emptied = head.load(Ordering::Acquire);
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
@@ -108,7 +120,12 @@ impl<T, S> Ring<T, S> {
                     return None;
                 }
             }
-            match tail.compare_exchange_weak(claimed, claimed.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed) {
+            match tail.compare_exchange_weak(
+                claimed,
+                claimed.wrapping_add(1),
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => {
                     loom_fence();
                     return Some(claimed);
@@ -118,8 +135,8 @@ impl<T, S> Ring<T, S> {
         }
     }
 
-    /// How far the consumer is, and a note of it for the next push. Behind an announced wait for room, it sees what was
-    /// made before the announcement was.
+    /// How far the consumer is, and a note of it for the next push. Behind an announced wait for
+    /// room, it sees what was made before the announcement was.
     fn look_at_head(&self) -> usize {
         loom_fence();
         let emptied = self.head.0.load(Ordering::SeqCst);
@@ -135,8 +152,9 @@ impl<T, S> Ring<T, S> {
     unsafe fn write(&self, position: usize, value: T) {
         let slot = self.slot(position);
         slot.value.with_mut(|slot| {
-            // SAFETY: the position is the caller's, and no other claimed one has this slot (Claimed); the consumer, which
-            // emptied it a lap ago, does not read it before the stamp below.
+            // SAFETY: the position is the caller's, and no other claimed one has this slot
+            // (Claimed); the consumer, which emptied it a lap ago, does not read it before the
+            // stamp below.
             unsafe { (*slot).write(value) };
         });
         slot.stamp.store(position.wrapping_add(1), Ordering::Release);
@@ -154,8 +172,8 @@ impl<T, S> Ring<T, S> {
             return None;
         }
         let value = slot.value.with(|slot| {
-            // SAFETY: the stamp proves that this position's value was written (Stamped), and only we take it (Single): once,
-            // since `head` advances.
+            // SAFETY: the stamp proves that this position's value was written (Stamped), and only
+            // we take it (Single): once, since `head` advances.
             unsafe { (*slot).assume_init_read() }
         });
         self.head.0.swap(position.wrapping_add(1), Ordering::SeqCst);
@@ -191,7 +209,8 @@ impl<T, S> SoleProducer<T, S> {
         {
             return Err(value);
         }
-        // Before the value: the other way round this would wait until the slot has come back from the consumer's cache.
+        // Before the value: the other way round this would wait until the slot has come back from
+        // the consumer's cache.
         tail.swap(position.wrapping_add(1), Ordering::SeqCst);
         loom_fence();
         // SAFETY: just claimed by us (Sole), who write it once.
@@ -231,7 +250,8 @@ impl<T, S> Consumer<T, S> {
 
 impl<T, S> Drop for Ring<T, S> {
     fn drop(&mut self) {
-        // SAFETY: nobody else is left (Single), and every claimed position was stamped: `push` does not end in between.
+        // SAFETY: nobody else is left (Single), and every claimed position was stamped: `push` does
+        // not end in between.
         while let Some(value) = unsafe { self.pop() } {
             drop(value);
         }
@@ -260,7 +280,8 @@ impl<T, S: fmt::Debug> fmt::Debug for Consumer<T, S> {
 mod loom_tests {
     use super::ring;
 
-    /// Values come once, and those of a producer in order, through laps and with a ring that is full.
+    /// Values come once, and those of a producer in order, through laps and with a ring that is
+    /// full.
     fn all_come(producers: u32, each: u32, capacity: usize, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
@@ -325,7 +346,10 @@ mod tests {
             let (producer, mut consumer) = ring(capacity, ());
             for lap in 0..5 {
                 for i in 0..capacity {
-                    assert!(producer.push((i, Rc::clone(&alive))).is_ok(), "lap {lap} of {capacity}");
+                    assert!(
+                        producer.push((i, Rc::clone(&alive))).is_ok(),
+                        "lap {lap} of {capacity}"
+                    );
                 }
                 assert!(producer.push((capacity, Rc::clone(&alive))).is_err());
                 for i in 0..capacity {

@@ -1,4 +1,5 @@
-//! What the halves of a channel between threads share, and its receiving half: the same for one sender and for many.
+//! What the halves of a channel between threads share, and its receiving half: the same for one
+//! sender and for many.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -74,7 +75,8 @@ impl<T> Receiver<T> {
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there will never be one.
+    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there
+    /// will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         if let Some(value) = self.0.pop() {
@@ -85,8 +87,8 @@ impl<T> Receiver<T> {
         if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
             return Err(TryRecvError::Empty);
         }
-        // The last sender may have gone after the first try: what it sent before is there now, since the load acquires
-        // what its going released.
+        // The last sender may have gone after the first try: what it sent before is there now,
+        // since the load acquires what its going released.
         self.0.pop().ok_or(TryRecvError::Closed)
     }
 
@@ -100,9 +102,11 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let polled = poll_recv(self, cx, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
+        let polled =
+            poll_recv(self, cx, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
         if polled.is_pending() && !self.0.is_unclaimed() {
-            // A sender is in the middle of sending, and may have looked for a waiter before there was one.
+            // A sender is in the middle of sending, and may have looked for a waiter before there
+            // was one.
             #[cfg(loom)]
             loom::thread::yield_now();
             cx.waker().wake_by_ref();

@@ -44,8 +44,8 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped is dropped too, at the
-    /// latest with the sender.
+    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped
+    /// is dropped too, at the latest with the sender.
     ///
     /// # Errors
     /// If there is no room, or the receiver is gone.
@@ -126,7 +126,9 @@ mod loom_tests {
     fn what_was_sent_before_the_sender_went_is_received() {
         model(3, || {
             let (mut sender, mut receiver) = channel(2);
-            let thread = loom::thread::spawn(move || (0..2).for_each(|value| sender.try_send(value).unwrap()));
+            let thread = loom::thread::spawn(move || {
+                (0..2).for_each(|value| sender.try_send(value).unwrap())
+            });
             let mut next = 0;
             loop {
                 match receiver.try_recv() {

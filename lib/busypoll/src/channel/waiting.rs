@@ -1,5 +1,6 @@
-//! How one side of a channel waits for the other: it registers, then tries again; the other side makes its change, then
-//! looks for somebody registered. While nobody waits, that look is next to free.
+//! How one side of a channel waits for the other: it registers, then tries again; the other side
+//! makes its change, then looks for somebody registered. While nobody waits, that look is next to
+//! free.
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -7,8 +8,9 @@ use std::task::Waker;
 use crate::sync::{AtomicBool, AtomicWaker, Mutex, MutexGuard, Ordering, loom_fence};
 use crate::waker_set::WakerSet;
 
-/// One waiter, any number of notifiers. Every access to the flag is a read-modify-write that acquires and releases: of
-/// two, the later sees all that came before the earlier, so waiter and notifier cannot both miss the other.
+/// One waiter, any number of notifiers. Every access to the flag is a read-modify-write that
+/// acquires and releases: of two, the later sees all that came before the earlier, so waiter and
+/// notifier cannot both miss the other.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     waits: AtomicBool,
@@ -29,8 +31,9 @@ impl Waiter {
         }
     }
 
-    /// [`notify`](Self::notify) after a change that was a sequentially consistent read-modify-write, which the waiter
-    /// checks by a sequentially consistent load: one load suffices then, since not both can come first.
+    /// [`notify`](Self::notify) after a change that was a sequentially consistent
+    /// read-modify-write, which the waiter checks by a sequentially consistent load: one load
+    /// suffices then, since not both can come first.
     #[inline]
     pub(crate) fn notify_after_swap(&self) {
         loom_fence();
@@ -98,8 +101,9 @@ mod loom_tests {
 
     use super::Waiter;
 
-    /// What the channels do: the notifiers make a change that is ordered by nothing but the flag, the waiter checks,
-    /// registers, and checks again. A lost wake would leave it waiting forever, which loom reports as a deadlock.
+    /// What the channels do: the notifiers make a change that is ordered by nothing but the flag,
+    /// the waiter checks, registers, and checks again. A lost wake would leave it waiting forever,
+    /// which loom reports as a deadlock.
     fn all_changes_are_seen(notifiers: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;

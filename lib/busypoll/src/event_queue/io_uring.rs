@@ -1,8 +1,10 @@
-//! Linux: a ring whose wait has the deadline in it, and a request that completes whenever the event queue has events.
+//! Linux: a ring whose wait has the deadline in it, and a request that completes whenever the event
+//! queue has events.
 //!
-//! The request is a poll of the event queue's own descriptor, which fires again and again ("multishot"). It completes when
-//! something new comes, and says nothing of what was there before: so events are taken after the completions, and all of them.
-//! `unsafe` is in the calls into the kernel and in the memory that the kernel shares with its rings.
+//! The request is a poll of the event queue's own descriptor, which fires again and again
+//! ("multishot"). It completes when something new comes, and says nothing of what was there before:
+//! so events are taken after the completions, and all of them. `unsafe` is in the calls into the
+//! kernel and in the memory that the kernel shares with its rings.
 
 use std::cell::Cell;
 use std::io;
@@ -13,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use crate::clock::now;
 
-/// `io_sqring_offsets` and `io_cqring_offsets` have the same size; the names are those of the fields that are used.
+/// `io_sqring_offsets` and `io_cqring_offsets` have the same size; the names are those of the
+/// fields that are used.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Offsets {
@@ -85,7 +88,8 @@ struct KernelTime {
     nanoseconds: i64,
 }
 
-/// Completions are made by the thread that waits, when it waits: nobody interrupts it for them. Both since Linux 6.1.
+/// Completions are made by the thread that waits, when it waits: nobody interrupts it for them.
+/// Both since Linux 6.1.
 const SINGLE_ISSUER: u32 = 1 << 12;
 const DEFER_TASK_WORK: u32 = 1 << 13;
 /// Both rings are in one mapping, since Linux 5.4.
@@ -126,9 +130,14 @@ impl Ring {
     /// No ring can be had, or its wait takes no absolute deadline: this kernel is older than 6.12.
     pub(super) fn new(poll: &mio::Poll) -> io::Result<Self> {
         let mut params = Params { flags: SINGLE_ISSUER | DEFER_TASK_WORK, ..Params::default() };
-        // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and does not keep.
-        let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 2 as libc::c_long, &raw mut params) };
-        let descriptor = RawFd::try_from(result).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and
+        // does not keep.
+        let result =
+            unsafe { libc::syscall(libc::SYS_io_uring_setup, 2 as libc::c_long, &raw mut params) };
+        let descriptor = RawFd::try_from(result)
+            .ok()
+            .filter(|fd| *fd >= 0)
+            .ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the call has just made this descriptor, which nobody else has.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         if params.features & SINGLE_MAPPING == 0 {
@@ -144,7 +153,11 @@ impl Ring {
             size_of::<Completion>(),
         ));
         let rings = Mapping::new(&descriptor, length, SUBMISSIONS_AT)?;
-        let requests = Mapping::new(&descriptor, params.submissions as usize * size_of::<Request>(), REQUESTS_AT)?;
+        let requests = Mapping::new(
+            &descriptor,
+            params.submissions as usize * size_of::<Request>(),
+            REQUESTS_AT,
+        )?;
         // The one request stands in slot 0, for every place in the submission ring.
         for place in 0..params.submissions {
             rings.word(submission.array_or_flags + place * 4).store(0, Ordering::Relaxed);
@@ -164,7 +177,8 @@ impl Ring {
             instant,
             kernel,
         };
-        // A wait that is over before it begins shows whether the kernel knows such waits; it submits the request, too.
+        // A wait that is over before it begins shows whether the kernel knows such waits; it
+        // submits the request, too.
         match ring.enter(Some(Duration::from_nanos(1))) {
             Err(error) if !is_no_failure(&error) => return Err(error),
             _ => {}
@@ -176,14 +190,18 @@ impl Ring {
         }
     }
 
-    /// Waits until there may be events, or the limit is reached: whether there may be. Returns early for a signal.
+    /// Waits until there may be events, or the limit is reached: whether there may be. Returns
+    /// early for a signal.
     ///
     /// # Panics
     /// If the kernel refuses to wait.
     pub(super) fn wait(&self, limit: Option<(Instant, Duration)>) -> bool {
-        let until = limit.map(|(until, _)| self.kernel + until.saturating_duration_since(self.instant));
+        let until =
+            limit.map(|(until, _)| self.kernel + until.saturating_duration_since(self.instant));
         match self.enter(until) {
-            Err(error) if !is_no_failure(&error) => panic!("the kernel refused to wait for events: {error}"),
+            Err(error) if !is_no_failure(&error) => {
+                panic!("the kernel refused to wait for events: {error}")
+            }
             _ => {}
         }
         let taken = self.take();
@@ -193,7 +211,8 @@ impl Ring {
         taken.any
     }
 
-    /// One call: submits the request where it is not out, and waits for a completion, or until then by the kernel's clock.
+    /// One call: submits the request where it is not out, and waits for a completion, or until then
+    /// by the kernel's clock.
     fn enter(&self, until: Option<Duration>) -> io::Result<()> {
         let to_submit = if self.polls.replace(true) { 0 } else { self.submit() };
         let time = until.map(|until| KernelTime {
@@ -202,9 +221,11 @@ impl Ring {
         });
         let until = time.as_ref().map_or(0, |time| std::ptr::from_ref(time) as usize as u64);
         let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, until };
-        let flags = GET_EVENTS | EXTENDED_ARGUMENTS | if time.is_some() { ABSOLUTE_TIMER } else { 0 };
-        // SAFETY: the descriptor is open as long as `self`. The arguments, and the time that they point to, are ours, of the
-        // stated size, only read, and outlive the call. What is submitted is the poll of `submit`, which names no memory.
+        let flags =
+            GET_EVENTS | EXTENDED_ARGUMENTS | if time.is_some() { ABSOLUTE_TIMER } else { 0 };
+        // SAFETY: the descriptor is open as long as `self`. The arguments, and the time that they
+        // point to, are ours, of the stated size, only read, and outlive the call. What is
+        // submitted is the poll of `submit`, which names no memory.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -225,12 +246,17 @@ impl Ring {
             opcode: POLL_ADD,
             descriptor: self.events,
             length: MULTISHOT,
-            // As the kernel has them: the half words of a big-endian machine are the other way round.
-            events: if cfg!(target_endian = "big") { (libc::POLLIN as u32) << 16 } else { libc::POLLIN as u32 },
+            // As the kernel has them: the half words of a big-endian machine are the other way
+            // round.
+            events: if cfg!(target_endian = "big") {
+                (libc::POLLIN as u32) << 16
+            } else {
+                libc::POLLIN as u32
+            },
             ..Request::default()
         };
-        // SAFETY: slot 0 lies in the mapping, is aligned as its pages are, and the kernel reads it only within the call
-        // that submits it, which comes after this.
+        // SAFETY: slot 0 lies in the mapping, is aligned as its pages are, and the kernel reads it
+        // only within the call that submits it, which comes after this.
         unsafe { self.requests.start.cast::<Request>().write(request) };
         let tail = self.rings.word(self.submission_tail);
         tail.store(tail.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -239,14 +265,17 @@ impl Ring {
 
     /// Takes the completions there are.
     fn take(&self) -> Taken {
-        let (head, tail) = (self.rings.word(self.completion_head), self.rings.word(self.completion_tail));
+        let (head, tail) =
+            (self.rings.word(self.completion_head), self.rings.word(self.completion_tail));
         let mut taken = Taken { any: false, failed: None };
         let mut at = head.load(Ordering::Relaxed);
         let end = tail.load(Ordering::Acquire);
         while at != end {
-            let place = self.completions as usize + (at & self.completion_mask) as usize * size_of::<Completion>();
-            // SAFETY: the kernel wrote this entry before it moved the tail past it, and does not touch it before the head is;
-            // the place lies in the mapping by the offset and the mask that the kernel stated.
+            let place = self.completions as usize
+                + (at & self.completion_mask) as usize * size_of::<Completion>();
+            // SAFETY: the kernel wrote this entry before it moved the tail past it, and does not
+            // touch it before the head is; the place lies in the mapping by the offset and the mask
+            // that the kernel stated.
             let completion = unsafe { self.rings.start.add(place).cast::<Completion>().read() };
             taken.any = true;
             if completion.flags & MORE == 0 {
@@ -273,7 +302,8 @@ fn is_no_failure(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
 }
 
-/// One moment by `Instant` and by `CLOCK_MONOTONIC`, which is read no earlier: what is waited for is never early.
+/// One moment by `Instant` and by `CLOCK_MONOTONIC`, which is read no earlier: what is waited for
+/// is never early.
 fn both_clocks() -> io::Result<(Instant, Duration)> {
     const PAIRS: usize = 16;
     let mut best: Option<(Duration, (Instant, Duration))> = None;
@@ -320,17 +350,20 @@ impl Mapping {
     /// A word that the kernel reads and writes, too.
     fn word(&self, at: u32) -> &AtomicU32 {
         let at = at as usize;
-        assert!(at.is_multiple_of(4) && at + 4 <= self.length, "the kernel states where its words are");
-        // SAFETY: the word lies in the mapping and is aligned, as was just checked; it lives as long as `self`; and the kernel
-        // accesses it as one word, as this program does.
+        assert!(
+            at.is_multiple_of(4) && at + 4 <= self.length,
+            "the kernel states where its words are"
+        );
+        // SAFETY: the word lies in the mapping and is aligned, as was just checked; it lives as
+        // long as `self`; and the kernel accesses it as one word, as this program does.
         unsafe { self.start.add(at).cast::<AtomicU32>().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrows from it any more. That it cannot be unmapped would be
-        // a bug that nobody could do anything about.
+        // SAFETY: it was mapped with this length, and nothing borrows from it any more. That it
+        // cannot be unmapped would be a bug that nobody could do anything about.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -1,5 +1,5 @@
-//! Everywhere else: the timeout of the wait itself. In nanoseconds with kqueue; rounded up to whole milliseconds on
-//! Windows, and where there is only `epoll_wait`.
+//! Everywhere else: the timeout of the wait itself. In nanoseconds with kqueue; rounded up to whole
+//! milliseconds on Windows, and where there is only `epoll_wait`.
 
 use std::io;
 use std::time::{Duration, Instant};

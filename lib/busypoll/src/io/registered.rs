@@ -15,7 +15,8 @@ use crate::budget;
 use crate::context;
 use crate::reactor::{Reactor, ReadyState, Registration};
 
-/// A runtime's event queue. This crate's sockets find it by themselves; register other sources with it.
+/// A runtime's event queue. This crate's sockets find it by themselves; register other sources with
+/// it.
 ///
 /// ```
 /// # #[cfg(any(target_os = "linux", target_os = "android"))] {
@@ -61,12 +62,17 @@ impl IoHandle {
     ///
     /// # Errors
     /// If the kernel refuses, or the source is registered already.
-    pub fn register<S: Source>(&self, mut source: S, interest: Interest) -> io::Result<Registered<S>> {
+    pub fn register<S: Source>(
+        &self,
+        mut source: S,
+        interest: Interest,
+    ) -> io::Result<Registered<S>> {
         let (index, registration) = self.0.register(&mut source, interest)?;
         Ok(Registered { source: Some(source), reactor: Rc::clone(&self.0), index, registration })
     }
 
-    /// How many sources are registered. While there is none, a spinning runtime makes no system call.
+    /// How many sources are registered. While there is none, a spinning runtime makes no system
+    /// call.
     #[must_use]
     pub fn registered(&self) -> usize {
         self.0.registered()
@@ -78,8 +84,8 @@ impl IoHandle {
         self.0.polls()
     }
 
-    /// When the last events came from the kernel: one clock reading for all the tasks they wake. `None` before the first
-    /// event of a source.
+    /// When the last events came from the kernel: one clock reading for all the tasks they wake.
+    /// `None` before the first event of a source.
     #[must_use]
     pub fn event_time(&self) -> Option<Instant> {
         self.0.event_time()
@@ -98,7 +104,8 @@ pub(super) enum Direction {
     Write,
 }
 
-/// A source that a runtime watches, made by [`IoHandle::register`]. Dropping it ends that and drops the source.
+/// A source that a runtime watches, made by [`IoHandle::register`]. Dropping it ends that and drops
+/// the source.
 ///
 /// ```
 /// # #[cfg(feature = "net")] {
@@ -132,7 +139,8 @@ pub struct Registered<S: Source> {
 }
 
 impl<S: Source> Registered<S> {
-    /// The source. For an operation that may block, use [`try_io`](Self::try_io): it notes when to wait for an event.
+    /// The source. For an operation that may block, use [`try_io`](Self::try_io): it notes when to
+    /// wait for an event.
     #[must_use]
     pub fn get_ref(&self) -> &S {
         self.source.as_ref().expect("the source is there until the drop")
@@ -152,7 +160,8 @@ impl<S: Source> Registered<S> {
         self.reactor.deregister(&mut source, self.index).map(|()| source)
     }
 
-    /// Waits until a read may succeed. It still may not: try it with [`try_io`](Self::try_io), and wait again.
+    /// Waits until a read may succeed. It still may not: try it with [`try_io`](Self::try_io), and
+    /// wait again.
     ///
     /// # Errors
     /// If the runtime is gone.
@@ -160,7 +169,8 @@ impl<S: Source> Registered<S> {
         self.readiness(Direction::Read)
     }
 
-    /// Waits until a write may succeed. It still may not: try it with [`try_io`](Self::try_io), and wait again.
+    /// Waits until a write may succeed. It still may not: try it with [`try_io`](Self::try_io), and
+    /// wait again.
     ///
     /// # Errors
     /// If the runtime is gone.
@@ -173,7 +183,11 @@ impl<S: Source> Registered<S> {
     ///
     /// # Errors
     /// Those of the operation, including [`WouldBlock`](io::ErrorKind::WouldBlock).
-    pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        operation: impl FnOnce(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
         let result = operation(self.get_ref());
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             if interest.is_readable() {
@@ -186,7 +200,8 @@ impl<S: Source> Registered<S> {
         result
     }
 
-    /// Polls an operation that reads: tries it, and registers the waker if it would block. Only the last waker is kept.
+    /// Polls an operation that reads: tries it, and registers the waker if it would block. Only the
+    /// last waker is kept.
     ///
     /// # Errors
     /// Those of the operation, and if the runtime is gone.
@@ -198,7 +213,8 @@ impl<S: Source> Registered<S> {
         self.poll_io(Direction::Read, cx, None, operation)
     }
 
-    /// Polls an operation that writes: tries it, and registers the waker if it would block. Only the last waker is kept.
+    /// Polls an operation that writes: tries it, and registers the waker if it would block. Only
+    /// the last waker is kept.
     ///
     /// # Errors
     /// Those of the operation, and if the runtime is gone.

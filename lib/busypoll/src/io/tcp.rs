@@ -37,8 +37,8 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 pub struct TcpListener(pub(super) Registered<mio::net::TcpListener>);
 
 impl TcpListener {
-    /// Listens on an address; port 0 lets the system choose one. On Unix an address can be bound again right after an
-    /// earlier listener closed (`SO_REUSEADDR`).
+    /// Listens on an address; port 0 lets the system choose one. On Unix an address can be bound
+    /// again right after an earlier listener closed (`SO_REUSEADDR`).
     ///
     /// # Errors
     /// If the address is in use or not local, or no descriptor is free.
@@ -66,8 +66,8 @@ impl TcpListener {
     /// Accepts the next connection; returns it and the peer's address.
     ///
     /// # Errors
-    /// Those of the system. They concern one connection, or a lack of descriptors: the listener stays usable. After the
-    /// latter, sleep before calling it again.
+    /// Those of the system. They concern one connection, or a lack of descriptors: the listener
+    /// stays usable. After the latter, sleep before calling it again.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, no connection is lost.
@@ -161,7 +161,9 @@ impl TcpStream {
             match stream.peer_addr() {
                 Ok(_) => Ok(()),
                 // Still under way: an event will follow.
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
                 Err(error) => Err(error),
             }
         })
@@ -182,8 +184,8 @@ impl TcpStream {
         handle.register(mio::net::TcpStream::from_std(stream), BOTH).map(Self)
     }
 
-    /// Reads what is there, up to the buffer's size. 0 bytes mean that the peer has shut down its side, or that the buffer
-    /// is empty.
+    /// Reads what is there, up to the buffer's size. 0 bytes mean that the peer has shut down its
+    /// side, or that the buffer is empty.
     ///
     /// # Errors
     /// Those of the system.
@@ -208,7 +210,8 @@ impl TcpStream {
     /// Reads until the buffer is full.
     ///
     /// # Errors
-    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the peer shuts down before that.
+    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the peer shuts
+    /// down before that.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it may have read a part: how much is lost.
@@ -242,13 +245,15 @@ impl TcpStream {
     /// # Cancel safety
     /// Dropped before it is ready, it has written nothing.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs)).await
+        Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs))
+            .await
     }
 
     /// Writes the whole buffer.
     ///
     /// # Errors
-    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if the system accepts no more bytes.
+    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if the system accepts no
+    /// more bytes.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, it may have written a part.
@@ -314,7 +319,11 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn poll_write_vectored(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub fn poll_write_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         self.0.poll_write_io(cx, |mut stream| stream.write_vectored(bufs))
     }
 
@@ -350,7 +359,8 @@ impl TcpStream {
         self.0.get_ref().nodelay()
     }
 
-    /// Sends small writes at once instead of gathering them (`TCP_NODELAY`). Whoever counts microseconds wants this.
+    /// Sends small writes at once instead of gathering them (`TCP_NODELAY`). Whoever counts
+    /// microseconds wants this.
     ///
     /// # Errors
     /// Those of the system.

@@ -12,8 +12,8 @@ use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer is cut (on Windows it is an
-/// error).
+/// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer is
+/// cut (on Windows it is an error).
 ///
 /// ```
 /// use busypoll::io::UdpSocket;
@@ -154,7 +154,11 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As [`recv_from`](Self::recv_from).
-    pub fn poll_recv_from(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.0.poll_read_io(cx, |socket| socket.recv_from(buf))
     }
 
@@ -162,7 +166,12 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As [`send_to`](Self::send_to).
-    pub fn poll_send_to(&self, cx: &mut Context<'_>, buf: &[u8], to: SocketAddr) -> Poll<io::Result<usize>> {
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
         self.0.poll_write_io(cx, |socket| socket.send_to(buf, to))
     }
 

@@ -10,7 +10,8 @@ use busypoll::{ParkBackend, Parking, Runtime};
 pub(crate) const MODES: [Parking; 3] =
     [Parking::Spin, Parking::SpinThenPark(Duration::from_micros(100)), Parking::Park];
 
-/// So many, or, for an interpreter that takes a thousand times as long, a hundredth: at least 2, at most 100.
+/// So many, or, for an interpreter that takes a thousand times as long, a hundredth: at least 2, at
+/// most 100.
 pub(crate) const fn scaled(count: u32) -> u32 {
     if !cfg!(miri) {
         return count;
@@ -49,9 +50,9 @@ pub(crate) fn in_every_mode(test: fn(&mut Runtime)) {
     }
 }
 
-/// Runs a test again in a process of its own, where it runs `child`, because signals and limits concern all of a process.
-/// Gives how that ended, and in the process itself nothing. Emulators cannot start one: `qemu.sh` skips modules
-/// called `own_process`.
+/// Runs a test again in a process of its own, where it runs `child`, because signals and limits
+/// concern all of a process. Gives how that ended, and in the process itself nothing. Emulators
+/// cannot start one: `qemu.sh` skips modules called `own_process`.
 #[allow(clippy::print_stdout, reason = "what a failed test has to say")]
 pub(crate) fn in_its_own_process(test: &str, child: fn()) -> Option<ExitStatus> {
     const INSIDE: &str = "BUSYPOLL_TEST_OWN_PROCESS";

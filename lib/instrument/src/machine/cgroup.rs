@@ -2,16 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where a controller of this process's groups is set up: its own group first, then those above it, as far as the process
-/// sees them. `root` is where `/proc` and `/sys` are.
+/// Where a controller of this process's groups is set up: its own group first, then those above it,
+/// as far as the process sees them. `root` is where `/proc` and `/sys` are.
 pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
-    let Ok(groups) = std::fs::read_to_string(root.join("proc/self/cgroup")) else { return Vec::new() };
+    let Ok(groups) = std::fs::read_to_string(root.join("proc/self/cgroup")) else {
+        return Vec::new();
+    };
     let found = groups.lines().flat_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            return Vec::new();
+        };
         let mount = match controllers {
             "" => root.join("sys/fs/cgroup"),
-            list if list.split(',').any(|c| c == controller) => root.join("sys/fs/cgroup").join(controller),
+            list if list.split(',').any(|c| c == controller) => {
+                root.join("sys/fs/cgroup").join(controller)
+            }
             _ => return Vec::new(),
         };
         let group = mount.join(path.trim_start_matches('/'));

@@ -1,4 +1,5 @@
-//! Facts about the machine and the run's environment. Nothing is guessed: what the platform does not report is `None`.
+//! Facts about the machine and the run's environment. Nothing is guessed: what the platform does
+//! not report is `None`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +41,9 @@ pub fn capture() -> Host {
 /// Name of the machine, where it says it.
 pub fn name() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
-    read("/proc/sys/kernel/hostname").or_else(|| variable("HOSTNAME")).or_else(|| variable("COMPUTERNAME"))
+    read("/proc/sys/kernel/hostname")
+        .or_else(|| variable("HOSTNAME"))
+        .or_else(|| variable("COMPUTERNAME"))
 }
 
 /// The program that measures: what only its own build knows, and each report names.
@@ -91,7 +94,10 @@ fn read(path: &str) -> Option<String> {
 /// The kernel's version string names its preemption model.
 fn preempt() -> Option<String> {
     let version = read("/proc/sys/kernel/version")?;
-    ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|p| version.contains(p)).map(str::to_owned)
+    ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"]
+        .into_iter()
+        .find(|p| version.contains(p))
+        .map(str::to_owned)
 }
 
 fn hypervisor(cpu_flags: &str) -> Option<String> {

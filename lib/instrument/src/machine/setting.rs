@@ -1,5 +1,5 @@
-//! What a process may change for itself, for a while: every setting is held, and what was there before is put back. Nothing
-//! outlives the process, however it ends.
+//! What a process may change for itself, for a while: every setting is held, and what was there
+//! before is put back. Nothing outlives the process, however it ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -33,7 +33,8 @@ enum Before {
     Nothing,
     TimerSlack(u64),
     Affinity(Vec<usize>),
-    /// With the timer slack, which a class of real time has none of, and from which a thread returns to that of its parent.
+    /// With the timer slack, which a class of real time has none of, and from which a thread
+    /// returns to that of its parent.
     Scheduling(Scheduling, Option<u64>),
     Unlocked,
     Closed(File),
@@ -128,10 +129,17 @@ mod tests {
     fn state() -> String {
         let locked = std::fs::read_to_string("/proc/self/status").unwrap();
         let locked = locked.lines().find(|l| l.starts_with("VmLck")).unwrap_or_default().to_owned();
-        let open =
-            std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let open = std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .flatten()
+            .filter_map(|fd| std::fs::read_link(fd.path()).ok());
         let held = open.filter(|target| target.ends_with("cpu_dma_latency")).count();
-        format!("{:?} {:?} {:?} {locked} {held}", os::timer_slack_ns(), os::affinity(), Scheduling::now())
+        format!(
+            "{:?} {:?} {:?} {locked} {held}",
+            os::timer_slack_ns(),
+            os::affinity(),
+            Scheduling::now()
+        )
     }
 
     #[test]
@@ -154,7 +162,8 @@ mod tests {
                 // Not everything is permitted everywhere.
                 let Ok(held) = setting.hold() else { continue };
                 held_once += 1;
-                let only_cpu = os::affinity().unwrap().len() == 1 && matches!(setting, Setting::Cpu(_));
+                let only_cpu =
+                    os::affinity().unwrap().len() == 1 && matches!(setting, Setting::Cpu(_));
                 assert!(state() != before || only_cpu, "{setting:?} is in force");
                 held.release().unwrap();
                 assert_eq!(state(), before, "{setting:?} is gone");

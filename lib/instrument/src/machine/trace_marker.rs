@@ -50,7 +50,9 @@ fn why(file: &str, error: &io::Error) -> String {
     const EBADF: i32 = 9;
     let hint = match error.kind() {
         ErrorKind::PermissionDenied => "it takes root, or a tracefs mounted with a group of yours",
-        _ if error.raw_os_error() == Some(EBADF) => "tracing is off; switch it on with: echo 1 > tracing_on",
+        _ if error.raw_os_error() == Some(EBADF) => {
+            "tracing is off; switch it on with: echo 1 > tracing_on"
+        }
         _ => "see whether a shell can write it",
     };
     format!("cannot write {file}: {error}; {hint}")

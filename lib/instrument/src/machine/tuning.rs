@@ -37,8 +37,9 @@ impl Settings {
     /// Makes the changes, and returns them with what was there before.
     pub fn apply(&self) -> exit::Result<Vec<Change>> {
         let mut changes = Vec::new();
-        let mut changed =
-            |what: &str, from: String, to: String| changes.push(Change { what: what.to_owned(), from, to });
+        let mut changed = |what: &str, from: String, to: String| {
+            changes.push(Change { what: what.to_owned(), from, to })
+        };
         let unknown = || "unknown".to_owned();
         if let Some(cpu) = self.cpu {
             let allowed = os::affinity();
@@ -49,7 +50,8 @@ impl Settings {
         if let Some(slack) = self.timer_slack {
             let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
             let from = os::timer_slack_ns().map_or_else(unknown, |ns| format!("{ns} ns"));
-            os::set_timer_slack_ns(slack_ns).map_err(|e| usage!("cannot set the timer slack: {e}; nothing was run"))?;
+            os::set_timer_slack_ns(slack_ns)
+                .map_err(|e| usage!("cannot set the timer slack: {e}; nothing was run"))?;
             changed("timer slack of the measuring thread", from, format!("{slack_ns} ns"));
         }
         if self.mlock {
@@ -60,16 +62,17 @@ impl Settings {
         }
         if let Some(class) = self.sched {
             let from = os::sched().unwrap_or_else(unknown);
-            os::set_sched(class)
-                .map_err(|e| usage!("cannot run as {class}: {e}; it needs {}; nothing was run", os::SCHED_NEEDS))?;
+            os::set_sched(class).map_err(|e| {
+                usage!("cannot run as {class}: {e}; it needs {}; nothing was run", os::SCHED_NEEDS)
+            })?;
             changed("scheduling class of the measuring thread", from, class.to_string());
         }
         Ok(changes)
     }
 }
 
-/// Locks the memory of the process, with room for what it needs later: a limit that the pages of today fit may have none for
-/// the stack of one more thread.
+/// Locks the memory of the process, with room for what it needs later: a limit that the pages of
+/// today fit may have none for the stack of one more thread.
 pub fn lock_memory() -> io::Result<()> {
     os::lock_memory().and_then(|()| std::thread::Builder::new().spawn(|| ())).map(drop)
 }
@@ -79,7 +82,9 @@ pub fn bind(cpu: usize) -> exit::Result<()> {
     if let Some(allowed) = os::affinity().filter(|allowed| !allowed.contains(&cpu)) {
         let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
         let list = list.join(", ");
-        return Err(usage!("CPU {cpu} is not there or not allowed; this process may use {list}; nothing was run"));
+        return Err(usage!(
+            "CPU {cpu} is not there or not allowed; this process may use {list}; nothing was run"
+        ));
     }
     os::bind(&[cpu]).map_err(|e| usage!("cannot bind to CPU {cpu}: {e}; nothing was run"))
 }
@@ -104,7 +109,9 @@ impl FromStr for Sched {
             ("other", None) if text == "other" => Ok(Self::Other),
             ("fifo", Some(priority)) => Ok(Self::Fifo(priority)),
             ("rr", Some(priority)) => Ok(Self::RoundRobin(priority)),
-            _ => Err(format!("no scheduling class {text:?}; use other, fifo:N or rr:N with a priority from 1 to 99")),
+            _ => Err(format!(
+                "no scheduling class {text:?}; use other, fifo:N or rr:N with a priority from 1 to 99"
+            )),
         }
     }
 }

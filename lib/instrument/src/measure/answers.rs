@@ -20,18 +20,26 @@ pub struct Answers {
 impl Answers {
     pub fn new(why: scenario::Why, scenario: &Scenario) -> Self {
         let planned = scenario.ticks.saturating_mul(scenario.instances);
-        Self { pool: Pool::new(why.threshold.map(nanoseconds), planned), beside: Vec::new(), missing: None }
+        Self {
+            pool: Pool::new(why.threshold.map(nanoseconds), planned),
+            beside: Vec::new(),
+            missing: None,
+        }
     }
 
     /// Adds one that was asked.
     pub fn add(&mut self, round: &MeasuredRound, started: Instant) {
         let Some(answer) = &round.why else { return };
         let mut asked = answer.round.clone();
-        asked.start_ns = round.instances.first().map_or(0, |i| nanoseconds(i.start.saturating_duration_since(started)));
+        asked.start_ns = round
+            .instances
+            .first()
+            .map_or(0, |i| nanoseconds(i.start.saturating_duration_since(started)));
         asked.cpu_ns_per_tick = beside(round).and_then(|b| b.cpu_ns_per_tick);
         // The reason for the least that was had.
         let tier = |missing: &Option<Missing>| missing.as_ref().map(|m: &Missing| m.tier);
-        let (ours, theirs): (Option<Tier>, Option<Tier>) = (tier(&self.missing), tier(&answer.missing));
+        let (ours, theirs): (Option<Tier>, Option<Tier>) =
+            (tier(&self.missing), tier(&answer.missing));
         if theirs.is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)) {
             self.missing.clone_from(&answer.missing);
         }
@@ -49,9 +57,11 @@ impl Answers {
     }
 }
 
-/// What is compared between a round that was asked and the one beside it; `None` where no tick came.
+/// What is compared between a round that was asked and the one beside it; `None` where no tick
+/// came.
 fn beside(round: &MeasuredRound) -> Option<Beside> {
-    let mut lateness: Vec<i64> = round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
+    let mut lateness: Vec<i64> =
+        round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
     lateness.sort_unstable();
     let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
     let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ran.max(1) as f64);

@@ -1,5 +1,6 @@
-//! Panics of runtimes: where a thread cannot be had, or the driver meets an error that it does not expect. What one ends is
-//! its round or its probe, not the run, and its text is the reason of that: nothing for stderr.
+//! Panics of runtimes: where a thread cannot be had, or the driver meets an error that it does not
+//! expect. What one ends is its round or its probe, not the run, and its text is the reason of
+//! that: nothing for stderr.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -22,7 +23,10 @@ pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("without a word")
 }
 

@@ -1,4 +1,5 @@
-//! One run of a user's own program: started, bounded in time, ended with everything it started, and what it said.
+//! One run of a user's own program: started, bounded in time, ended with everything it started, and
+//! what it said.
 
 use std::io::{self, PipeWriter, Read};
 use std::path::{Path, PathBuf};
@@ -103,8 +104,8 @@ struct Run {
 }
 
 impl Run {
-    /// Ends the program with everything it started, and removes its directory. When this returns, both are done, even if
-    /// another thread has begun it.
+    /// Ends the program with everything it started, and removes its directory. When this returns,
+    /// both are done, even if another thread has begun it.
     fn clean_up(&self, limit: Duration) {
         // A process that cannot be ended was reported by the run.
         let _ = self.tree.end(limit);
@@ -163,7 +164,8 @@ impl StartError {
 
 /// Starts the command that `prepare` makes of the path of its directory.
 ///
-/// The list of runs is locked from before the directory exists until the run is in it, so that an interrupt finds each.
+/// The list of runs is locked from before the directory exists until the run is in it, so that an
+/// interrupt finds each.
 fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
     let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
@@ -176,8 +178,9 @@ fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, Start
     Ok(StartedRun { run: RunGuard(run), stderr, started })
 }
 
-/// Ends the programs that are running and removes their directories, for a process that is about to end before its work is
-/// done. No program can be started afterwards: a thread that tries waits for the end of the process.
+/// Ends the programs that are running and removes their directories, for a process that is about to
+/// end before its work is done. No program can be started afterwards: a thread that tries waits for
+/// the end of the process.
 pub fn abandon() {
     let active = active_runs();
     for run in active.iter() {
@@ -202,14 +205,21 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
             .env(series::ENV_OUT, scratch.join("series"))
             .env_remove(series::ENV_SERIES)
             .env_remove(series::ENV_TIMES)
-            .envs((asked.series != Series::Own).then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)))
-            .envs((asked.series == Series::TicksWithTimes).then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)))
+            .envs(
+                (asked.series != Series::Own)
+                    .then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)),
+            )
+            .envs(
+                (asked.series == Series::TicksWithTimes)
+                    .then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         command
     };
-    let StartedRun { run, stderr, started } = start_run(prepare).map_err(|e| e.for_program(program))?;
+    let StartedRun { run, stderr, started } =
+        start_run(prepare).map_err(|e| e.for_program(program))?;
     let said = stderr.map(Said::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait(&run.tree, started, asked.limit, stop);
     let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
@@ -218,7 +228,11 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
         other => other,
     })?;
     if !ended.status.success() {
-        return Err(fail(format!("ended with {}{}", ended.status, said.map_or_else(String::new, Said::quoted))));
+        return Err(fail(format!(
+            "ended with {}{}",
+            ended.status,
+            said.map_or_else(String::new, Said::quoted)
+        )));
     }
     Ok(Ran { run, started, wall: exited.saturating_duration_since(started), usage: ended.usage })
 }
@@ -228,8 +242,13 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Runs a command of the user's to its end, with what it started. It is not measured; what it says goes to standard error.
-pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) -> Result<(), String> {
+/// Runs a command of the user's to its end, with what it started. It is not measured; what it says
+/// goes to standard error.
+pub fn once(
+    program: &Program,
+    variables: &[(&str, String)],
+    limit: Duration,
+) -> Result<(), String> {
     let failed = |what: String| format!("{}: {what}", program.text());
     let prepare = |_: &Path| {
         let mut command = Command::new(&program.words()[0]);
@@ -243,13 +262,19 @@ pub fn once(program: &Program, variables: &[(&str, String)], limit: Duration) ->
     let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
     let ended = run.tree.end(LINGER).map_err(|e| failed(e.to_string()))?;
     exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
-    if ended.status.success() { Ok(()) } else { Err(failed(format!("ended with {}", ended.status))) }
+    if ended.status.success() {
+        Ok(())
+    } else {
+        Err(failed(format!("ended with {}", ended.status)))
+    }
 }
 
 /// Creates the directory that a program writes to.
 fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
     let place = std::env::temp_dir();
-    let none = |e| format!("no temporary directory for it in {}: {}", place.display(), exit::without_name(e));
+    let none = |e| {
+        format!("no temporary directory for it in {}: {}", place.display(), exit::without_name(e))
+    };
     tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
 }
 
@@ -290,7 +315,11 @@ impl Beside {
     /// Starts a command of the user's, and gives it time to come to its work.
     pub fn start(program: &Program) -> Result<Self, String> {
         let mut command = Command::new(&program.words()[0]);
-        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(&program.words()[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
         match beside.exited.recv_timeout(SETTLE) {
             Err(RecvTimeoutError::Timeout) => Ok(beside),
@@ -301,7 +330,11 @@ impl Beside {
     /// Starts a command of the user's whose output is seen: what it prints goes where messages do.
     pub fn start_shown(program: &Program) -> Result<Self, String> {
         let mut command = Command::new(&program.words()[0]);
-        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr()).stderr(Stdio::inherit());
+        command
+            .args(&program.words()[1..])
+            .stdin(Stdio::null())
+            .stdout(std::io::stderr())
+            .stderr(Stdio::inherit());
         Self::spawn(command, None).map_err(|e| program.not_started(e))
     }
 
@@ -357,7 +390,11 @@ impl Beside {
     }
 
     fn why_ended(&mut self) -> String {
-        let status = self.run.tree.end(LINGER).map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
+        let status = self
+            .run
+            .tree
+            .end(LINGER)
+            .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
         let said = self.said.take().map_or_else(String::new, Said::quoted);
         format!("ended by itself, with {status}{said}")
     }
@@ -369,7 +406,12 @@ impl Beside {
 }
 
 /// Waits until the program itself has exited: when that was.
-fn wait(tree: &os::Tree, started: Instant, limit: Duration, stop: &AtomicBool) -> Result<Instant, NotMeasured> {
+fn wait(
+    tree: &os::Tree,
+    started: Instant,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<Instant, NotMeasured> {
     let exited = exit_of(tree).map_err(|e| NotMeasured::Failed(e.to_string()))?;
     loop {
         match exited.recv_timeout(NOTICE.min(limit.saturating_sub(started.elapsed()))) {
@@ -382,7 +424,9 @@ fn wait(tree: &os::Tree, started: Instant, limit: Duration, stop: &AtomicBool) -
             return Err(NotMeasured::Interrupted);
         }
         if started.elapsed() >= limit {
-            return Err(NotMeasured::Failed(format!("was still running after {limit:?} and was ended")));
+            return Err(NotMeasured::Failed(format!(
+                "was still running after {limit:?} and was ended"
+            )));
         }
     }
 }
@@ -432,9 +476,13 @@ mod tests {
     #[test]
     fn of_what_a_program_says_the_last_is_kept_and_no_more() {
         let mut tail = Vec::new();
-        for (length, byte) in [(10, 0), (KEPT_BYTES, 1), (3, 2), (3 * KEPT_BYTES, 3), (KEPT_BYTES - 1, 4)] {
+        for (length, byte) in
+            [(10, 0), (KEPT_BYTES, 1), (3, 2), (3 * KEPT_BYTES, 3), (KEPT_BYTES - 1, 4)]
+        {
             keep_last(&mut tail, &vec![byte; length]);
-            assert!(tail.len() <= KEPT_BYTES && tail.ends_with(&vec![byte; length.min(KEPT_BYTES)]));
+            assert!(
+                tail.len() <= KEPT_BYTES && tail.ends_with(&vec![byte; length.min(KEPT_BYTES)])
+            );
         }
         assert_eq!((tail.len(), tail[0]), (KEPT_BYTES, 3));
     }

@@ -60,7 +60,8 @@ pub struct Before {
 }
 
 impl Before {
-    /// The accounts are files: what reading them costs lies before the usage here, and behind it at the end.
+    /// The accounts are files: what reading them costs lies before the usage here, and behind it at
+    /// the end.
     pub fn read() -> Self {
         let accounts = Accounts::read();
         Self { accounts, usage: os::usage() }
@@ -77,7 +78,10 @@ impl Before {
             cpu_ns: delta(usage.cpu_ns, self.usage.cpu_ns),
             load_cpu_ns: 0,
             switches_voluntary: delta(usage.switches_voluntary, self.usage.switches_voluntary),
-            switches_involuntary: delta(usage.switches_involuntary, self.usage.switches_involuntary),
+            switches_involuntary: delta(
+                usage.switches_involuntary,
+                self.usage.switches_involuntary,
+            ),
             run_queue_ns: delta(now.run_queue_ns, then.run_queue_ns),
             steal_ns: delta(now.steal_ns, then.steal_ns),
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),
@@ -96,6 +100,10 @@ struct Accounts {
 
 impl Accounts {
     fn read() -> Self {
-        Self { run_queue_ns: os::run_queue_ns(), steal_ns: os::steal_ns(), throttled_ns: os::throttled_ns() }
+        Self {
+            run_queue_ns: os::run_queue_ns(),
+            steal_ns: os::steal_ns(),
+            throttled_ns: os::throttled_ns(),
+        }
     }
 }

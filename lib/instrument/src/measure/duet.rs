@@ -10,15 +10,25 @@ use crate::measure::order::{self, Observer};
 use crate::measure::round::RoundRequest;
 use crate::scenario::Scenario;
 
-/// From now to the first deadline, before the random phase: room for two threads to make their runtimes on one CPU.
+/// From now to the first deadline, before the random phase: room for two threads to make their
+/// runtimes on one CPU.
 const LEAD: Duration = Duration::from_millis(10);
-/// The one that is through first keeps ticking, so that its tear-down does not fall on the other's last ticks.
+/// The one that is through first keeps ticking, so that its tear-down does not fall on the other's
+/// last ticks.
 const RUN_ON_TICKS: u64 = 4;
-/// Rounds alone in which a subject's use of the CPU is looked at; the least counts, as nothing makes it look smaller.
+/// Rounds alone in which a subject's use of the CPU is looked at; the least counts, as nothing
+/// makes it look smaller.
 const ROUNDS_ALONE: u64 = 2;
 
-/// Runs so many rounds of both, until the observer knows enough. Threads inherit the CPU that the caller is bound to.
-pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicBool>, observer: &mut impl Observer) {
+/// Runs so many rounds of both, until the observer knows enough. Threads inherit the CPU that the
+/// caller is bound to.
+pub fn run(
+    scenarios: &[Scenario; 2],
+    rounds: u64,
+    seed: u64,
+    stop: &Arc<AtomicBool>,
+    observer: &mut impl Observer,
+) {
     let mut random = SplitMix64::new(seed);
     for index in 0..rounds {
         if stop.load(Ordering::Relaxed) || observer.knows_enough() {
@@ -53,7 +63,9 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicB
             let other = std::thread::Builder::new().spawn_scoped(scope, || one(1));
             match other.map_err(|e| format!("no thread for two at once: {e}")) {
                 Err(why) => [Err(why.clone()), Err(why)],
-                Ok(other) => [one(0), other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))],
+                Ok(other) => {
+                    [one(0), other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))]
+                }
             }
         });
         for (scenario, result) in scenarios.iter().zip(&results) {
@@ -62,8 +74,9 @@ pub fn run(scenarios: &[Scenario; 2], rounds: u64, seed: u64, stop: &Arc<AtomicB
     }
 }
 
-/// Share of the period that a subject keeps a CPU busy when it runs alone; `None` where the platform does not report it. One
-/// that hardly ever waits takes all of it, however little of it a busy machine leaves.
+/// Share of the period that a subject keeps a CPU busy when it runs alone; `None` where the
+/// platform does not report it. One that hardly ever waits takes all of it, however little of it a
+/// busy machine leaves.
 pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, String> {
     let mut least: Option<f64> = None;
     for index in 0..ROUNDS_ALONE {
@@ -84,7 +97,11 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
         let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
         let Some(cpu_ns) = round.cost.cpu_ns else { return Ok(None) };
         let waits = round.cost.switches_voluntary.is_none_or(|switches| switches >= ran / 10);
-        let share = if waits { cpu_ns as f64 / (ran.max(1) as f64 * scenario.period.as_nanos() as f64) } else { 1.0 };
+        let share = if waits {
+            cpu_ns as f64 / (ran.max(1) as f64 * scenario.period.as_nanos() as f64)
+        } else {
+            1.0
+        };
         least = Some(least.map_or(share, |l| l.min(share)));
     }
     Ok(least)

@@ -1,9 +1,10 @@
-//! Ticks later than a limit, noticed while they come: they end the run, leave a mark in the kernel's trace, or are handed on.
+//! Ticks later than a limit, noticed while they come: they end the run, leave a mark in the
+//! kernel's trace, or are handed on.
 //!
-//! A loop compares one count a tick, after its stamp, with the count from which that tick would be late. The line that these
-//! lie on is laid a little early, by the error of the counter's rate, so that none is missed; what reaches it is held against
-//! the kernel's clock, which also lays the line anew. A loop that is not watched has nothing of this but the question whether
-//! it is.
+//! A loop compares one count a tick, after its stamp, with the count from which that tick would be
+//! late. The line that these lie on is laid a little early, by the error of the counter's rate, so
+//! that none is missed; what reaches it is held against the kernel's clock, which also lays the
+//! line anew. A loop that is not watched has nothing of this but the question whether it is.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,8 +61,9 @@ impl LateWatch {
         if let Some(marker) = &self.marker {
             let limit_ns = self.limit_ns();
             // Nobody can be told now.
-            let _ = marker
-                .mark(format_args!("osjitter: {of}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"));
+            let _ = marker.mark(format_args!(
+                "osjitter: {of}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"
+            ));
         }
         if let Some(stop) = &self.ends {
             stop.store(true, Ordering::Relaxed);
@@ -168,8 +170,11 @@ const MARGIN: Duration = Duration::from_nanos(200);
 
 impl Line {
     fn new(rate_hz: f64, rate_error_ppb: f64, period: Duration) -> Self {
-        let error =
-            if rate_error_ppb.is_finite() { (rate_error_ppb * 1e-9).clamp(0.0, WORST_RATE) } else { WORST_RATE };
+        let error = if rate_error_ppb.is_finite() {
+            (rate_error_ppb * 1e-9).clamp(0.0, WORST_RATE)
+        } else {
+            WORST_RATE
+        };
         let counts = period.as_secs_f64() * rate_hz * (1.0 - error);
         let step = (counts * f64::from(1_u32 << STEP_BITS)) as u64;
         Self { rate_hz, error, step, from_tick: 0, from_count: 0 }
@@ -208,12 +213,19 @@ mod tests {
             line.lay(count, 50, ahead_s, 3);
             for ticks in [0_u64, 1, 7, 250, 100_000] {
                 let after_s = ahead_s + ticks as f64 * period.as_secs_f64();
-                for rate in [rate_hz * (1.0 - error_ppb * 1e-9), rate_hz * (1.0 + error_ppb * 1e-9)] {
+                for rate in [rate_hz * (1.0 - error_ppb * 1e-9), rate_hz * (1.0 + error_ppb * 1e-9)]
+                {
                     let exact = count as f64 + after_s * rate;
                     let at = line.at(3 + ticks) as f64;
-                    let room = 52.0 + rate_hz * 200e-9 + after_s * rate_hz * 2.1e-9 * error_ppb + ticks as f64;
+                    let room = 52.0
+                        + rate_hz * 200e-9
+                        + after_s * rate_hz * 2.1e-9 * error_ppb
+                        + ticks as f64;
                     // 53 bits hold these counts to a few.
-                    assert!(at <= exact + 4.0 && exact - at <= room + 4.0, "{rate_hz} {ticks}: {at} {exact}");
+                    assert!(
+                        at <= exact + 4.0 && exact - at <= room + 4.0,
+                        "{rate_hz} {ticks}: {at} {exact}"
+                    );
                 }
             }
             assert_eq!(line.at(0), line.at(3), "no tick is asked for twice");
@@ -225,7 +237,8 @@ mod tests {
     fn watched(watch: &Arc<LateWatch>) -> LoopWatch {
         let anchor = Anchor::take();
         let schedule = Schedule { start: anchor.std(), period: Duration::from_secs(1) };
-        RoundWatch { watch: Arc::clone(watch), of: Arc::from("a"), recorded: 1..4 }.of_loop(schedule, &anchor)
+        RoundWatch { watch: Arc::clone(watch), of: Arc::from("a"), recorded: 1..4 }
+            .of_loop(schedule, &anchor)
     }
 
     /// The count so long after the start of the grid.
@@ -239,9 +252,13 @@ mod tests {
     #[test]
     fn a_tick_is_late_from_the_limit_on_and_only_a_recorded_one() {
         let (taker, taken) = mpsc::sync_channel(8);
-        let watch = Arc::new(LateWatch { taker: Some(taker), ..LateWatch::new(Duration::from_millis(100)) });
+        let watch = Arc::new(LateWatch {
+            taker: Some(taker),
+            ..LateWatch::new(Duration::from_millis(100))
+        });
         let mut watched = watched(&watch);
-        let after = |tick, ms| count(&watched, Duration::from_secs(tick) + Duration::from_millis(ms));
+        let after =
+            |tick, ms| count(&watched, Duration::from_secs(tick) + Duration::from_millis(ms));
         let counts = [after(0, 900), after(1, 99), after(1, 101), after(2, 0), after(4, 500)];
         let mut look = |tick, expirations, count| {
             watched.look(tick, expirations, count);
@@ -259,7 +276,11 @@ mod tests {
         let stop: Arc<AtomicBool> = Arc::default();
         let (taker, taken) = mpsc::sync_channel(8);
         let limit = Duration::from_millis(5);
-        let watch = Arc::new(LateWatch { ends: Some(Arc::clone(&stop)), taker: Some(taker), ..LateWatch::new(limit) });
+        let watch = Arc::new(LateWatch {
+            ends: Some(Arc::clone(&stop)),
+            taker: Some(taker),
+            ..LateWatch::new(limit)
+        });
         let mut watched = watched(&watch);
         // Ticks 1 to 3 were due before the loop looked.
         watched.schedule.start -= Duration::from_secs(10);

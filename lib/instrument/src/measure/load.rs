@@ -1,7 +1,9 @@
-//! The loads of a plan: started before it, paused but in the rounds of their scenarios, ended with it.
+//! The loads of a plan: started before it, paused but in the rounds of their scenarios, ended with
+//! it.
 //!
-//! A load is started once and not for each round: a command may take longer to come to its work than a round takes. Where
-//! the platform cannot pause it, it is ended after each round and started anew.
+//! A load is started once and not for each round: a command may take longer to come to its work
+//! than a round takes. Where the platform cannot pause it, it is ended after each round and started
+//! anew.
 
 use std::time::{Duration, Instant};
 
@@ -38,8 +40,15 @@ impl Loads {
             if load.is_none() || loads.0.iter().any(|known| known.load == *load) {
                 continue;
             }
-            let mut new = Running { load: load.clone(), process: None, cpu_ns: Some(0), active: Duration::ZERO };
-            new.resume().map_err(|why| Error::usage(format!("--load {load}: {why}; nothing was measured")))?;
+            let mut new = Running {
+                load: load.clone(),
+                process: None,
+                cpu_ns: Some(0),
+                active: Duration::ZERO,
+            };
+            new.resume().map_err(|why| {
+                Error::usage(format!("--load {load}: {why}; nothing was measured"))
+            })?;
             new.pause();
             loads.0.push(new);
         }
@@ -55,7 +64,9 @@ impl Loads {
         load: &Load,
         measure: impl FnOnce() -> Result<MeasuredRound, String>,
     ) -> Result<MeasuredRound, String> {
-        let Some(running) = self.0.iter_mut().find(|known| known.load == *load) else { return measure() };
+        let Some(running) = self.0.iter_mut().find(|known| known.load == *load) else {
+            return measure();
+        };
         let failed = |why: String| format!("its load {load} {why}");
         running.resume().map_err(failed)?;
         let began = now();
@@ -95,7 +106,9 @@ impl Running {
                 let program = Program::parse(text)?;
                 // What is misspelt looks like a command.
                 program.find().map_err(|why| {
-                    format!("{why}; beside commands there are none, cpu, memory, io, softirq and tasks")
+                    format!(
+                        "{why}; beside commands there are none, cpu, memory, io, softirq and tasks"
+                    )
                 })?;
                 self.process = Some(Beside::start(&program)?);
             }

@@ -1,7 +1,8 @@
 //! A loop for days: a subject that ticks into a meter until it is stopped.
 //!
-//! Rounds would lose the ticks between them and keep a sample of each; a meter books every tick of one endless grid in
-//! memory of a fixed size, and is read from another thread as the meters of other programs are.
+//! Rounds would lose the ticks between them and keep a sample of each; a meter books every tick of
+//! one endless grid in memory of a fixed size, and is read from another thread as the meters of
+//! other programs are.
 
 use std::future::poll_fn;
 use std::io;
@@ -50,9 +51,15 @@ impl Threads {
 }
 
 impl MeteredLoop {
-    /// Starts it, and returns when its ticker is made. Ticks from `late_from` on are recorded one by one.
-    pub fn start(scenario: &Scenario, phase: Duration, late_from: Duration) -> Result<Self, String> {
-        let meter = Meter::register_with(&scenario.id, scenario.period, late_from).map_err(|e| e.to_string())?;
+    /// Starts it, and returns when its ticker is made. Ticks from `late_from` on are recorded one
+    /// by one.
+    pub fn start(
+        scenario: &Scenario,
+        phase: Duration,
+        late_from: Duration,
+    ) -> Result<Self, String> {
+        let meter = Meter::register_with(&scenario.id, scenario.period, late_from)
+            .map_err(|e| e.to_string())?;
         let reader = meter.reader();
         let file = match meter.place() {
             Place::Mapped(path) => Some(path.clone()),
@@ -61,13 +68,23 @@ impl MeteredLoop {
         let (stop, threads) = (Arc::new(AtomicBool::new(false)), Threads::default());
         let (ready, made) = mpsc::channel();
         let (name, period, runtime) = (scenario.subject.name(), scenario.period, scenario.runtime);
-        let endless =
-            Endless { period, phase, runtime, meter, stop: Arc::clone(&stop), threads: threads.clone(), ready };
+        let endless = Endless {
+            period,
+            phase,
+            runtime,
+            meter,
+            stop: Arc::clone(&stop),
+            threads: threads.clone(),
+            ready,
+        };
         let run = move || {
             let ended = caught::caught(|| subject::with(&name, endless))?;
             ended.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
         };
-        let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(run).map_err(|e| e.to_string())?;
+        let thread = std::thread::Builder::new()
+            .name("probe".to_owned())
+            .spawn(run)
+            .map_err(|e| e.to_string())?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
         // A sender that is gone has met an error, which the thread returns.
         match made.recv() {
@@ -113,7 +130,8 @@ impl MeteredLoop {
 impl Drop for MeteredLoop {
     fn drop(&mut self) {
         self.ask_to_end();
-        // The thread ends at its next tick, which nobody waits for: the process may be gone by then.
+        // The thread ends at its next tick, which nobody waits for: the process may be gone by
+        // then.
         if let Some(file) = &self.file {
             let _ = std::fs::remove_file(file);
         }
@@ -138,13 +156,15 @@ impl Visitor for Endless {
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
-        let (runtime, threads) = (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
+        let (runtime, threads) =
+            (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
         spawned(task(ticking::<S>(self)), runtime, threads)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
         self.threads.enter();
-        let ended = S::runtime()?.block_on(async { busypoll::spawn_boxed(ticking::<S>(self)).await });
+        let ended =
+            S::runtime()?.block_on(async { busypoll::spawn_boxed(ticking::<S>(self)).await });
         ended.map_err(|error| io::Error::other(error.to_string()))?
     }
 
@@ -178,7 +198,11 @@ async fn ticking<S: Subject>(endless: Endless) -> io::Result<()> {
         let woke = tach::Instant::from_count(tach::ordered_count());
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let first = tick + 1 - expirations;
-        meter.ticks_at(if first == next { due } else { schedule.deadline(first) }, expirations, woke);
+        meter.ticks_at(
+            if first == next { due } else { schedule.deadline(first) },
+            expirations,
+            woke,
+        );
         next = tick + 1;
     }
     Ok(())
@@ -197,11 +221,15 @@ mod tests {
             ..ScenarioArgs::default()
         };
         let late_from = Duration::from_secs(1);
-        let mut ticking = MeteredLoop::start(&args.only().unwrap(), Duration::ZERO, late_from).unwrap();
+        let mut ticking =
+            MeteredLoop::start(&args.only().unwrap(), Duration::ZERO, late_from).unwrap();
         while ticking.reader().snapshot().ticks < ticks && !ticking.is_over() {
             std::thread::yield_now();
         }
-        assert!(!cfg!(target_os = "linux") || ticking.times_ns().is_some_and(|[cpu_ns, _]| cpu_ns > 0), "{name}");
+        assert!(
+            !cfg!(target_os = "linux") || ticking.times_ns().is_some_and(|[cpu_ns, _]| cpu_ns > 0),
+            "{name}"
+        );
         assert_eq!(ticking.ended(), None, "{name}");
         ticking.reader().snapshot()
     }
@@ -212,7 +240,11 @@ mod tests {
             let snapshot = ticked(entry.name, 5);
             assert!(snapshot.ticks >= 5 && snapshot.early == 0, "{}: {snapshot:?}", entry.name);
             // The grid is one: ticks that never came are counted, and none is invented.
-            assert!(entry.name.ends_with("-skip") || snapshot.skipped == 0, "{}: {snapshot:?}", entry.name);
+            assert!(
+                entry.name.ends_with("-skip") || snapshot.skipped == 0,
+                "{}: {snapshot:?}",
+                entry.name
+            );
         }
     }
 

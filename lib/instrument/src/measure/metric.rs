@@ -1,4 +1,5 @@
-//! Numbers of a whole run of a program: what the system knows of it, and what the program writes of itself.
+//! Numbers of a whole run of a program: what the system knows of it, and what the program writes of
+//! itself.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ pub enum Wanted {
     MaxRss,
     /// Executed in user mode.
     Instructions,
-    /// What the program writes: its value, or the median and tail of its samples, or the percentile that is named.
+    /// What the program writes: its value, or the median and tail of its samples, or the percentile
+    /// that is named.
     Own(String, Option<f64>),
 }
 
@@ -37,7 +39,9 @@ impl Wanted {
                 .iter()
                 .find(|(known, _)| *known == percentile)
                 .map(|(_, q)| Self::Own(name.to_owned(), Some(*q)))
-                .ok_or_else(|| format!("no percentile {percentile:?}; write {name}:p50, p90, p95 or p99")),
+                .ok_or_else(|| {
+                    format!("no percentile {percentile:?}; write {name}:p50, p90, p95 or p99")
+                }),
         };
         match text {
             "wall" => Ok(Self::Wall),
@@ -91,7 +95,8 @@ pub fn run(
     });
     let has_own = wanted.iter().any(|wanted| matches!(wanted, Wanted::Own(..)));
     // A program that writes nothing is no failure of its own: that a metric is missing is.
-    let own = if has_own && ran.out().exists() { written::metrics(&ran.out()) } else { Ok(Vec::new()) };
+    let own =
+        if has_own && ran.out().exists() { written::metrics(&ran.out()) } else { Ok(Vec::new()) };
     let own = own.map_err(|what| NotMeasured::Failed(format!("{}: {what}", program.text())))?;
     Ok(Shown { wall: ran.wall, usage: ran.usage, instructions, own })
 }
@@ -117,7 +122,10 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
                 // A process takes over the largest size of the one that starts it.
                 let own = os::inherited_rss();
                 if shown.usage.max_rss <= own {
-                    return Err(format!("max-rss cannot be measured below the {} MiB of osjitter itself", own >> 20));
+                    return Err(format!(
+                        "max-rss cannot be measured below the {} MiB of osjitter itself",
+                        own >> 20
+                    ));
                 }
                 all.push(system("max-rss", "bytes"));
             }
@@ -143,7 +151,10 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
                         all.push(number(format!("{name}:{}", tail_name(tail)), Some(tail)));
                     }
                     Some(q) => {
-                        let label = PERCENTILES.iter().find(|(_, known)| known == q).map_or("p50", |(label, _)| label);
+                        let label = PERCENTILES
+                            .iter()
+                            .find(|(_, known)| known == q)
+                            .map_or("p50", |(label, _)| label);
                         all.push(number(format!("{name}:{label}"), Some(*q)));
                     }
                 }
@@ -165,11 +176,15 @@ impl Shown {
     }
 
     fn own(&self, name: &str) -> Result<&Metric, String> {
-        let found = self.own.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
+        let found =
+            self.own.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.own.iter().map(|metric| metric.name.as_str()).collect();
             let writes = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            format!("it writes no metric {name:?} to {}; of its own it writes {writes}", series::ENV_OUT)
+            format!(
+                "it writes no metric {name:?} to {}; of its own it writes {writes}",
+                series::ENV_OUT
+            )
         })
     }
 }
@@ -191,13 +206,19 @@ impl Number {
         let (unit, higher) = (&metric.unit, metric.better == Better::Higher);
         if (unit, higher) != (&self.unit, self.higher_is_better) {
             let better = metric.better;
-            return Err(format!("{name} is in {unit}, {better} is better; in the first run it was in {}", self.unit));
+            return Err(format!(
+                "{name} is in {unit}, {better} is better; in the first run it was in {}",
+                self.unit
+            ));
         }
         let (now, first) = (metric.samples.count(), self.samples);
         if (now == 1) != (first == 1) || now > first * OTHER_LENGTH || first > now * OTHER_LENGTH {
             return Err(format!("it wrote {now} values of {name}, and {first} in the first run"));
         }
-        metric.samples.quantile(percentile.unwrap_or(1.0)).ok_or_else(|| format!("{name} has no value"))
+        metric
+            .samples
+            .quantile(percentile.unwrap_or(1.0))
+            .ok_or_else(|| format!("{name} has no value"))
     }
 }
 
@@ -219,10 +240,18 @@ mod tests {
     fn samples_are_judged_at_two_percentiles_and_a_value_by_itself() {
         let samples: String = (1..=200).map(|i| format!("x {i}\n")).collect();
         let shown = shown(&format!("metric x ns lower\nmetric y /s higher\ny 7\n{samples}"));
-        let numbers = numbers(&wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]), &shown).unwrap();
-        let found: Vec<(&str, f64)> = numbers.iter().map(|n| (n.name.as_str(), n.value(&shown).unwrap())).collect();
+        let numbers = numbers(
+            &wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]),
+            &shown,
+        )
+        .unwrap();
+        let found: Vec<(&str, f64)> =
+            numbers.iter().map(|n| (n.name.as_str(), n.value(&shown).unwrap())).collect();
         assert_eq!(found[..4], [("x:p50", 100.0), ("x:p99", 198.0), ("y", 7.0), ("x:p90", 180.0)]);
-        assert_eq!(found[4..], [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]);
+        assert_eq!(
+            found[4..],
+            [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]
+        );
         assert_eq!(
             numbers.iter().map(|n| n.higher_is_better).collect::<Vec<_>>(),
             [false, false, true, false, false, false, false, false]
@@ -233,12 +262,18 @@ mod tests {
     fn a_count_that_is_not_to_be_had_is_asked_for_at_the_first_run_and_at_each() {
         let counted = shown("");
         let number = numbers(&wanted(&["instructions"]), &counted).unwrap().remove(0);
-        for (instructions, why) in [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
+        for (instructions, why) in
+            [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
         {
             let shown = Shown { instructions, own: Vec::new(), ..counted };
-            let refused = [numbers(&wanted(&["instructions"]), &shown).unwrap_err(), number.value(&shown).unwrap_err()];
+            let refused = [
+                numbers(&wanted(&["instructions"]), &shown).unwrap_err(),
+                number.value(&shown).unwrap_err(),
+            ];
             assert!(
-                refused.iter().all(|says| says.starts_with("instructions cannot") && says.ends_with(why)),
+                refused
+                    .iter()
+                    .all(|says| says.starts_with("instructions cannot") && says.ends_with(why)),
                 "{refused:?}"
             );
             assert!(numbers(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
@@ -250,7 +285,9 @@ mod tests {
         let first = shown("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
         let missing = |name| numbers(&wanted(&[name]), &first).unwrap_err();
         assert!(
-            missing("z").contains("no metric \"z\"") && missing("z").contains("x, y") && missing("y").contains("\"y\"")
+            missing("z").contains("no metric \"z\"")
+                && missing("z").contains("x, y")
+                && missing("y").contains("\"y\"")
         );
         assert!(Wanted::parse("x:p98").is_err() && Wanted::parse("").is_err());
         let x = &numbers(&wanted(&["x"]), &first).unwrap()[0];

@@ -18,8 +18,8 @@ impl Held {
 
 /// Spawns them on the runtime that this is called in; they end with it.
 ///
-/// Each holds its worker and then yields behind all that are ready, as a task does that always has work: a tick that comes
-/// due meanwhile waits for the rest of a turn of all of them.
+/// Each holds its worker and then yields behind all that are ready, as a task does that always has
+/// work: a tick that comes due meanwhile waits for the rest of a turn of all of them.
 pub fn spawn(tasks: Tasks, held: &Held) {
     for _ in 0..tasks.count {
         let held = held.clone();
@@ -32,7 +32,8 @@ pub fn spawn(tasks: Tasks, held: &Held) {
     }
 }
 
-/// Spins until the time is over by the clock, and books the CPU time it took: less where the thread itself had to wait.
+/// Spins until the time is over by the clock, and books the CPU time it took: less where the thread
+/// itself had to wait.
 #[allow(clippy::disallowed_methods, reason = "how long a worker is held is a time by the clock")]
 fn hold(tasks: Tasks, held: &Held) {
     let (began, before) = (std::time::Instant::now(), os::thread_cpu_ns());

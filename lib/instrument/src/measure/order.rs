@@ -49,7 +49,8 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
     let mut random = SplitMix64::new(seed);
     let rounds = scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
     (0..rounds).flat_map(move |index| {
-        let mut order: Vec<usize> = (0..scenarios.len()).filter(|&i| index < scenarios[i].rounds()).collect();
+        let mut order: Vec<usize> =
+            (0..scenarios.len()).filter(|&i| index < scenarios[i].rounds()).collect();
         random.shuffle(&mut order);
         // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
         let draw = random.next_u64();
@@ -66,7 +67,8 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
 /// Mixed into the seed, for draws beside those that a run without questions makes.
 const ASKING: u64 = 0x7768_793f;
 
-/// The same with another turn beside each, which is asked: before it or after it, as the seed draws.
+/// The same with another turn beside each, which is asked: before it or after it, as the seed
+/// draws.
 fn asked_too(seed: u64, turns: impl Iterator<Item = Turn>) -> impl Iterator<Item = Turn> {
     let mut random = SplitMix64::new(seed ^ ASKING);
     turns.flat_map(move |turn| {
@@ -81,8 +83,8 @@ pub fn phase(period: Duration, draw: u64) -> Duration {
     Duration::from_nanos(((u128::from(draw) * u128::from(span_ns)) >> 64) as u64)
 }
 
-/// Runs the plan: in every round each scenario once, back to back. The observer sees each round, then `keep` takes it,
-/// with the place of its scenario in the plan.
+/// Runs the plan: in every round each scenario once, back to back. The observer sees each round,
+/// then `keep` takes it, with the place of its scenario in the plan.
 pub fn run(
     plan: &Plan,
     loads: &mut Loads,
@@ -110,7 +112,18 @@ pub fn run(
         observer.before(scenario, index);
         let ticks = scenario.ticks_of_round(index);
         let why = session.as_ref().filter(|_| asked);
-        let round = RoundRequest { scenario, index, slot, ticks, phase, start: None, run_on: 0, stop, why, late };
+        let round = RoundRequest {
+            scenario,
+            index,
+            slot,
+            ticks,
+            phase,
+            start: None,
+            run_on: 0,
+            stop,
+            why,
+            late,
+        };
         let result = loads.during(&scenario.load, || round.measure());
         if result.is_err() && scenario.subject.program().is_some() && stop.load(Ordering::Relaxed) {
             // A program that is interrupted has written nothing.
@@ -120,8 +133,11 @@ pub fn run(
             // What was measured without questions stands.
             continue;
         }
-        let unanswered = |round: &MeasuredRound| round.why.as_ref().is_some_and(|answer| answer.round.tier.is_none());
-        mute[place] |= scenario.subject.program().is_some() && result.as_ref().is_ok_and(unanswered);
+        let unanswered = |round: &MeasuredRound| {
+            round.why.as_ref().is_some_and(|answer| answer.round.tier.is_none())
+        };
+        mute[place] |=
+            scenario.subject.program().is_some() && result.as_ref().is_ok_and(unanswered);
         failed[place] = result.is_err();
         observer.after(scenario, &result);
         keep(place, result);
@@ -145,12 +161,18 @@ mod tests {
             args.scenarios().unwrap()
         };
         let short = Duration::from_nanos(333_333);
-        [of(&["nanosleep", "spin", "os-interval"], short, 20), of(&["spin"], Duration::from_millis(7), 30)].concat()
+        [
+            of(&["nanosleep", "spin", "os-interval"], short, 20),
+            of(&["spin"], Duration::from_millis(7), 30),
+        ]
+        .concat()
     }
 
     #[test]
     fn a_seed_draws_the_same_order_and_phases_everywhere() {
-        let found: Vec<_> = turns(7, &scenarios()).map(|t| (t.index, t.slot, t.scenario, t.phase.as_nanos())).collect();
+        let found: Vec<_> = turns(7, &scenarios())
+            .map(|t| (t.index, t.slot, t.scenario, t.phase.as_nanos()))
+            .collect();
         let expected = [
             (0, 0, 2, 582_930),
             (0, 1, 3, 4_080_512),
@@ -163,7 +185,8 @@ mod tests {
             (2, 0, 3, 939_808),
         ];
         assert_eq!(found, expected);
-        let phases: Vec<u128> = turns(u64::MAX, &scenarios()[3..]).map(|t| t.phase.as_nanos()).collect();
+        let phases: Vec<u128> =
+            turns(u64::MAX, &scenarios()[3..]).map(|t| t.phase.as_nanos()).collect();
         assert_eq!(phases, [6_257_600, 6_388_180, 1_536_373]);
     }
 
@@ -177,13 +200,20 @@ mod tests {
             assert_ne!(pair[0].asked, pair[1].asked);
         }
         let first = both.iter().step_by(2).filter(|t| t.asked).count();
-        assert!((1..plain.len()).contains(&first), "both orders are drawn: {first} of {}", plain.len());
+        assert!(
+            (1..plain.len()).contains(&first),
+            "both orders are drawn: {first} of {}",
+            plain.len()
+        );
     }
 
     #[test]
     fn a_phase_spans_the_period_or_a_millisecond() {
         let [short, long] = [Duration::from_micros(100), Duration::from_secs(3600)];
-        assert_eq!([phase(short, 0), phase(short, u64::MAX)], [Duration::ZERO, Duration::from_nanos(999_999)]);
+        assert_eq!(
+            [phase(short, 0), phase(short, u64::MAX)],
+            [Duration::ZERO, Duration::from_nanos(999_999)]
+        );
         assert_eq!(phase(long, 1 << 63), long / 2);
     }
 }

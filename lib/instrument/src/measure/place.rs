@@ -17,7 +17,10 @@ use crate::subject::OnBusypoll;
 use crate::subject::ticker::{Subject, Ticker};
 
 /// Runs a round on this thread, which is watched where it is asked why its ticks are late.
-fn here(setup: RoundSetup, round: impl FnOnce(RoundSetup) -> io::Result<RawRound>) -> io::Result<RawRound> {
+fn here(
+    setup: RoundSetup,
+    round: impl FnOnce(RoundSetup) -> io::Result<RawRound>,
+) -> io::Result<RawRound> {
     let watch = setup.watch.clone();
     if let Some(watch) = &watch {
         watch.enter();
@@ -46,7 +49,8 @@ pub(super) fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
 
 pub fn on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
     here(setup, |setup| {
-        let result = S::runtime()?.block_on(async { busypoll::spawn_boxed(drive::<S>(setup)).await });
+        let result =
+            S::runtime()?.block_on(async { busypoll::spawn_boxed(drive::<S>(setup)).await });
         result.map_err(|error| io::Error::other(error.to_string()))?
     })
 }
@@ -61,7 +65,10 @@ where
     })
 }
 
-fn spawned_on_tokio(setup: RoundSetup, round: fn(RoundSetup) -> Task<io::Result<RawRound>>) -> io::Result<RawRound> {
+fn spawned_on_tokio(
+    setup: RoundSetup,
+    round: fn(RoundSetup) -> Task<io::Result<RawRound>>,
+) -> io::Result<RawRound> {
     let mut builder = builder(setup.runtime)?;
     let Some(watch) = setup.watch.clone() else { return spawned(setup, round, builder) };
     builder.on_thread_park(why::park);
@@ -115,8 +122,8 @@ fn spawned(
     caught::of_task(result)
 }
 
-/// Whether there is memory for a thread and its beginning: one that gets its stack, and then no room for what the standard
-/// library puts beside it, ends the whole process.
+/// Whether there is memory for a thread and its beginning: one that gets its stack, and then no
+/// room for what the standard library puts beside it, ends the whole process.
 fn has_room() -> io::Result<()> {
     // Some allocators keep what is smaller, and give it to this thread alone.
     const STACK_AND_MORE: usize = 40 << 20;
@@ -126,8 +133,8 @@ fn has_room() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics, or waits for ever. Before
-/// each round: a limit may be met by what else runs.
+/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics,
+/// or waits for ever. Before each round: a limit may be met by what else runs.
 fn threads_can_be_had(n: usize) -> io::Result<()> {
     let (gate, begun) = (RwLock::new(()), AtomicUsize::new(0));
     let started = std::thread::scope(|scope| {
@@ -232,8 +239,9 @@ mod tests {
         for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
             // What a process allocates once is allocated here.
             allocations(entry, 2);
-            // Set-up and tear-down are the same in both rounds: what is more would be the ticks'. Only the accounting
-            // around the loop varies, with the number of threads that other tests run just then.
+            // Set-up and tear-down are the same in both rounds: what is more would be the ticks'.
+            // Only the accounting around the loop varies, with the number of threads that other
+            // tests run just then.
             let same = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
             assert!(same, "{} allocates while it ticks", entry.name);
         }

@@ -30,15 +30,29 @@ pub struct Round {
 }
 
 /// Runs one round; `why` has its index where it is asked why its ticks are late.
-pub fn round(program: &Program, grid: Grid, stop: &AtomicBool, why: Option<(&Session, u64)>) -> Result<Round, String> {
-    let outside = why.map(|(session, index)| (Outside::begin(session, Duration::from_nanos(grid.period_ns)), index));
+pub fn round(
+    program: &Program,
+    grid: Grid,
+    stop: &AtomicBool,
+    why: Option<(&Session, u64)>,
+) -> Result<Round, String> {
+    let outside = why.map(|(session, index)| {
+        (Outside::begin(session, Duration::from_nanos(grid.period_ns)), index)
+    });
     let (first, before) = (Anchor::take(), Before::read());
     let asked = asked(grid, if outside.is_some() { Series::TicksWithTimes } else { Series::Ticks });
-    let written = written::ticks(program, asked, stop).map_err(|why| why.message().unwrap_or_default())?;
+    let written =
+        written::ticks(program, asked, stop).map_err(|why| why.message().unwrap_or_default())?;
     let machine = before.cost(&first, &Anchor::take());
     let samples = samples(program, grid, &written)?;
     let why = outside.map(|(outside, index)| {
-        let round = Ended { index, grid, name: &program.name(), written: &written, steal_ns: machine.steal_ns };
+        let round = Ended {
+            index,
+            grid,
+            name: &program.name(),
+            written: &written,
+            steal_ns: machine.steal_ns,
+        };
         outside.answer(&round)
     });
     let why = why.transpose()?;
@@ -67,9 +81,13 @@ fn asked(grid: Grid, series: Series) -> Asked {
 /// Every tick of a series was delivered.
 fn samples(program: &Program, grid: Grid, written: &Written) -> Result<RoundSamples, String> {
     let longest = ns(written.wall);
-    if let Some(far) = written.series.lateness_ns.iter().find(|late| late.unsigned_abs() > longest) {
+    if let Some(far) = written.series.lateness_ns.iter().find(|late| late.unsigned_abs() > longest)
+    {
         let [far, ran] = [*far, i64::try_from(longest).unwrap_or(i64::MAX)].map(time);
-        return Err(format!("{}: wrote a lateness of {far}, and ran for {ran} itself", program.text()));
+        return Err(format!(
+            "{}: wrote a lateness of {far}, and ran for {ran} itself",
+            program.text()
+        ));
     }
     Ok(RoundSamples {
         grid,
@@ -89,13 +107,15 @@ const REHEARSALS: usize = 3;
 /// A program that takes longer to start is not started again for that.
 const SLOW_START: Duration = Duration::from_secs(1);
 
-/// What starting a program costs, by the place of its scenario in the plan; `None` where it is not known.
+/// What starting a program costs, by the place of its scenario in the plan; `None` where it is not
+/// known.
 #[derive(Clone, Debug, Default)]
 pub struct Starts(BTreeMap<usize, Option<TreeUsage>>);
 
 impl Starts {
-    /// Runs each program of a plan for a single tick, before anything is measured: one that cannot be started, or ticks at
-    /// another period, is refused while nothing is lost. Whatever else goes wrong is said of the round in which it does.
+    /// Runs each program of a plan for a single tick, before anything is measured: one that cannot
+    /// be started, or ticks at another period, is refused while nothing is lost. Whatever else goes
+    /// wrong is said of the round in which it does.
     ///
     /// # Errors
     /// A program is not there, or ticks at another period than it is asked to.
@@ -108,9 +128,11 @@ impl Starts {
         let mut starts = BTreeMap::new();
         for (place, asked) in all() {
             // Beside another load it is the same program.
-            let twin = all().take_while(|(other, _)| *other < place).find(|(_, other)| *other == asked);
+            let twin =
+                all().take_while(|(other, _)| *other < place).find(|(_, other)| *other == asked);
             let known = twin.and_then(|(other, _)| starts.get(&other).copied());
-            let start = known.map_or_else(|| start(asked.0, asked.1, stop), Ok).map_err(Error::usage)?;
+            let start =
+                known.map_or_else(|| start(asked.0, asked.1, stop), Ok).map_err(Error::usage)?;
             starts.insert(place, start);
         }
         Ok(Self(starts))
@@ -121,17 +143,23 @@ impl Starts {
         *self.0.get(&scenario)?
     }
 
-    /// The cost of a round without the CPU time of the start; where that is most of it, the rest is not known. Switches are
-    /// too few to tell a start's from those of a busy machine: they stay.
+    /// The cost of a round without the CPU time of the start; where that is most of it, the rest is
+    /// not known. Switches are too few to tell a start's from those of a busy machine: they stay.
     pub fn taken_off(&self, scenario: usize, cost: Cost) -> Cost {
         let Some(start) = self.0.get(&scenario) else { return cost };
-        let rest = |start: TreeUsage| cost.cpu_ns?.checked_sub(start.cpu_ns).filter(|rest| *rest >= start.cpu_ns);
+        let rest = |start: TreeUsage| {
+            cost.cpu_ns?.checked_sub(start.cpu_ns).filter(|rest| *rest >= start.cpu_ns)
+        };
         Cost { cpu_ns: start.and_then(rest), ..cost }
     }
 }
 
 /// The median run of a single tick, by its CPU time; `Err` where the plan is refused.
-fn start(program: &Program, period_ns: u64, stop: &AtomicBool) -> Result<Option<TreeUsage>, String> {
+fn start(
+    program: &Program,
+    period_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Option<TreeUsage>, String> {
     let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
     let mut runs = Vec::new();
     while runs.len() < REHEARSALS {
@@ -158,9 +186,17 @@ mod tests {
     fn a_start_is_taken_off_and_where_it_is_most_of_a_round_the_rest_is_unknown() {
         let start = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let starts = Starts(BTreeMap::from([(1, Some(start)), (2, None)]));
-        let off =
-            |scenario, cpu_ns| starts.taken_off(scenario, Cost { cpu_ns: Some(cpu_ns), ..Cost::default() }).cpu_ns;
-        assert_eq!([off(1, 100), off(1, 80), off(1, 79), off(1, 39)], [Some(60), Some(40), None, None]);
-        assert_eq!([off(0, 39), off(2, 100)], [Some(39), None], "not a program, and a start that is not known");
+        let off = |scenario, cpu_ns| {
+            starts.taken_off(scenario, Cost { cpu_ns: Some(cpu_ns), ..Cost::default() }).cpu_ns
+        };
+        assert_eq!(
+            [off(1, 100), off(1, 80), off(1, 79), off(1, 39)],
+            [Some(60), Some(40), None, None]
+        );
+        assert_eq!(
+            [off(0, 39), off(2, 100)],
+            [Some(39), None],
+            "not a program, and a start that is not known"
+        );
     }
 }

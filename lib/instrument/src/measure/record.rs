@@ -23,7 +23,8 @@ use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
 use crate::subject::Place;
 use crate::text::time::time;
 
-/// Changes on the machine what the plan asks for, and returns that with what its subjects change by themselves.
+/// Changes on the machine what the plan asks for, and returns that with what its subjects change by
+/// themselves.
 pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
     let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
@@ -52,8 +53,8 @@ pub enum Measured<'a> {
 /// Learns of each round, with the id of its subject.
 pub type Listener<'a> = dyn FnMut(&str, Measured<'_>) + 'a;
 
-/// Runs a plan beside its loads into a report, which has them when they have ended. The observer sees the rounds go by, and
-/// the listener what the report will have of them.
+/// Runs a plan beside its loads into a report, which has them when they have ended. The observer
+/// sees the rounds go by, and the listener what the report will have of them.
 pub fn measure(
     plan: &Plan,
     conditions: Conditions,
@@ -98,7 +99,12 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 let round = MeasuredRound { cost, ..round };
                 if let Some(listener) = &mut self.listener {
                     let scenario = &self.plan.scenarios[place];
-                    let entries = entries(&round, scenario.runtime.is_some(), self.plan.samples, self.started);
+                    let entries = entries(
+                        &round,
+                        scenario.runtime.is_some(),
+                        self.plan.samples,
+                        self.started,
+                    );
                     listener(&scenario.id, Measured::Rounds(entries));
                 }
                 self.rounds[place].add(round);
@@ -116,23 +122,35 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     fn finish(mut self, partial: bool) -> Report {
         self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
         let ended = Instant::now();
-        let all = || self.rounds.iter().flat_map(|rounds| &rounds.kept).filter_map(|round| round.clock);
+        let all =
+            || self.rounds.iter().flat_map(|rounds| &rounds.kept).filter_map(|round| round.clock);
         let n = all().count();
         let info = tach::info();
         let clock = Clock {
             source: info.source.to_string(),
-            rate_hz: if n > 0 { all().map(|clock| clock.rate_hz).sum::<f64>() / n as f64 } else { info.rate_hz },
+            rate_hz: if n > 0 {
+                all().map(|clock| clock.rate_hz).sum::<f64>() / n as f64
+            } else {
+                info.rate_hz
+            },
             rate_known_by: "anchors at the start and end of each round".to_owned(),
             error_bound_ns: self.rounds.iter().map(|r| r.error_bound_ns).max().unwrap_or(0),
             rate_error_ppb: Some(info.rate_error_ppb),
             rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
             cross_thread_order: Some(info.cross_thread_order.to_string()),
             why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
-            observer_ns_per_tick: self.plan.scenarios.iter().any(is_stamped).then(observer_ns_per_tick),
+            observer_ns_per_tick: self
+                .plan
+                .scenarios
+                .iter()
+                .any(is_stamped)
+                .then(observer_ns_per_tick),
         };
         let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
         let subjects: Vec<Subject> = subjects
-            .map(|((scenario, rounds), failure)| subject(scenario, rounds, failure.as_ref(), self.plan, self.started))
+            .map(|((scenario, rounds), failure)| {
+                subject(scenario, rounds, failure.as_ref(), self.plan, self.started)
+            })
             .collect();
         let fitness = self.fitness(&subjects);
         let Conditions { host, changes, started_utc, starts } = self.conditions;
@@ -144,7 +162,12 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             partial,
             plan: self.plan.to_report(),
             warnings: [
-                warnings(&host, self.plan, self.first.suspended_until(&Anchor::take()), &self.rounds),
+                warnings(
+                    &host,
+                    self.plan,
+                    self.first.suspended_until(&Anchor::take()),
+                    &self.rounds,
+                ),
                 costly_starts(self.plan, &starts, &self.rounds),
             ]
             .concat(),
@@ -162,7 +185,9 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     fn fitness(&self, subjects: &[Subject]) -> Option<Fitness> {
         let mut tally = Tally::default();
         // What ran beside the others by intent is no fault of the machine.
-        for (subject, rounds) in subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none()) {
+        for (subject, rounds) in
+            subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none())
+        {
             let instances = rounds.kept.iter().flat_map(|r| &r.instances);
             for (entry, instance) in subject.rounds.iter().zip(instances) {
                 tally.add(&subject.name, subject.period_ns, entry, &instance.samples.lateness_ns);
@@ -184,8 +209,8 @@ fn ns(duration: Duration) -> u64 {
 /// More rounds than this are not kept of a subject whose samples nobody wants.
 const MOST_KEPT: usize = ROUNDS_WITHOUT_SAMPLES as usize;
 
-/// The rounds of one scenario: all of them, or of a long run without samples so many drawn at random, and what all of
-/// them add up to. Memory does not grow with the length of such a run.
+/// The rounds of one scenario: all of them, or of a long run without samples so many drawn at
+/// random, and what all of them add up to. Memory does not grow with the length of such a run.
 struct Rounds {
     kept: Vec<MeasuredRound>,
     all: Option<Pool>,
@@ -205,13 +230,23 @@ impl Rounds {
         let random = SplitMix64::new(plan.seed);
         let answers = plan.why.map(|why| Answers::new(why, scenario));
         let (keep_all, complete) = (plan.samples, true);
-        Self { kept: Vec::new(), all: None, seen: 0, complete, error_bound_ns: 0, keep_all, random, answers }
+        Self {
+            kept: Vec::new(),
+            all: None,
+            seen: 0,
+            complete,
+            error_bound_ns: 0,
+            keep_all,
+            random,
+            answers,
+        }
     }
 
     fn add(&mut self, round: MeasuredRound) {
         self.seen += 1;
         self.complete &= !round.stopped;
-        self.error_bound_ns = self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
+        self.error_bound_ns =
+            self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
         self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
         if self.keep_all || self.kept.len() < MOST_KEPT {
             self.kept.push(round);
@@ -231,7 +266,13 @@ impl Rounds {
     }
 }
 
-fn subject(scenario: &Scenario, measured: &Rounds, failure: Option<&String>, plan: &Plan, started: Instant) -> Subject {
+fn subject(
+    scenario: &Scenario,
+    measured: &Rounds,
+    failure: Option<&String>,
+    plan: &Plan,
+    started: Instant,
+) -> Subject {
     let has_runtime = scenario.runtime.is_some();
     let rounds = &measured.kept;
     let parts: Vec<InstanceRound<'_>> = rounds.iter().flat_map(parts).collect();
@@ -261,7 +302,10 @@ fn subject(scenario: &Scenario, measured: &Rounds, failure: Option<&String>, pla
         status,
         summary,
         histogram,
-        rounds: rounds.iter().flat_map(|r| entries(r, has_runtime, plan.samples, started)).collect(),
+        rounds: rounds
+            .iter()
+            .flat_map(|r| entries(r, has_runtime, plan.samples, started))
+            .collect(),
         why: measured.answers.as_ref().map(Answers::finish),
     }
 }
@@ -280,18 +324,25 @@ fn share(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
     total.map(|total| total / (round.instances.len() as u64).max(1))
 }
 
-/// The cost of an instance in a round, scaled from the ticks that ran to the ticks that count: warm-up costs too.
+/// The cost of an instance in a round, scaled from the ticks that ran to the ticks that count:
+/// warm-up costs too.
 fn cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
     let counted = |total: Option<u64>| {
         let counted = u128::from(share(round, total)?) * u128::from(instance.samples.grid.ticks);
         u64::try_from(counted / u128::from(instance.ticks_run.max(1))).ok()
     };
-    let switches = round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
+    let switches =
+        round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
     RoundCost { cpu_ns: counted(round.cost.cpu_ns), wakeups: counted(switches) }
 }
 
 /// The entries of a round in the report, one for each instance.
-fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started: Instant) -> Vec<Round> {
+fn entries(
+    round: &MeasuredRound,
+    has_runtime: bool,
+    keep_samples: bool,
+    started: Instant,
+) -> Vec<Round> {
     let mut summary = summarise(&parts(round).collect::<Vec<_>>(), has_runtime);
     let entry = |(i, instance): (u64, &Instance)| {
         let samples = &instance.samples;
@@ -326,7 +377,8 @@ fn entries(round: &MeasuredRound, has_runtime: bool, keep_samples: bool, started
 /// Programs of which it is not known what a tick costs.
 fn costly_starts(plan: &Plan, starts: &Starts, rounds: &[Rounds]) -> Vec<Warning> {
     let unknown = |rounds: &Rounds| rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
-    let all = plan.scenarios.iter().zip(rounds).enumerate().filter(|(_, (_, rounds))| unknown(rounds));
+    let all =
+        plan.scenarios.iter().zip(rounds).enumerate().filter(|(_, (_, rounds))| unknown(rounds));
     let warning = |(place, (scenario, _)): (usize, (&Scenario, &Rounds))| {
         let cost = time(i64::try_from(starts.of(place)?.cpu_ns).unwrap_or(i64::MAX));
         Some(Warning {
@@ -342,13 +394,22 @@ fn costly_starts(plan: &Plan, starts: &Starts, rounds: &[Rounds]) -> Vec<Warning
 }
 
 /// How far to trust the numbers.
-fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rounds]) -> Vec<Warning> {
+fn warnings(
+    host: &Host,
+    plan: &Plan,
+    suspended: Option<Duration>,
+    rounds: &[Rounds],
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(length) = suspended.filter(|length| !length.is_zero()) {
         warnings.push(Warning {
             code: "suspended".to_owned(),
-            message: format!("the machine was suspended for {:.1} s during the run", length.as_secs_f64()),
-            hint: "the round it fell into is void; measure again on a machine that stays awake".to_owned(),
+            message: format!(
+                "the machine was suspended for {:.1} s during the run",
+                length.as_secs_f64()
+            ),
+            hint: "the round it fell into is void; measure again on a machine that stays awake"
+                .to_owned(),
         });
     }
     if let Some(most) = rounds.iter().filter_map(|r| r.all.as_ref()).map(Pool::rounds).max() {
@@ -362,7 +423,12 @@ fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rou
                 .to_owned(),
         });
     }
-    if plan.scenarios.iter().filter_map(|s| s.subject.ours()).any(|entry| entry.place == Place::Script) {
+    if plan
+        .scenarios
+        .iter()
+        .filter_map(|s| s.subject.ours())
+        .any(|entry| entry.place == Place::Script)
+    {
         warnings.push(Warning {
             code: "scripted".to_owned(),
             message: "scripted subjects play a file: their numbers were not measured".to_owned(),
@@ -373,13 +439,17 @@ fn warnings(host: &Host, plan: &Plan, suspended: Option<Duration>, rounds: &[Rou
         warnings.push(Warning {
             code: "os-clock".to_owned(),
             message: format!("samples are stamped with the OS clock: {why}"),
-            hint: "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that".to_owned(),
+            hint:
+                "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that"
+                    .to_owned(),
         });
     }
     if let Some(quota) = host.quota_cpus {
         warnings.push(Warning {
             code: "cpu-quota".to_owned(),
-            message: format!("the control group allows {quota:.2} CPUs; throttling looks like lateness"),
+            message: format!(
+                "the control group allows {quota:.2} CPUs; throttling looks like lateness"
+            ),
             hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
         });
     }

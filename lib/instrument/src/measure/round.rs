@@ -1,6 +1,7 @@
 //! One round: what is asked of it, and what becomes of its counts when it has ended.
 //!
-//! During a round only the subject runs. Everything else, conversion and progress included, happens between rounds.
+//! During a round only the subject runs. Everything else, conversion and progress included, happens
+//! between rounds.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +130,8 @@ impl RoundRequest<'_> {
     fn run(self, place: fn(RoundSetup) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
         let grid = self.grid();
         let total = grid.first_tick + grid.ticks + self.run_on;
-        let capacity = usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
+        let capacity =
+            usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
         let recorders = (0..self.scenario.instances)
             .map(|_| Recorder::try_with_capacity(capacity))
             .collect::<Result<Vec<_>, _>>()
@@ -155,15 +157,24 @@ impl RoundRequest<'_> {
         let raw = caught(|| place(setup))?.map_err(|error| reason(&error))?;
         let (first, last) = &raw.anchors;
         steady(first, last)?;
-        let conversion = Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
-        let instance =
-            |recording: &Recording| booked(recording.start, &wakeups(recording, &conversion), grid, recording.stopped);
+        let conversion =
+            Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
+        let instance = |recording: &Recording| {
+            booked(recording.start, &wakeups(recording, &conversion), grid, recording.stopped)
+        };
         let why = self.why.zip(watch).map(|(session, watch)| {
             let instances: Vec<why::Ticks> = raw.recordings.iter().map(Recording::ticks).collect();
             let (waits, steal_ns) = (raw.waits, raw.cost.steal_ns);
             let alone = instances.len() == 1 && self.scenario.load.tasks().is_none();
-            let ended =
-                why::Ended { index: self.index, grid, conversion, waits, instances: &instances, alone, steal_ns };
+            let ended = why::Ended {
+                index: self.index,
+                grid,
+                conversion,
+                waits,
+                instances: &instances,
+                alone,
+                steal_ns,
+            };
             why::answer(session, &watch, &ended)
         });
         Ok(MeasuredRound {
@@ -173,7 +184,10 @@ impl RoundRequest<'_> {
             instances: raw.recordings.iter().map(instance).collect::<Result<_, _>>()?,
             cost: raw.cost,
             backend: Some(raw.backend),
-            clock: Some(RoundClock { rate_hz: conversion.rate_hz(), error_bound_ns: conversion.error_bound_ns() }),
+            clock: Some(RoundClock {
+                rate_hz: conversion.rate_hz(),
+                error_bound_ns: conversion.error_bound_ns(),
+            }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
             why,
         })
@@ -183,13 +197,18 @@ impl RoundRequest<'_> {
     fn start(self, own: &Program) -> Result<MeasuredRound, String> {
         let grid = self.grid();
         let asked = self.why.map(|session| (session, self.index));
-        let program::Round { start, samples, cost, why } = program::round(own, grid, self.stop, asked)?;
+        let program::Round { start, samples, cost, why } =
+            program::round(own, grid, self.stop, asked)?;
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
             phase: Duration::ZERO,
             // One tick is taken off with the start.
-            instances: vec![Instance { start, samples, ticks_run: (grid.first_tick + grid.ticks - 1).max(1) }],
+            instances: vec![Instance {
+                start,
+                samples,
+                ticks_run: (grid.first_tick + grid.ticks - 1).max(1),
+            }],
             cost,
             backend: None,
             clock: None,
@@ -209,7 +228,8 @@ impl RoundRequest<'_> {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
             booked(start, &played.wakeups, grid, played.stopped)
         };
-        let instances: Vec<Instance> = (0..scenario.instances).map(instance).collect::<Result<_, _>>()?;
+        let instances: Vec<Instance> =
+            (0..scenario.instances).map(instance).collect::<Result<_, _>>()?;
         let ticks: u64 = instances.iter().map(|i| i.ticks_run).sum();
         self.stop.fetch_or(played.stopped, Ordering::Relaxed);
         Ok(MeasuredRound {
@@ -234,7 +254,8 @@ impl RoundRequest<'_> {
     }
 }
 
-/// How far counter and kernel clock may come apart over a round: more than any rate is off, and any read delayed.
+/// How far counter and kernel clock may come apart over a round: more than any rate is off, and any
+/// read delayed.
 const LARGEST_STEP: Duration = Duration::from_millis(20);
 const STEP_PER_LENGTH: f64 = 0.02;
 
@@ -244,7 +265,8 @@ fn steady(first: &Anchor, last: &Anchor) -> Result<(), String> {
     let rate_hz = *RATE_HZ.get_or_init(|| tach::info().rate_hz);
     let counted = last.count().saturating_sub(first.count()) as f64 / rate_hz;
     let forward = last.std().checked_duration_since(first.std()).map(|time| time.as_secs_f64());
-    let stated = forward.unwrap_or_else(|| -first.std().saturating_duration_since(last.std()).as_secs_f64());
+    let stated =
+        forward.unwrap_or_else(|| -first.std().saturating_duration_since(last.std()).as_secs_f64());
     no_jump(counted, stated)
 }
 
@@ -262,7 +284,11 @@ fn no_jump(counted: f64, stated: f64) -> Result<(), String> {
 
 /// Why a round could not be measured, with what helps where that is known.
 fn reason(error: &io::Error) -> String {
-    let hint = if os::is_out_of_descriptors(error) { "; raise the limit, for example with ulimit -n 1024" } else { "" };
+    let hint = if os::is_out_of_descriptors(error) {
+        "; raise the limit, for example with ulimit -n 1024"
+    } else {
+        ""
+    };
     format!("{error}{hint}")
 }
 
@@ -278,11 +304,17 @@ fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
     recording.recorder.samples().iter().map(wakeup).collect()
 }
 
-fn booked(start: Instant, wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Result<Instance, String> {
+fn booked(
+    start: Instant,
+    wakeups: &[Wakeup],
+    grid: Grid,
+    stopped: bool,
+) -> Result<Instance, String> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
     // Of a round that was stopped, only the ticks it ran count.
     let asked = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
-    let samples = RoundSamples::from_wakeups(Grid { ticks: asked, ..grid }, wakeups).map_err(|e| e.to_string())?;
+    let samples = RoundSamples::from_wakeups(Grid { ticks: asked, ..grid }, wakeups)
+        .map_err(|e| e.to_string())?;
     Ok(Instance { start, samples, ticks_run })
 }
 
@@ -325,7 +357,10 @@ mod tests {
         let (beside, of_process) = of("tasks:4x500us");
         assert!(beside.load_cpu_ns > 0);
         // Of the process's time, nothing is booked twice.
-        assert!(beside.cpu_ns.unwrap() + beside.load_cpu_ns <= of_process.unwrap(), "{beside:?} {of_process:?}");
+        assert!(
+            beside.cpu_ns.unwrap() + beside.load_cpu_ns <= of_process.unwrap(),
+            "{beside:?} {of_process:?}"
+        );
     }
 
     #[test]

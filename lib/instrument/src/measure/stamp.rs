@@ -9,8 +9,8 @@ use jitterstat::recorder::{RawSample, Recorder};
 const BATCH: u64 = 1_000;
 const BATCHES: usize = 31;
 
-/// What stamping a wake-up and keeping it takes on this thread: the median of batches, so that one that was preempted counts
-/// for nothing.
+/// What stamping a wake-up and keeping it takes on this thread: the median of batches, so that one
+/// that was preempted counts for nothing.
 pub fn observer_ns_per_tick() -> u64 {
     let mut recorder = Recorder::with_capacity(BATCH as usize);
     let mut batch = || {

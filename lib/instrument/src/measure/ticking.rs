@@ -24,7 +24,8 @@ use crate::measure::why::{self, Notes, Parks, Watch};
 use crate::scenario::Runtime;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
 
-/// From ready to the first deadline, before the random phase: room to arm the timer and to fall asleep.
+/// From ready to the first deadline, before the random phase: room to arm the timer and to fall
+/// asleep.
 const LEAD: Duration = Duration::from_millis(2);
 /// And so much for each instance, the making of which takes a system call or two.
 const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
@@ -71,7 +72,8 @@ pub struct Recording {
 impl Recording {
     pub fn ticks(&self) -> why::Ticks {
         let samples = self.recorder.samples().iter().zip(&self.threads);
-        let wakeups = samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
+        let wakeups =
+            samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
         why::Ticks { start: self.start, wakeups }
     }
 }
@@ -96,8 +98,9 @@ pub async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     Ok(round.close(recordings))
 }
 
-/// A future as tokio gets it: a runtime's machinery is compiled for each type of task, and there are hundreds. The call through
-/// a pointer that this adds to a poll was not to be told from none, in pairs of runs.
+/// A future as tokio gets it: a runtime's machinery is compiled for each type of task, and there
+/// are hundreds. The call through a pointer that this adds to a poll was not to be told from none,
+/// in pairs of runs.
 pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pub fn task<T>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
@@ -133,31 +136,55 @@ struct RunningRound {
 impl RunningRound {
     /// With the loops that are to run, one for each instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup { period, phase, start, last_tick, recorders, runtime: _, tasks: _, stop, held, watch, late } =
-            setup;
+    fn new<S: Subject>(
+        setup: RoundSetup,
+    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let RoundSetup {
+            period,
+            phase,
+            start,
+            last_tick,
+            recorders,
+            runtime: _,
+            tasks: _,
+            stop,
+            held,
+            watch,
+            late,
+        } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let (held_before_ns, before) = (held.ns(), Before::read());
         let start_anchor = Anchor::take();
-        let start = start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
+        let start =
+            start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
         let spread = |i: u32| Schedule { start: start + period * i / instances, period };
         let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
         let tickers = S::tickers(&schedules)?;
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let settings =
-            LoopSettings { last_tick, parks_until_due: S::PARKS_UNTIL_DUE, far: waiting::Round::begin(period) };
+        let settings = LoopSettings {
+            last_tick,
+            parks_until_due: S::PARKS_UNTIL_DUE,
+            far: waiting::Round::begin(period),
+        };
         UNPARKED.set(None);
         let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
-        let loops = schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-            let recording = Recording { start: schedule.start, recorder, stopped: false, threads: Vec::new() };
-            let beside = Beside {
-                notes: watch.as_ref().map(|_| Notes::with_capacity(last_tick + 1, parks)),
-                late: late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor)),
-            };
-            ticking(ticker, recording, settings, Arc::clone(&stop), beside)
-        });
+        let loops =
+            schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
+                let recording = Recording {
+                    start: schedule.start,
+                    recorder,
+                    stopped: false,
+                    threads: Vec::new(),
+                };
+                let beside = Beside {
+                    notes: watch.as_ref().map(|_| Notes::with_capacity(last_tick + 1, parks)),
+                    late: late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor)),
+                };
+                ticking(ticker, recording, settings, Arc::clone(&stop), beside)
+            });
         let far = settings.far;
-        let running = Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS, far };
+        let running =
+            Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS, far };
         Ok((running, loops.collect()))
     }
 
@@ -182,8 +209,8 @@ struct LoopSettings {
     far: Option<waiting::Round>,
 }
 
-/// What a loop does beside its ticks: nothing, as a rule. Not a matter of its type, or every loop would be compiled once for
-/// each of the four.
+/// What a loop does beside its ticks: nothing, as a rule. Not a matter of its type, or every loop
+/// would be compiled once for each of the four.
 struct Beside {
     /// Where it is asked why.
     notes: Option<Notes>,

@@ -68,18 +68,25 @@ mod tests {
     fn an_interrupt_wakes_what_waits_and_nothing_that_has_ended() {
         assert_eq!(Round::begin(Duration::from_millis(999)), None);
         let rounds = [(); 2].map(|()| Round::begin(Duration::from_secs(1)).unwrap());
-        let (stop, counts) = (AtomicBool::new(false), [(); 2].map(|()| Arc::new(Counts(AtomicUsize::new(0)))));
+        let (stop, counts) =
+            (AtomicBool::new(false), [(); 2].map(|()| Arc::new(Counts(AtomicUsize::new(0)))));
         let wakers = counts.clone().map(Waker::from);
         for (round, waker) in rounds.iter().zip(&wakers) {
             let cx = Context::from_waker(waker);
             // However often it is polled, it is woken once.
-            assert_eq!([(); 2].map(|()| round.or_interrupted(&stop, &cx)), [Poll::Pending, Poll::Pending]);
+            assert_eq!(
+                [(); 2].map(|()| round.or_interrupted(&stop, &cx)),
+                [Poll::Pending, Poll::Pending]
+            );
         }
         rounds[0].end();
         stop.store(true, Ordering::SeqCst);
         interrupt();
         assert_eq!(counts.map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
-        assert_eq!(rounds[1].or_interrupted(&stop, &Context::from_waker(&wakers[1])), Poll::Ready(Interrupted));
+        assert_eq!(
+            rounds[1].or_interrupted(&stop, &Context::from_waker(&wakers[1])),
+            Poll::Ready(Interrupted)
+        );
         rounds[1].end();
     }
 }

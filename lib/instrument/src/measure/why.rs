@@ -1,8 +1,9 @@
-//! Rounds that are asked why their ticks are late: what their threads' accounts say at each park, and their switches.
+//! Rounds that are asked why their ticks are late: what their threads' accounts say at each park,
+//! and their switches.
 //!
-//! A round that is not asked has next to nothing of this: two comparisons a tick, after its stamp, and no hook is set. In one
-//! that is, a park costs a reading of the accounts, between a tick and the sleep after it; nothing is read between wake-up
-//! and stamp.
+//! A round that is not asked has next to nothing of this: two comparisons a tick, after its stamp,
+//! and no hook is set. In one that is, a park costs a reading of the accounts, between a tick and
+//! the sleep after it; nothing is read between wake-up and stamp.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -37,7 +38,8 @@ const MOST_CYCLES: usize = 1 << 20;
 const TORN: Duration = Duration::from_micros(50);
 /// The most that the way from a timer to its task is believed to take.
 const LONGEST_PATH_NS: u64 = 20_000;
-/// tokio rounds a deadline up to its wheel's millisecond, and the timeout that it gives to the kernel to a whole one.
+/// tokio rounds a deadline up to its wheel's millisecond, and the timeout that it gives to the
+/// kernel to a whole one.
 const WHEEL_NS: u64 = 2_000_000;
 
 /// What is the same for all rounds of a run.
@@ -55,7 +57,12 @@ impl Session {
         os::watch_stops();
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::of_cpu).collect::<Result<Vec<_>, _>>();
-        Self { quotas: os::quotas(), fault_ns: os::fault_ns(), cpus: rings.map(Mutex::new), chains: Chains::open() }
+        Self {
+            quotas: os::quotas(),
+            fault_ns: os::fault_ns(),
+            cpus: rings.map(Mutex::new),
+            chains: Chains::open(),
+        }
     }
 
     /// A round of so many ticks is about to begin.
@@ -77,7 +84,11 @@ impl Session {
     /// Records the switches of the CPUs, or stops to.
     pub fn record(&self, on: bool) {
         if let Ok(rings) = &self.cpus {
-            rings.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|ring| ring.record(on));
+            rings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .for_each(|ring| ring.record(on));
         }
     }
 }
@@ -133,7 +144,8 @@ impl Watch {
         let mut cycles = Vec::new();
         // Without the room they are counted as lost.
         let _ = cycles.try_reserve_exact(self.0.capacity);
-        let is_real_time = os::sched().is_some_and(|class| matches!(class.as_str(), "fifo" | "rr" | "deadline"));
+        let is_real_time =
+            os::sched().is_some_and(|class| matches!(class.as_str(), "fifo" | "rr" | "deadline"));
         let log = Log {
             thread: self.0.threads.fetch_add(1, Ordering::Relaxed),
             accounts,
@@ -157,7 +169,8 @@ impl Watch {
     }
 
     fn logs(&self) -> Vec<Log> {
-        let mut logs = std::mem::take(&mut *self.0.logs.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut logs =
+            std::mem::take(&mut *self.0.logs.lock().unwrap_or_else(PoisonError::into_inner));
         logs.sort_by_key(|log| log.thread);
         logs
     }
@@ -194,7 +207,9 @@ fn awake() {
 /// It came back at this count.
 pub fn unpark(count: u64) {
     LOG.with_borrow_mut(|log| {
-        if let Some(cycle) = log.as_mut().filter(|log| log.cycles_lost == 0).and_then(|log| log.cycles.last_mut()) {
+        if let Some(cycle) =
+            log.as_mut().filter(|log| log.cycles_lost == 0).and_then(|log| log.cycles.last_mut())
+        {
             cycle.unpark = cycle.unpark.or(NonZeroU64::new(count));
         }
     });
@@ -266,7 +281,8 @@ impl Notes {
 pub struct Ticks {
     /// Deadline of tick 0.
     pub start: Instant,
-    /// The last index that each wake-up reported, how many it did, its count, and the thread it was on.
+    /// The last index that each wake-up reported, how many it did, its count, and the thread it was
+    /// on.
     pub wakeups: Vec<(u64, u64, u64, usize)>,
 }
 
@@ -276,7 +292,8 @@ pub struct Answer {
     pub round: AskedRound,
     /// The lowest tier that could not be had, and why.
     pub missing: Option<Missing>,
-    /// The threads that ran its ticks; times are counted from the start of its first instance's grid.
+    /// The threads that ran its ticks; times are counted from the start of its first instance's
+    /// grid.
     pub threads: Vec<Thread>,
     /// Who was given which CPU; empty where that was not recorded.
     pub occupants: HashMap<u32, Vec<Occupant>>,
@@ -300,20 +317,31 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
     session.record(false);
     session.chains.record(false);
     let logs = watch.logs();
-    let origin = round.instances.first().map_or_else(|| os::monotonic_pair().ok().map(|(at, _)| at), |i| Some(i.start));
-    let Some(origin) = origin else { return Answer::none(round.index, "the clocks of this system cannot be joined") };
+    let origin = round
+        .instances
+        .first()
+        .map_or_else(|| os::monotonic_pair().ok().map(|(at, _)| at), |i| Some(i.start));
+    let Some(origin) = origin else {
+        return Answer::none(round.index, "the clocks of this system cannot be joined");
+    };
     let kernel = Kernel::new(origin);
-    let mut evidence = Evidence { steal_ns: round.steal_ns, threads: logs.len() as u64, ..Evidence::default() };
-    let why_no_accounts = logs.iter().find_map(|log| log.without_accounts.as_ref().map(NotAvailable::to_string));
-    let mut why_no_switches = kernel.is_none().then(|| "the kernel's clock cannot be read".to_owned());
+    let mut evidence =
+        Evidence { steal_ns: round.steal_ns, threads: logs.len() as u64, ..Evidence::default() };
+    let why_no_accounts =
+        logs.iter().find_map(|log| log.without_accounts.as_ref().map(NotAvailable::to_string));
+    let mut why_no_switches =
+        kernel.is_none().then(|| "the kernel's clock cannot be read".to_owned());
     let slack_ns = logs.iter().map(|log| log.slack_ns).max().flatten();
     let (mut threads, mut ids) = (Vec::new(), Vec::new());
     for mut log in logs {
         let mut id = None;
-        let cycles: Vec<Cycle> = log.cycles.iter().map(|raw| cycle(raw, &round.conversion, origin)).collect();
+        let cycles: Vec<Cycle> =
+            log.cycles.iter().map(|raw| cycle(raw, &round.conversion, origin)).collect();
         evidence.cycles_lost += log.cycles_lost;
-        let periods =
-            cycles.last().zip(cycles.first()).and_then(|(b, a)| b.reading.throttled?.checked_sub(a.reading.throttled?));
+        let periods = cycles
+            .last()
+            .zip(cycles.first())
+            .and_then(|(b, a)| b.reading.throttled?.checked_sub(a.reading.throttled?));
         if !session.quotas.is_empty() {
             evidence.throttled_periods = evidence.throttled_periods.max(periods);
         }
@@ -322,7 +350,8 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
                 let drained = ring.drain();
                 evidence.switches_lost += drained.lost;
                 id = drained.switches.first().map(|s| s.thread);
-                (drained.lost == 0).then(|| drained.switches.iter().map(|s| kernel.switch(s)).collect())
+                (drained.lost == 0)
+                    .then(|| drained.switches.iter().map(|s| kernel.switch(s)).collect())
             }
             (Err(why), _) => {
                 why_no_switches.get_or_insert_with(|| why.to_string());
@@ -336,14 +365,18 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         ids.push(id);
     }
     if evidence.switches_lost > 0 {
-        why_no_switches.get_or_insert_with(|| "the kernel's buffer was too small: switches were lost".to_owned());
+        why_no_switches.get_or_insert_with(|| {
+            "the kernel's buffer was too small: switches were lost".to_owned()
+        });
     }
     let mut why_no_names = session.cpus.as_ref().err().map(NotAvailable::to_string);
     let occupants = kernel.as_ref().and_then(|kernel| {
         let rings = session.cpus.as_ref().ok()?;
         let drained = occupants(&mut rings.lock().unwrap_or_else(PoisonError::into_inner), kernel);
         if drained.is_none() {
-            why_no_names = Some("the kernel's buffer was too small: switches of other threads were lost".to_owned());
+            why_no_names = Some(
+                "the kernel's buffer was too small: switches of other threads were lost".to_owned(),
+            );
         }
         drained
     });
@@ -359,11 +392,18 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         (_, None) => Some(Tier::A2),
     };
     let why_no_chains = wakeups.as_ref().err().cloned();
-    let reasons =
-        [(Tier::A1, why_no_accounts), (Tier::A2, why_no_switches), (Tier::B1, why_no_names), (Tier::B2, why_no_chains)];
-    let missing = reasons.into_iter().find_map(|(tier, reason)| Some(Missing { tier, reason: reason? }));
-    let ticks: Vec<(u64, Vec<(u64, Tick)>)> =
-        (0..).zip(round.instances).map(|(i, instance)| (i, ticks(instance, round, origin))).collect();
+    let reasons = [
+        (Tier::A1, why_no_accounts),
+        (Tier::A2, why_no_switches),
+        (Tier::B1, why_no_names),
+        (Tier::B2, why_no_chains),
+    ];
+    let missing =
+        reasons.into_iter().find_map(|(tier, reason)| Some(Missing { tier, reason: reason? }));
+    let ticks: Vec<(u64, Vec<(u64, Tick)>)> = (0..)
+        .zip(round.instances)
+        .map(|(i, instance)| (i, ticks(instance, round, origin)))
+        .collect();
     let mut facts = facts(session, round, &ticks, &threads, slack_ns, kernel.as_ref());
     if let Some(standstills) = watch.standstills(origin) {
         facts.standstills = beside(standstills, occupants.as_ref());
@@ -376,12 +416,16 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         for ((tick, of), explained) in ticks.iter().zip(why::explain(&only, &threads, &facts)) {
             let mut behind: HashMap<String, u64> = HashMap::new();
             for queued in &explained.queued {
-                let Some(switches) = occupants.as_ref().and_then(|o| o.get(&queued.cpu)) else { continue };
+                let Some(switches) = occupants.as_ref().and_then(|o| o.get(&queued.cpu)) else {
+                    continue;
+                };
                 for (thread, ns) in why::behind(queued, switches) {
                     *behind.entry(name(&mut names, thread)).or_default() += ns;
                 }
             }
-            let of_thread = threads.get(of.thread).zip(wakeups.as_ref().ok().and_then(|all| all.get(of.thread)));
+            let of_thread = threads
+                .get(of.thread)
+                .zip(wakeups.as_ref().ok().and_then(|all| all.get(of.thread)));
             asked.push(AskedTick {
                 instance: *instance,
                 tick: *tick,
@@ -395,8 +439,14 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
             });
         }
     }
-    let round =
-        AskedRound { index: round.index, ticks: asked, tier, known: facts.known(), evidence, ..AskedRound::default() };
+    let round = AskedRound {
+        index: round.index,
+        ticks: asked,
+        tier,
+        known: facts.known(),
+        evidence,
+        ..AskedRound::default()
+    };
     Answer { round, missing, threads, occupants: occupants.unwrap_or_default() }
 }
 
@@ -433,7 +483,9 @@ fn ticks(instance: &Ticks, round: &Ended<'_>, origin: Instant) -> Vec<(u64, Tick
     let mut all = Vec::with_capacity(instance.wakeups.len());
     for &(last, expirations, count, thread) in &instance.wakeups {
         let wake_ns = round.conversion.ns_since(count, origin);
-        for tick in (last + 1).saturating_sub(expirations).max(recorded.start)..(last + 1).min(recorded.end) {
+        for tick in
+            (last + 1).saturating_sub(expirations).max(recorded.start)..(last + 1).min(recorded.end)
+        {
             let deadline_ns = grid.deadline_ns(tick).saturating_add(shift_ns);
             all.push((tick, Tick { deadline_ns, wake_ns, thread }));
         }
@@ -453,9 +505,12 @@ fn facts(
         values.sort_unstable();
         nearest_rank(&values, 0.5).and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
     };
-    let lateness = ticks.iter().flat_map(|(_, t)| t).map(|(_, t)| t.wake_ns - t.deadline_ns).collect();
+    let lateness =
+        ticks.iter().flat_map(|(_, t)| t).map(|(_, t)| t.wake_ns - t.deadline_ns).collect();
     let way_ns = LONGEST_PATH_NS.min(median(lateness));
-    let cpu = |pair: &[Cycle]| i64::try_from(pair[1].reading.cpu_ns?.checked_sub(pair[0].reading.cpu_ns?)?).ok();
+    let cpu = |pair: &[Cycle]| {
+        i64::try_from(pair[1].reading.cpu_ns?.checked_sub(pair[0].reading.cpu_ns?)?).ok()
+    };
     let usual_cpu_ns = match round.waits {
         // Whatever it does between deadline and wake-up is what it should not.
         Waits::Spins => way_ns,
@@ -467,14 +522,18 @@ fn facts(
         slack_ns: slack_ns.filter(|_| matches!(round.waits, Waits::Wheel | Waits::Sleep)),
         path_ns: way_ns + if round.waits == Waits::Wheel { WHEEL_NS } else { 0 },
         usual_cpu_ns: round.alone.then_some(usual_cpu_ns),
-        continued_ns: kernel.map_or(Vec::new(), |k| os::continued_ns().into_iter().map(|ns| k.ns(ns)).collect()),
+        continued_ns: kernel
+            .map_or(Vec::new(), |k| os::continued_ns().into_iter().map(|ns| k.ns(ns)).collect()),
         steal_ns: round.steal_ns.unwrap_or(0),
         standstills: Vec::new(),
     }
 }
 
 /// Whether others ran meanwhile, where the switches of the CPUs are known.
-fn beside(mut standstills: Vec<Standstill>, occupants: Option<&HashMap<u32, Vec<Occupant>>>) -> Vec<Standstill> {
+fn beside(
+    mut standstills: Vec<Standstill>,
+    occupants: Option<&HashMap<u32, Vec<Occupant>>>,
+) -> Vec<Standstill> {
     for of_one_cpu in occupants.into_iter().flat_map(HashMap::values) {
         standstills.iter_mut().for_each(|stood| stood.beside(of_one_cpu));
     }
@@ -490,7 +549,9 @@ fn occupants(rings: &mut [SwitchRing], kernel: &Kernel) -> Option<HashMap<u32, V
         lost += drained.lost;
         for record in drained.switches {
             if let Some(thread) = record.next {
-                all.entry(record.cpu).or_default().push(Occupant { at_ns: kernel.ns(record.at_ns), thread });
+                all.entry(record.cpu)
+                    .or_default()
+                    .push(Occupant { at_ns: kernel.ns(record.at_ns), thread });
             }
         }
     }

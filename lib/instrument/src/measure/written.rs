@@ -1,4 +1,5 @@
-//! What a program wrote where it was told to: read with a bound that is known from what was asked of it.
+//! What a program wrote where it was told to: read with a bound that is known from what was asked
+//! of it.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +22,8 @@ const TICK_BYTES: u64 = 4 << 10;
 /// What either has besides: a header, a host, a histogram.
 const OTHER_BYTES: u64 = 1 << 20;
 
-/// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of samples.
+/// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of
+/// samples.
 const METRICS_BYTES: u64 = 1 << 30;
 
 /// Everything that one round of a program produced.
@@ -39,7 +41,8 @@ pub struct Written {
 pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Written, NotMeasured> {
     let ran = child::run(program, asked, stop)?;
     let named = |what: String| format!("{}: {what}", program.text());
-    let series = series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
+    let series =
+        series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
     let period_ns = series.period_ns;
     if u128::from(period_ns) != asked.period.as_nanos() {
         return Err(NotMeasured::OtherPeriod(named(format!(
@@ -62,11 +65,16 @@ fn series(out: &Path, ticks: u64) -> Result<Reader, String> {
     let name = series::ENV_OUT;
     let bytes = bytes(out, ticks)?;
     if bytes.starts_with(b"{") {
-        let report = Report::from_json(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{name}: {e}"))?;
+        let report = Report::from_json(&String::from_utf8_lossy(&bytes))
+            .map_err(|e| format!("{name}: {e}"))?;
         let [subject] = report.subjects.as_slice() else {
-            return Err(format!("{name} holds a report of {} subjects; one was expected", report.subjects.len()));
+            return Err(format!(
+                "{name} holds a report of {} subjects; one was expected",
+                report.subjects.len()
+            ));
         };
-        let lateness_ns = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+        let lateness_ns =
+            subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
         Ok(Reader { period_ns: subject.period_ns, lateness_ns, wake_ns: None, waited_ns: None })
     } else {
         Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))
@@ -100,7 +108,9 @@ fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let most = ticks.saturating_mul(of_a_tick).saturating_add(OTHER_BYTES);
     file.take(most).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > most {
-        return Err(format!("wrote more than {most} bytes to {name}, which {ticks} ticks do not take"));
+        return Err(format!(
+            "wrote more than {most} bytes to {name}, which {ticks} ticks do not take"
+        ));
     }
     Ok(bytes)
 }

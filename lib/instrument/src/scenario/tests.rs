@@ -11,7 +11,10 @@ fn rounds_follow_the_ticks() {
         [(10_000, 500, 250, 20), (100, 500, 10, 20), (5, 1_000, 1, 10), (10_000, 100_000, 10, 3)]
     {
         let length = Some(Length::Ticks(ticks));
-        let s = ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }.only().unwrap();
+        let s =
+            ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }
+                .only()
+                .unwrap();
         assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} at {period_us} us");
         let sum: u64 = (0..s.rounds()).map(|i| s.ticks_of_round(i)).sum();
         assert_eq!(sum, ticks);
@@ -21,7 +24,8 @@ fn rounds_follow_the_ticks() {
 #[test]
 fn a_number_of_rounds_makes_full_ones() {
     let of = |rounds, round_ticks, period_ms| {
-        let (length, periods) = (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
+        let (length, periods) =
+            (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
         let s = ScenarioArgs { length, round_ticks, periods, ..of("spin") }.only().unwrap();
         (s.round_ticks, s.rounds(), s.ticks)
     };
@@ -32,10 +36,15 @@ fn a_number_of_rounds_makes_full_ones() {
 
 #[test]
 fn the_same_thing_is_measured_once_and_twins_are_numbered() {
-    let [one, other] = [5, 6].map(|n| ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.only().unwrap());
-    let ids: Vec<String> = unique(vec![one.clone(), other.clone(), one, other]).into_iter().map(|s| s.id).collect();
+    let [one, other] = [5, 6]
+        .map(|n| ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.only().unwrap());
+    let ids: Vec<String> =
+        unique(vec![one.clone(), other.clone(), one, other]).into_iter().map(|s| s.id).collect();
     assert_eq!(ids, ["spin@500us", "spin@500us#2"]);
-    let many = ScenarioArgs { runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)], ..of("spin") };
+    let many = ScenarioArgs {
+        runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)],
+        ..of("spin")
+    };
     assert_eq!(many.scenarios().unwrap().len(), 1, "a bare thread has no runtime");
 }
 
@@ -51,7 +60,10 @@ fn a_load_is_a_property_of_the_scenario_and_tasks_need_a_runtime() {
     assert_eq!(ids("tokio-interval").unwrap(), expected);
     assert!(ids("spin").unwrap_err().to_string().contains("none of these subjects has one"));
     let all = ids("*n*").unwrap();
-    assert_eq!(all.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(), ["spin@500us", "spin@500us+cpu:2"]);
+    assert_eq!(
+        all.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(),
+        ["spin@500us", "spin@500us+cpu:2"]
+    );
 }
 
 #[test]
@@ -59,12 +71,28 @@ fn what_cannot_be_measured_is_refused() {
     let year = Duration::from_secs(3600);
     let refused = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
     let ticks = |n| Some(Length::Ticks(n));
-    assert!(refused(ScenarioArgs { length: ticks(0), ..of("spin") }).starts_with("0 ticks is nothing"));
-    assert!(refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") }).starts_with("a round of 0 ticks"));
-    assert!(refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") }).contains("outside 1us to 1h"));
+    assert!(
+        refused(ScenarioArgs { length: ticks(0), ..of("spin") }).starts_with("0 ticks is nothing")
+    );
+    assert!(
+        refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") })
+            .starts_with("a round of 0 ticks")
+    );
+    assert!(
+        refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") })
+            .contains("outside 1us to 1h")
+    );
     let time = Some(Length::Time(Duration::from_micros(499)));
-    assert!(refused(ScenarioArgs { length: time, ..of("spin") }).contains("499us holds no tick of --period 500us"));
-    let long = ScenarioArgs { length: ticks(10_000), round_ticks: Some(9_000), periods: vec![year], ..of("spin") };
+    assert!(
+        refused(ScenarioArgs { length: time, ..of("spin") })
+            .contains("499us holds no tick of --period 500us")
+    );
+    let long = ScenarioArgs {
+        length: ticks(10_000),
+        round_ticks: Some(9_000),
+        periods: vec![year],
+        ..of("spin")
+    };
     assert!(refused(long).contains("longer than a year"));
 }
 

@@ -19,10 +19,16 @@ pub struct Nanosleep {
 }
 
 /// Sleeps until a tick, or for a slice of that.
-fn sleep(schedule: Schedule, next: u64, until: impl FnOnce(Instant) -> io::Result<()>) -> Poll<io::Result<()>> {
+fn sleep(
+    schedule: Schedule,
+    next: u64,
+    until: impl FnOnce(Instant) -> io::Result<()>,
+) -> Poll<io::Result<()>> {
     let deadline = schedule.deadline(next);
     match slices::first(schedule.period, deadline) {
-        Some(slice) => until(slice).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending),
+        Some(slice) => {
+            until(slice).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
+        }
         None => Poll::Ready(until(deadline)),
     }
 }

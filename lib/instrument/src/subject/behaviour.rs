@@ -8,11 +8,14 @@ pub trait Behaviour: Send + Sync + Unpin + 'static {
     const OURS: osinterval::MissedTickBehavior;
     const TOKIOS: tokio::time::MissedTickBehavior;
 
-    /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose deadline it claims.
+    /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose
+    /// deadline it claims.
     #[inline]
     fn delivered(schedule: &Schedule, next: u64, claimed: Instant) -> Delivered {
         match Self::OURS {
-            osinterval::MissedTickBehavior::Skip => Delivered { tick: schedule.index(claimed), expirations: 1 },
+            osinterval::MissedTickBehavior::Skip => {
+                Delivered { tick: schedule.index(claimed), expirations: 1 }
+            }
             _ => Delivered { tick: next, expirations: 1 },
         }
     }

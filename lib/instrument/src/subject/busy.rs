@@ -11,11 +11,13 @@ use tokio::time;
 
 use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
 
-/// tokio kept from parking by the task that waits: it reads the clock and yields, until the deadline is reached.
+/// tokio kept from parking by the task that waits: it reads the clock and yields, until the
+/// deadline is reached.
 ///
-/// A task in `yield_now` is run again after tokio has looked for I/O and timers without waiting for any, so the worker goes
-/// round and round: one system call and one look at the wheel for each reading of the clock. The deadline is never given
-/// to the wheel, whose milliseconds have no part in it. Other tasks of the runtime go on as usual.
+/// A task in `yield_now` is run again after tokio has looked for I/O and timers without waiting for
+/// any, so the worker goes round and round: one system call and one look at the wheel for each
+/// reading of the clock. The deadline is never given to the wheel, whose milliseconds have no part
+/// in it. Other tasks of the runtime go on as usual.
 pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
@@ -46,9 +48,11 @@ impl Ticker for Yielding {
     }
 }
 
-/// tokio's interval, with the runtime kept from parking by another task that does nothing but yield.
+/// tokio's interval, with the runtime kept from parking by another task that does nothing but
+/// yield.
 ///
-/// What that saves is falling asleep and waking up; a deadline is still rounded up to the wheel's next millisecond.
+/// What that saves is falling asleep and waking up; a deadline is still rounded up to the wheel's
+/// next millisecond.
 pub struct IntervalBesideYielding {
     interval: time::Interval,
     yielding: AbortHandle,
@@ -74,7 +78,11 @@ impl Ticker for IntervalBesideYielding {
     type Event = time::Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<time::Instant>> {
         self.interval.poll_tick(cx).map(Ok)
     }
 

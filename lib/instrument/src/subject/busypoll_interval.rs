@@ -58,7 +58,8 @@ impl Idle for ParkedOnIoUring {
         if runtime.park_backend() == ParkBackend::IoUring {
             return Ok(runtime);
         }
-        let reason = "no io_uring that waits for a deadline: it takes Linux 6.12 and the right to make one";
+        let reason =
+            "no io_uring that waits for a deadline: it takes Linux 6.12 and the right to make one";
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 }
@@ -87,7 +88,11 @@ impl<I: Idle> Ticker for Interval<I> {
     type Event = Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Instant>> {
         self.0.poll_tick(cx).map(Ok)
     }
 

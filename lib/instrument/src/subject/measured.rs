@@ -12,7 +12,8 @@ pub enum Measured {
 }
 
 impl Measured {
-    /// The name in reports: no program passes for a subject of ours, whose name has a meaning there.
+    /// The name in reports: no program passes for a subject of ours, whose name has a meaning
+    /// there.
     pub fn name(&self) -> String {
         match self {
             Self::Ours(entry) => entry.name.to_owned(),

@@ -1,7 +1,8 @@
 //! The things under test: the only place that knows them.
 //!
-//! A [`Subject`] makes a fresh [`Ticker`] for each round. The measuring loop is generic over it; the choice by name is
-//! made once, by [`with`], outside the loop: nothing is boxed and nothing dispatched between wake-up and stamp.
+//! A [`Subject`] makes a fresh [`Ticker`] for each round. The measuring loop is generic over it;
+//! the choice by name is made once, by [`with`], outside the loop: nothing is boxed and nothing
+//! dispatched between wake-up and stamp.
 
 mod bare;
 mod behaviour;
@@ -24,7 +25,8 @@ use ticker::{Schedule, Subject, Ticker, Waits};
 pub use busypoll_interval::OnBusypoll;
 pub use entry::{Entry, Place};
 
-/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`] that has a loop.
+/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`]
+/// that has a loop.
 pub trait Visitor {
     type Output;
     /// tokio's threads hand tasks to each other.
@@ -117,7 +119,10 @@ pub fn control_of(subject: &Entry) -> &'static Entry {
 pub fn availability(name: &str) -> Result<(), String> {
     struct Try;
     impl Try {
-        #[allow(clippy::disallowed_methods, reason = "a start for a ticker that is dropped at once")]
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a start for a ticker that is dropped at once"
+        )]
         fn make<S: Subject>() -> io::Result<()> {
             let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
             S::ticker(schedule).map(drop)

@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision};
+use osinterval::{
+    Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision,
+};
 use tokio::time::Instant;
 
 use crate::subject::behaviour::Behaviour;
@@ -34,7 +36,11 @@ impl<B: Behaviour> Ticker for OneShot<B> {
     type Event = Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Instant>> {
         self.interval.poll_tick(cx).map(Ok)
     }
 
@@ -66,7 +72,11 @@ impl Ticker for Precise {
     type Event = Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Instant>> {
         self.0.poll_tick(cx).map(Ok)
     }
 
@@ -97,7 +107,11 @@ impl Ticker for Grouped {
     type Event = Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Instant>> {
         self.0.poll_tick(cx).map(Ok)
     }
 
@@ -121,7 +135,11 @@ impl Ticker for KernelPeriodic {
     type Event = Expirations;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Expirations>> {
         self.0.poll_tick(cx)
     }
 

@@ -42,7 +42,8 @@ where
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         // The timer is made with the first of them: not within the first tick.
-        let backend = format!("{}, shared", osinterval::sleep_until(schedule.start.into()).backend());
+        let backend =
+            format!("{}, shared", osinterval::sleep_until(schedule.start.into()).backend());
         Ok(Self { schedule, waiting: None, backend })
     }
 }

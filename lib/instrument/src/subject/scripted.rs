@@ -1,5 +1,5 @@
-//! Hidden subjects, for tests of this program: `scripted`, `scripted-b` and `scripted-c` play the lateness that a file
-//! lists, in no time and to the nanosecond. `OSJITTER_SCRIPT` names the file:
+//! Hidden subjects, for tests of this program: `scripted`, `scripted-b` and `scripted-c` play the
+//! lateness that a file lists, in no time and to the nanosecond. `OSJITTER_SCRIPT` names the file:
 //!
 //! ```json
 //! {
@@ -15,14 +15,16 @@
 //! }
 //! ```
 //!
-//! A key is the name of a subject or, first, the id of a scenario (`scripted@500us/current-thread#2`); `nanosleep` is the
-//! control that a scripted subject has in a session of the gate. Only `lateness_ns` is required: a list that is repeated
-//! over the ticks of all rounds, or a list for each round, repeated over its ticks as the lists are over the rounds.
-//! `skipped` and `coalesced` are recorded ticks of every round, from 0: the first are never delivered, the others share the
-//! wake-up of the next tick. `until_unpark_ns` is repeated like `lateness_ns`; null is a tick without a park. What costs is
-//! unknown where it is left out; `steal_ns` and `run_queue_ns` are of a round. `fail` makes a round impossible to measure; in
-//! `no_tick_in_round` every tick is skipped; `interrupt_at_round` interrupts that round after half of its ticks.
-//! Subjects have a runtime, as tokio's do, and instances that are all alike.
+//! A key is the name of a subject or, first, the id of a scenario
+//! (`scripted@500us/current-thread#2`); `nanosleep` is the control that a scripted subject has in a
+//! session of the gate. Only `lateness_ns` is required: a list that is repeated over the ticks of
+//! all rounds, or a list for each round, repeated over its ticks as the lists are over the rounds.
+//! `skipped` and `coalesced` are recorded ticks of every round, from 0: the first are never
+//! delivered, the others share the wake-up of the next tick. `until_unpark_ns` is repeated like
+//! `lateness_ns`; null is a tick without a park. What costs is unknown where it is left out;
+//! `steal_ns` and `run_queue_ns` are of a round. `fail` makes a round impossible to measure; in
+//! `no_tick_in_round` every tick is skipped; `interrupt_at_round` interrupts that round after half
+//! of its ticks. Subjects have a runtime, as tokio's do, and instances that are all alike.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -102,7 +104,8 @@ fn scripts() -> Result<&'static Scripts, String> {
 }
 
 fn read() -> Result<Scripts, String> {
-    let file = std::env::var(FILE).map_err(|_| format!("a scripted subject plays the file that {FILE} names"))?;
+    let file = std::env::var(FILE)
+        .map_err(|_| format!("a scripted subject plays the file that {FILE} names"))?;
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
     let scripts: Scripts = serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
     let is_empty = |script: &Script| match &script.lateness_ns {
@@ -110,7 +113,9 @@ fn read() -> Result<Scripts, String> {
         Lateness::OfEachRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
     };
     match scripts.iter().find(|(_, script)| is_empty(script)) {
-        Some((name, _)) => Err(format!("{file}: {name}: an empty list of lateness has nothing to play")),
+        Some((name, _)) => {
+            Err(format!("{file}: {name}: an empty list of lateness has nothing to play"))
+        }
         None => Ok(scripts),
     }
 }
@@ -125,9 +130,18 @@ pub fn find(name: &str) -> Result<Option<&'static Entry>, String> {
 }
 
 /// Plays a round of `grid`, the first recorded tick of which is tick `offset` of the scenario.
-pub fn play(id: &str, name: &str, index: u64, offset: u64, grid: Grid) -> Result<PlayedRound, String> {
+pub fn play(
+    id: &str,
+    name: &str,
+    index: u64,
+    offset: u64,
+    grid: Grid,
+) -> Result<PlayedRound, String> {
     let scripts = scripts()?;
-    let script = scripts.get(id).or_else(|| scripts.get(name)).ok_or_else(|| format!("no script for {name}"))?;
+    let script = scripts
+        .get(id)
+        .or_else(|| scripts.get(name))
+        .ok_or_else(|| format!("no script for {name}"))?;
     if let Some(fail) = script.fail.as_ref().filter(|fail| fail.round == index) {
         return Err(fail.reason.clone());
     }
@@ -164,9 +178,15 @@ impl Script {
             } else {
                 let tick = grid.first_tick + k;
                 let deadline_ns = grid.deadline_ns(tick);
-                let unpark = (!self.until_unpark_ns.is_empty()).then(|| *cycled(&self.until_unpark_ns, offset + k));
+                let unpark = (!self.until_unpark_ns.is_empty())
+                    .then(|| *cycled(&self.until_unpark_ns, offset + k));
                 let unpark_ns = unpark.flatten().map(|ns| deadline_ns.saturating_add(ns));
-                wakeups.push(Wakeup { tick, expirations, wake_ns: deadline_ns.saturating_add(lateness(k)), unpark_ns });
+                wakeups.push(Wakeup {
+                    tick,
+                    expirations,
+                    wake_ns: deadline_ns.saturating_add(lateness(k)),
+                    unpark_ns,
+                });
                 expirations = 1;
             }
         }

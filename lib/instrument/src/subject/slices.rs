@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 pub const LONG: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Where to wait until first; `None` where the deadline is near: it is waited for as at any other period.
+/// Where to wait until first; `None` where the deadline is near: it is waited for as at any other
+/// period.
 #[allow(clippy::disallowed_methods, reason = "only at long periods, long before the deadline")]
 pub fn first(period: Duration, deadline: Instant) -> Option<Instant> {
     if period < LONG {

@@ -61,10 +61,15 @@ pub trait Ticker: 'static {
     #[inline]
     fn begin(self: Pin<&mut Self>, _next: u64) {}
 
-    /// Polls for tick `next`. A bare thread's ticker blocks in here. The ticker is pinned for its whole round, so that
-    /// a timer may live inside it. A poll and no future: whether the loop around it is `Send` then depends on the
-    /// ticker alone, and the runtimes that ask for it are not the only ones.
-    fn poll_wait(self: Pin<&mut Self>, next: u64, cx: &mut Context<'_>) -> Poll<io::Result<Self::Event>>;
+    /// Polls for tick `next`. A bare thread's ticker blocks in here. The ticker is pinned for its
+    /// whole round, so that a timer may live inside it. A poll and no future: whether the loop
+    /// around it is `Send` then depends on the ticker alone, and the runtimes that ask for it are
+    /// not the only ones.
+    fn poll_wait(
+        self: Pin<&mut Self>,
+        next: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Self::Event>>;
 
     /// Which ticks the event stands for: `next` alone, unless the ticker knows better.
     #[inline]
@@ -78,7 +83,8 @@ pub trait Ticker: 'static {
 
 /// A kind of ticker, chosen by name.
 pub trait Subject: 'static {
-    /// Whether its runtime parks until the tick is due, so that the end of the park has to do with the tick.
+    /// Whether its runtime parks until the tick is due, so that the end of the park has to do with
+    /// the tick.
     const PARKS_UNTIL_DUE: bool = true;
     /// What its thread waits by.
     const WAITS: Waits = Waits::Timer;

@@ -35,7 +35,11 @@ impl<B: Behaviour> Ticker for Interval<B> {
     type Event = time::Instant;
 
     #[inline]
-    fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<time::Instant>> {
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        _: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<time::Instant>> {
         self.interval.poll_tick(cx).map(Ok)
     }
 

@@ -16,22 +16,25 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     let mut text = String::new();
     for row in rows {
         let cells = row.as_ref().iter().zip(&widths).enumerate();
-        let cells = cells.map(|(c, (cell, w))| if is_left(c) { left(cell, *w) } else { right(cell, *w) });
+        let cells =
+            cells.map(|(c, (cell, w))| if is_left(c) { left(cell, *w) } else { right(cell, *w) });
         text += cells.collect::<Vec<_>>().join(GAP).trim_end();
         text.push('\n');
     }
     text
 }
 
-/// Rows under a heading, each a name and its figures, in the first of three shapes that fits: a line a row; the name above
-/// its figures; the name above a line for each figure. No figure is ever left out for want of room.
+/// Rows under a heading, each a name and its figures, in the first of three shapes that fits: a
+/// line a row; the name above its figures; the name above a line for each figure. No figure is ever
+/// left out for want of room.
 pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
     let fits = |text: &str| text.lines().all(|line| line.chars().count() <= columns);
     let wide = align(rows, 1);
     if fits(&wide) {
         return wide;
     }
-    let figures: Vec<Vec<String>> = rows.iter().map(|row| [&[String::new()], &row[1..]].concat()).collect();
+    let figures: Vec<Vec<String>> =
+        rows.iter().map(|row| [&[String::new()], &row[1..]].concat()).collect();
     let below = align(&figures, 1);
     if fits(&below) {
         let names = rows.iter().map(|row| chunks(&row[0], columns));
@@ -76,17 +79,22 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_wide_is_stacked_and_loses_nothing() {
-        let rows = [["subject", "p50", "max"], ["os-interval", "14.2", "1254"]].map(|r| r.map(str::to_owned).to_vec());
+        let rows = [["subject", "p50", "max"], ["os-interval", "14.2", "1254"]]
+            .map(|r| r.map(str::to_owned).to_vec());
         assert_eq!(fit(&rows, 80), "subject       p50   max\nos-interval  14.2  1254\n");
         assert_eq!(fit(&rows, 12), "subject\n   p50   max\nos-interval\n  14.2  1254\n");
         assert_eq!(fit(&rows, 11), "os-interval\n  p50  14.2\n  max  1254\n");
         assert_eq!(fit(&rows, 6), "os-int\nerval\n  p50  14.2\n  max  1254\n");
-        assert_eq!(align_by(&rows, |c| c != 1), "subject       p50  max\nos-interval  14.2  1254\n");
+        assert_eq!(
+            align_by(&rows, |c| c != 1),
+            "subject       p50  max\nos-interval  14.2  1254\n"
+        );
     }
 
     #[test]
     fn a_name_may_be_longer_than_a_format_is_wide() {
-        let rows = ["x".repeat(70_000), "y".to_owned()].map(|name| vec![name, "1".to_owned(), "2".to_owned()]);
+        let rows = ["x".repeat(70_000), "y".to_owned()]
+            .map(|name| vec![name, "1".to_owned(), "2".to_owned()]);
         for columns in [80, 200_000] {
             assert!(fit(&rows, columns).matches('1').count() >= 1);
         }

@@ -4,9 +4,12 @@ use crate::text::printable::printable;
 
 /// A table: the first row is the heading, the first `left` columns stand to the left.
 pub fn table(rows: &[Vec<String>], left: usize) -> String {
-    let line = |row: &Vec<String>| format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "));
+    let line = |row: &Vec<String>| {
+        format!("| {} |\n", row.iter().map(|c| cell(c)).collect::<Vec<_>>().join(" | "))
+    };
     let Some((heading, body)) = rows.split_first() else { return String::new() };
-    let rule: String = (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
+    let rule: String =
+        (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
     format!("{}|{rule}\n{}", line(heading), body.iter().map(line).collect::<String>())
 }
 

@@ -3,12 +3,17 @@
 /// No name has as many bytes.
 const LONGEST_NAME: usize = 64;
 
-/// The names that differ from what was written in at most a quarter of its characters, and in no more than three.
+/// The names that differ from what was written in at most a quarter of its characters, and in no
+/// more than three.
 pub fn near<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let most = (written.chars().count() / 4).clamp(1, 3);
-    // What is longer by more than a name resembles none, and looking for that takes the product of both lengths.
+    // What is longer by more than a name resembles none, and looking for that takes the product of
+    // both lengths.
     let typed = written.len() < LONGEST_NAME;
-    names.into_iter().filter(|name| typed && strsim::damerau_levenshtein(name, written) <= most).collect()
+    names
+        .into_iter()
+        .filter(|name| typed && strsim::damerau_levenshtein(name, written) <= most)
+        .collect()
 }
 
 /// `did you mean a or b? `, or nothing where nothing is near.

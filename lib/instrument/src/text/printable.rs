@@ -3,9 +3,12 @@
 /// More characters than this of one message are nobody's reading.
 const LONGEST: usize = 2_000;
 
-/// Control characters, and those that turn the direction of writing, become replacement characters; line breaks stay.
+/// Control characters, and those that turn the direction of writing, become replacement characters;
+/// line breaks stay.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if commands(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars()
+        .map(|c| if commands(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
 }
 
 /// What stands in a line with other things: a line break becomes a replacement character, too.
@@ -13,15 +16,21 @@ pub fn in_line(text: &str) -> String {
     printable(text).replace('\n', "\u{fffd}")
 }
 
-/// A message that is one line, of bounded length: its middle is left out where it quotes a file without end.
+/// A message that is one line, of bounded length: its middle is left out where it quotes a file
+/// without end.
 pub fn message(text: &str) -> String {
-    let line: Vec<char> = printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
+    let line: Vec<char> =
+        printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
     let (head, tail) = (LONGEST / 4 * 3, LONGEST / 4);
     match line.len().checked_sub(LONGEST) {
         None | Some(0) => line.into_iter().collect(),
         Some(more) => {
             let part = |part: &[char]| part.iter().collect::<String>();
-            format!("{} ... ({more} characters) ... {}", part(&line[..head]), part(&line[line.len() - tail..]))
+            format!(
+                "{} ... ({more} characters) ... {}",
+                part(&line[..head]),
+                part(&line[line.len() - tail..])
+            )
         }
     }
 }
@@ -44,7 +53,11 @@ mod tests {
     #[test]
     fn a_message_ends() {
         let long = message(&format!("begin {} end", "x".repeat(1 << 20)));
-        assert!(long.starts_with("begin x") && long.ends_with("x end") && long.chars().count() < LONGEST + 40);
+        assert!(
+            long.starts_with("begin x")
+                && long.ends_with("x end")
+                && long.chars().count() < LONGEST + 40
+        );
         let whole = "y".repeat(LONGEST);
         assert_eq!(message(&whole), whole);
     }

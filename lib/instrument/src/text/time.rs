@@ -61,7 +61,8 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more before the point.
+/// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more
+/// before the point.
 pub fn cost(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -77,17 +78,31 @@ mod tests {
     #[test]
     fn values_keep_three_digits() {
         assert_eq!([54, 14_237, 1_039_000].map(time), ["54 ns", "14.2 us", "1.04 ms"]);
-        assert_eq!([0, -7, 999_600, 9_996, -14_250_000].map(time), ["0 ns", "-7 ns", "1.00 ms", "10.0 us", "-14.3 ms"]);
+        assert_eq!(
+            [0, -7, 999_600, 9_996, -14_250_000].map(time),
+            ["0 ns", "-7 ns", "1.00 ms", "10.0 us", "-14.3 ms"]
+        );
         assert_eq!([i64::MAX, i64::MIN].map(time), ["9220000000 s", "-9220000000 s"]);
-        assert_eq!([0.52, 23.14, 999.6, 1_254.0].map(real_time), ["0.52 ns", "23.1 ns", "1.00 us", "1.25 us"]);
+        assert_eq!(
+            [0.52, 23.14, 999.6, 1_254.0].map(real_time),
+            ["0.52 ns", "23.1 ns", "1.00 us", "1.25 us"]
+        );
         assert_eq!(interval([14_000, 15_250]), "[14.0, 15.3 us]");
         assert_eq!(interval([990_000, 1_200_000]), "[990 us, 1.20 ms]");
     }
 
     #[test]
     fn a_share_is_none_only_where_there_is_none() {
-        let shares = [(0, 9), (1, 1_000_000), (1, 8), (1, 3_000), (9_999, 10_000), (99_999, 100_000), (9, 9)]
-            .map(|(n, of)| share(n, of));
+        let shares = [
+            (0, 9),
+            (1, 1_000_000),
+            (1, 8),
+            (1, 3_000),
+            (9_999, 10_000),
+            (99_999, 100_000),
+            (9, 9),
+        ]
+        .map(|(n, of)| share(n, of));
         assert_eq!(shares, ["0", "<0.01 %", "12.5 %", "0.03 %", "99.99 %", ">99.99 %", "100 %"]);
     }
 }

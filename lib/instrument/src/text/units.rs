@@ -19,7 +19,9 @@ const UNITS: [(&str, u128); 8] = [
 /// Reads `500us`, `2.5ms`, `1m`: a number of nanoseconds, exact; a fraction of one is an error.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+')).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
+        .unwrap_or(text.len());
     let (number, unit) = (text[..split].trim(), text[split..].trim());
     if number.starts_with('-') {
         return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
@@ -32,24 +34,32 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, m or h"));
     };
-    let bad = || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
+    let bad =
+        || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| bad()) };
     if whole.is_empty() && fraction.is_empty() || number.contains('+') || fraction.len() > 15 {
         return Err(bad());
     }
     let scale = 10_u128.pow(fraction.len() as u32);
-    let scaled = digits(whole)?.checked_mul(scale).and_then(|w| w.checked_add(digits(fraction).ok()?));
+    let scaled =
+        digits(whole)?.checked_mul(scale).and_then(|w| w.checked_add(digits(fraction).ok()?));
     let total = scaled.and_then(|n| n.checked_mul(*unit_ns)).ok_or_else(bad)?;
     digits(fraction)?;
     if !total.is_multiple_of(scale) {
         return Err(format!("{text:?} has a fraction of a nanosecond; round it"));
     }
-    u64::try_from(total / scale).map(Duration::from_nanos).map_err(|_| format!("{text:?} is too long"))
+    u64::try_from(total / scale)
+        .map(Duration::from_nanos)
+        .map_err(|_| format!("{text:?} is too long"))
 }
 
 /// Reads a duration from the one to the other.
-pub fn duration_within(what: &str, text: &str, [least, most]: [Duration; 2]) -> Result<Duration, String> {
+pub fn duration_within(
+    what: &str,
+    text: &str,
+    [least, most]: [Duration; 2],
+) -> Result<Duration, String> {
     let duration = duration(text)?;
     if duration < least || duration > most {
         return Err(format!("{what} of {text} is outside {} to {}", short(least), short(most)));
@@ -80,7 +90,8 @@ fn whole(text: &str) -> Option<u64> {
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     // The fraction moves into the zeros, as far as there are any.
-    let digits = (fraction.len() <= zeros && !whole.is_empty()).then(|| format!("{whole}{fraction:0<zeros$}"));
+    let digits = (fraction.len() <= zeros && !whole.is_empty())
+        .then(|| format!("{whole}{fraction:0<zeros$}"));
     digits.and_then(|digits| digits.parse().ok())
 }
 
@@ -95,8 +106,14 @@ pub fn count(text: &str) -> Result<u64, String> {
 
 /// Reads a whole number from the one to the other.
 pub fn number_within(text: &str, [least, most]: [u64; 2]) -> Result<u64, String> {
-    let n = whole(text).ok_or_else(|| format!("{text:?} is not a whole number; give one from {least} to {most}"))?;
-    if (least..=most).contains(&n) { Ok(n) } else { Err(format!("{text} is outside {least} to {most}")) }
+    let n = whole(text).ok_or_else(|| {
+        format!("{text:?} is not a whole number; give one from {least} to {most}")
+    })?;
+    if (least..=most).contains(&n) {
+        Ok(n)
+    } else {
+        Err(format!("{text} is outside {least} to {most}"))
+    }
 }
 
 /// Reads a whole number, zero included.
@@ -133,9 +150,13 @@ mod tests {
 
     #[test]
     fn what_people_write() {
-        for (text, ns) in
-            [("500us", 500_000), ("2.5ms", 2_500_000), ("1m", 60_000_000_000), ("0.5 µs", 500), (".5s", 500_000_000)]
-        {
+        for (text, ns) in [
+            ("500us", 500_000),
+            ("2.5ms", 2_500_000),
+            ("1m", 60_000_000_000),
+            ("0.5 µs", 500),
+            (".5s", 500_000_000),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
     }
@@ -144,14 +165,21 @@ mod tests {
     fn what_is_advised_is_accepted() {
         for text in ["0", "00", ".", "7", "2.5"] {
             let error = period(text).unwrap_err();
-            let advised: Vec<&str> =
-                error.split(' ').filter(|word| word.ends_with("us") || word.ends_with("ms")).collect();
-            assert!(advised.len() == 2 && advised.iter().all(|text| period(text).is_ok()), "{error}");
+            let advised: Vec<&str> = error
+                .split(' ')
+                .filter(|word| word.ends_with("us") || word.ends_with("ms"))
+                .collect();
+            assert!(
+                advised.len() == 2 && advised.iter().all(|text| period(text).is_ok()),
+                "{error}"
+            );
         }
         assert_eq!((number("0"), number("1_000"), index("3")), (Ok(0), Ok(1000), Ok(3)));
         assert_eq!((number_within("24", [24, 30]), seed("0")), (Ok(24), Ok(0)));
         assert_eq!(number_within("23", [24, 30]), Err("23 is outside 24 to 30".to_owned()));
-        for refused in [number("x"), number_within("x", [1, 2]), seed("-1"), index("-1").map(|n| n as u64)] {
+        for refused in
+            [number("x"), number_within("x", [1, 2]), seed("-1"), index("-1").map(|n| n as u64)]
+        {
             let error = refused.unwrap_err();
             assert!(error.contains(" number"), "{error}");
         }
@@ -159,10 +187,18 @@ mod tests {
 
     #[test]
     fn counts_as_people_write_them() {
-        for (text, n) in [("10k", 10_000), ("1.5M", 1_500_000), ("10_000", 10_000), ("2G", 2_000_000_000), ("7", 7)] {
+        for (text, n) in [
+            ("10k", 10_000),
+            ("1.5M", 1_500_000),
+            ("10_000", 10_000),
+            ("2G", 2_000_000_000),
+            ("7", 7),
+        ] {
             assert_eq!(count(text), Ok(n), "{text}");
         }
-        for text in ["", "k", ".5k", "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5"] {
+        for text in
+            ["", "k", ".5k", "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5"]
+        {
             assert!(count(text).is_err(), "{text}");
         }
     }

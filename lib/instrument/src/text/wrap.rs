@@ -11,7 +11,8 @@ pub fn paragraph(text: &str, columns: usize) -> String {
     wrap(text, columns.min(WIDEST_PARAGRAPH))
 }
 
-/// Breaks text at spaces into lines of at most `width` characters, but never between a number and its unit.
+/// Breaks text at spaces into lines of at most `width` characters, but never between a number and
+/// its unit.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -34,15 +34,25 @@ impl fmt::Display for NoHistogram {
 
 impl std::error::Error for NoHistogram {}
 
-/// Each subject of a report as an interval; those that were not measured are left out. A report has no name of its host.
+/// Each subject of a report as an interval; those that were not measured are left out. A report has
+/// no name of its host.
 ///
 /// # Errors
 /// A subject that was measured, but of which there is no histogram.
-pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning) -> Result<Vec<Interval>, NoHistogram> {
-    let measured = report.subjects.iter().filter_map(|subject| Some((subject, subject.summary.as_ref()?)));
+pub fn of_report(
+    report: &Report,
+    host: &str,
+    labels: &Labels,
+    binning: Binning,
+) -> Result<Vec<Interval>, NoHistogram> {
+    let measured =
+        report.subjects.iter().filter_map(|subject| Some((subject, subject.summary.as_ref()?)));
     let interval = |(subject, summary): (&Subject, &Summary)| {
         let no = |why: String| NoHistogram { subject: subject.id.clone(), why };
-        let stored = subject.histogram.as_ref().ok_or_else(|| no("there is none in the report".to_owned()))?;
+        let stored = subject
+            .histogram
+            .as_ref()
+            .ok_or_else(|| no("there is none in the report".to_owned()))?;
         let histogram = histogram::unpack(stored).map_err(|e| no(e.to_string()))?;
         let mut labels = labels.clone();
         let mut label = |key, value: &str| labels.set(key, value).expect("an identifier");
@@ -67,7 +77,8 @@ pub fn of_report(report: &Report, host: &str, labels: &Labels, binning: Binning)
             run_id: cell(&format!("{}-{:x}", report.started_utc, report.plan.seed)).into_owned(),
         };
         // What was early stands at 0 in the histogram: in its lowest bin, however wide that is.
-        let (early, lowest) = (summary.early.min(histogram.count_at(0)), histogram.highest_equivalent(0));
+        let (early, lowest) =
+            (summary.early.min(histogram.count_at(0)), histogram.highest_equivalent(0));
         let values = histogram.iter_recorded().map(|v| {
             let early = if v.value_iterated_to() <= lowest { early } else { 0 };
             (i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX), v.count_at_value() - early)
@@ -100,13 +111,15 @@ fn tell_apart<'a>(intervals: &mut [Interval], ids: impl Iterator<Item = &'a str>
             key.labels.set(ID, &name).expect("an identifier");
             key
         });
-        interval.key = keys.find(|key| taken.insert(key.clone())).expect("the counter does not run out");
+        interval.key =
+            keys.find(|key| taken.insert(key.clone())).expect("the counter does not run out");
     }
 }
 
 fn facts(subject: &Subject, summary: &Summary) -> Facts {
     let total = |of: fn(&Round) -> Option<u64>| {
-        let sum = subject.rounds.iter().map(of).try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
+        let sum =
+            subject.rounds.iter().map(of).try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
         // As much as a cell holds.
         sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(LONGEST_NS))
     };
@@ -134,8 +147,9 @@ impl Interval {
         histogram::pack_counts(self.rows().map(|([_, upper], count)| (upper, count)))
     }
 
-    /// Counts, and percentiles as the upper ends of their bins; `None` without a value. Without facts every value counts
-    /// as delivered, and as missed where its whole bin is as late as a period.
+    /// Counts, and percentiles as the upper ends of their bins; `None` without a value. Without
+    /// facts every value counts as delivered, and as missed where its whole bin is as late as a
+    /// period.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         let (mut rows, n) = (self.rows().peekable(), self.count());
@@ -143,8 +157,13 @@ impl Interval {
         // How early is not kept.
         let min = least.max(NEGATIVE[1]);
         let [_, last] = self.rows().last()?.0;
-        let max = self.facts.as_ref().and_then(|facts| facts.max_ns).map_or(last, |max| max.clamp(min, last));
-        let sum: i128 = rows.map(|([lower, upper], count)| middle(lower, upper) * i128::from(count)).sum();
+        let max = self
+            .facts
+            .as_ref()
+            .and_then(|facts| facts.max_ns)
+            .map_or(last, |max| max.clamp(min, last));
+        let sum: i128 =
+            rows.map(|([lower, upper], count)| middle(lower, upper) * i128::from(count)).sum();
         let mean = i64::try_from(sum / i128::from(n)).unwrap_or(max).clamp(min, max);
         let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
         // The bin of the largest value ends above it.
@@ -174,5 +193,6 @@ impl Interval {
 }
 
 fn middle(lower: i64, upper: i64) -> i128 {
-    i128::from(lower.max(NEGATIVE[1])) + (i128::from(upper) - i128::from(lower.max(NEGATIVE[1]))) / 2
+    i128::from(lower.max(NEGATIVE[1]))
+        + (i128::from(upper) - i128::from(lower.max(NEGATIVE[1]))) / 2
 }

@@ -61,17 +61,26 @@ impl fmt::Display for BinsError {
         }
         match &self.flaw {
             BinsFlaw::Heading { found, expected } => {
-                write!(f, "the heading is not that of osjitter.bins/1: {found:?} where {expected:?} should be")
+                write!(
+                    f,
+                    "the heading is not that of osjitter.bins/1: {found:?} where {expected:?} should be"
+                )
             }
             BinsFlaw::Version(found) => {
                 write!(f, "schema_version {found:?} is not known; this version reads 1")?;
-                let newer = found.parse::<u64>().is_ok_and(|version| version > super::model::VERSION);
+                let newer =
+                    found.parse::<u64>().is_ok_and(|version| version > super::model::VERSION);
                 if newer { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
             }
             BinsFlaw::NotCsv(why) => write!(f, "not comma-separated values: {why}"),
-            BinsFlaw::Cell { column, expected, found } => write!(f, "{column} is {found:?}, not {expected}"),
+            BinsFlaw::Cell { column, expected, found } => {
+                write!(f, "{column} is {found:?}, not {expected}")
+            }
             BinsFlaw::NotABin([lower, upper]) => {
-                write!(f, "lower_ns {lower} and upper_ns {upper} are not the ends of a bin of its binning")
+                write!(
+                    f,
+                    "lower_ns {lower} and upper_ns {upper} are not the ends of a bin of its binning"
+                )
             }
             BinsFlaw::Twice(what) => write!(f, "{what} comes twice"),
             BinsFlaw::TwoBinnings(key) => write!(f, "{key} is in bins of two widths"),

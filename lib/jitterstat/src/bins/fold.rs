@@ -7,13 +7,14 @@ use super::error::{BinsError, BinsFlaw};
 use super::key::Key;
 use super::model::Interval;
 
-/// The intervals of both files of a pair. Those of which only a row in the second is there have no bins; those of which
-/// only bins are there have no facts.
+/// The intervals of both files of a pair. Those of which only a row in the second is there have no
+/// bins; those of which only bins are there have no facts.
 ///
 /// # Errors
 /// An interval whose bins hold another number of values than its row states.
 pub fn join(bins: Vec<Interval>, intervals: Vec<Interval>) -> Result<Vec<Interval>, BinsError> {
-    let mut all: BTreeMap<Key, Interval> = bins.into_iter().map(|interval| (interval.key.clone(), interval)).collect();
+    let mut all: BTreeMap<Key, Interval> =
+        bins.into_iter().map(|interval| (interval.key.clone(), interval)).collect();
     for Interval { key, facts, .. } in intervals {
         let Some(there) = all.get_mut(&key) else {
             all.insert(key.clone(), Interval::empty(key, facts));
@@ -29,8 +30,8 @@ pub fn join(bins: Vec<Interval>, intervals: Vec<Interval>) -> Result<Vec<Interva
     Ok(all.into_values().collect())
 }
 
-/// Many intervals as few: those that are alike but for their time and run are added up. In any order of theirs, the sum is
-/// the same.
+/// Many intervals as few: those that are alike but for their time and run are added up. In any
+/// order of theirs, the sum is the same.
 #[derive(Clone, Debug, Default)]
 pub struct Fold(BTreeMap<Key, Interval>);
 

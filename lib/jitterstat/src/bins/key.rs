@@ -55,9 +55,12 @@ impl Labels {
     /// A key that is no identifier: why.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let begins = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let goes_on = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        let goes_on =
+            key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
         if !begins || !goes_on || key.len() > LONGEST_CELL {
-            return Err(format!("{key:?} is no key of a label: a letter, then letters, digits, `_`, `.`, `-`"));
+            return Err(format!(
+                "{key:?} is no key of a label: a letter, then letters, digits, `_`, `.`, `-`"
+            ));
         }
         self.0.insert(key.to_owned(), cell(value).into_owned());
         Ok(())
@@ -88,7 +91,8 @@ impl Labels {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut labels = Self::default();
         for label in text.split(';').filter(|label| !label.is_empty()) {
-            let (key, value) = label.split_once('=').ok_or_else(|| format!("{label:?} is no key=value"))?;
+            let (key, value) =
+                label.split_once('=').ok_or_else(|| format!("{label:?} is no key=value"))?;
             if labels.0.contains_key(key) {
                 return Err(format!("{key:?} comes twice"));
             }
@@ -129,7 +133,8 @@ pub fn cell(text: &str) -> Cow<'_, str> {
 /// Microseconds since 1970 as RFC 3339, which sorts as text.
 #[must_use]
 pub fn stamp(us: u64) -> String {
-    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(us.min(LAST_US))).to_string()
+    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(us.min(LAST_US)))
+        .to_string()
 }
 
 /// Reads a time in RFC 3339, UTC, also as engines write it: a blank for the `T`, no `Z`.

@@ -159,8 +159,8 @@ impl Interval {
         self.bins.iter().map(|(&lower, &count)| (self.binning.bin(lower), count))
     }
 
-    /// The largest value of the bin that the quantile's nearest rank is in: never below the exact percentile. `None`
-    /// without values.
+    /// The largest value of the bin that the quantile's nearest rank is in: never below the exact
+    /// percentile. `None` without values.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Option<i64> {
         let rank = quantile::rank(usize::try_from(self.count()).unwrap_or(usize::MAX), q) as u64;
@@ -172,8 +172,9 @@ impl Interval {
         at.next().map(|([_, upper], _)| upper)
     }
 
-    /// Adds the values and counts of another interval, in the coarser of both binnings, as if its key were that one. What
-    /// the keys do not share is left empty; the time runs from the earlier start to the later end, where both are known.
+    /// Adds the values and counts of another interval, in the coarser of both binnings, as if its
+    /// key were that one. What the keys do not share is left empty; the time runs from the earlier
+    /// start to the later end, where both are known.
     pub fn add(&mut self, other: &Self, key: &Key) {
         self.key.join(key);
         self.add_values(other.binning, other.bins.iter().map(|(lower, count)| (*lower, *count)));
@@ -215,8 +216,10 @@ impl Key {
         let start = self.start_us.zip(other.start_us).map(|(a, b)| a.min(b));
         let end = end(self).zip(end(other)).map(|(a, b)| a.max(b));
         let known = start.zip(end);
-        (self.start_us, self.duration_ns) =
-            (start, known.map_or(0, |(start, end)| end.saturating_sub(start).saturating_mul(1_000)));
+        (self.start_us, self.duration_ns) = (
+            start,
+            known.map_or(0, |(start, end)| end.saturating_sub(start).saturating_mul(1_000)),
+        );
         shared(&mut self.host, &other.host);
         shared(&mut self.run_id, &other.run_id);
     }

@@ -11,7 +11,8 @@ fn report() -> Report {
 
 fn key(host: &str, minute: u64) -> Key {
     let labels = Labels::parse("rack=r7;zone=a").unwrap();
-    let (subject, start_us) = ("control-loop".to_owned(), Some(1_700_000_000_000_000 + minute * 60_000_000));
+    let (subject, start_us) =
+        ("control-loop".to_owned(), Some(1_700_000_000_000_000 + minute * 60_000_000));
     Key {
         host: host.into(),
         subject,
@@ -27,14 +28,26 @@ fn facts(values: &[i64]) -> Facts {
     let n = values.len() as u64;
     let early = values.iter().filter(|v| **v < 0).count() as u64;
     let max_ns = values.iter().max().copied();
-    Facts { ticks: n + 3, delivered: n, skipped: 3, missed: 3, early, max_ns, cpu_ns: Some(7), ..Facts::default() }
+    Facts {
+        ticks: n + 3,
+        delivered: n,
+        skipped: 3,
+        missed: 3,
+        early,
+        max_ns,
+        cpu_ns: Some(7),
+        ..Facts::default()
+    }
 }
 
 fn interval(key: Key, binning: Binning, values: &[i64]) -> Interval {
     Interval::of_values(key, binning, values.iter().map(|v| (*v, 1)), Some(facts(values)))
 }
 
-fn folded<'a>(intervals: impl IntoIterator<Item = &'a Interval>, group: impl Fn(&mut Key)) -> Vec<Interval> {
+fn folded<'a>(
+    intervals: impl IntoIterator<Item = &'a Interval>,
+    group: impl Fn(&mut Key),
+) -> Vec<Interval> {
     let mut fold = Fold::default();
     intervals.into_iter().for_each(|interval| fold.add(interval, &group));
     fold.finish()
@@ -48,7 +61,12 @@ fn again(intervals: &[Interval]) -> Vec<Interval> {
 
 /// Lateness as it is: mostly small, some of it large, some early.
 fn lateness() -> impl Strategy<Value = Vec<i64>> {
-    let value = prop_oneof![0_i64..300, 0_i64..3_000_000, -500_i64..500, (0_u32..59).prop_map(|bit| 1_i64 << bit)];
+    let value = prop_oneof![
+        0_i64..300,
+        0_i64..3_000_000,
+        -500_i64..500,
+        (0_u32..59).prop_map(|bit| 1_i64 << bit)
+    ];
     prop::collection::vec(value, 0..400)
 }
 
@@ -155,7 +173,8 @@ proptest! {
 fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
     let report = report();
     for binning in Binning::ALL {
-        let all = of_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning).unwrap();
+        let all =
+            of_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning).unwrap();
         assert_eq!(all.len(), report.subjects.len());
         let mut sorted = all.clone();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
@@ -164,16 +183,27 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
             let summary = subject.summary.as_ref().unwrap();
             assert_eq!(interval.count(), summary.delivered + summary.coalesced);
             assert_eq!(interval.key.start_us.map(stamp).unwrap(), "2026-11-21T08:44:54.000000Z");
-            let mut exact: Vec<i64> = subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
+            let mut exact: Vec<i64> =
+                subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
             exact.sort_unstable();
-            let of_samples = Interval::of_values(interval.key.clone(), binning, exact.iter().map(|v| (*v, 1)), None);
+            let of_samples = Interval::of_values(
+                interval.key.clone(),
+                binning,
+                exact.iter().map(|v| (*v, 1)),
+                None,
+            );
             assert_eq!(of_samples.bins, interval.bins);
             let shown = interval.summary().unwrap();
-            assert_eq!((shown.ticks, shown.missed, shown.early), (summary.ticks, summary.missed, summary.early));
+            assert_eq!(
+                (shown.ticks, shown.missed, shown.early),
+                (summary.ticks, summary.missed, summary.early)
+            );
             assert_eq!(shown.lateness_ns.max, summary.lateness_ns.max);
-            for (of_bins, exactly) in shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
+            for (of_bins, exactly) in
+                shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
             {
-                let upper = exactly.1.map(|exact| binning.bin(exact)[1].min(summary.lateness_ns.max));
+                let upper =
+                    exactly.1.map(|exact| binning.bin(exact)[1].min(summary.lateness_ns.max));
                 assert_eq!(of_bins.1, upper, "{}", exactly.0.key);
             }
             assert_eq!(histogram_rows(interval), interval.bins);
@@ -213,14 +243,20 @@ fn what_a_row_cannot_be_is_named_with_its_line() {
     refused(rows[2].replace("69632,70143,1", "69632,70143,0"), "at least 1");
     refused(rows[2].replace("69632,70143,1", "69632,70143,-1"), "counted");
     refused(rows[2].replace("69632,70143", "69632,9223372036854775808"), "whole number");
-    refused(rows[2].replace("69632,70143", "4611686018427387904,4647714815446351871"), "ends of a bin");
+    refused(
+        rows[2].replace("69632,70143", "4611686018427387904,4647714815446351871"),
+        "ends of a bin",
+    );
     refused(rows[2].replace("control-loop", &"x".repeat(300)), "as short");
     refused(rows[2].replace(",1,hdr2", ",1"), "12 cells, and 13 columns");
     let hdr3 = bins_csv(&[interval(key("a", 0), Binning::Hdr3, &[70_000])]);
     refused(hdr3.lines().nth(1).unwrap().to_owned(), "two widths");
     let error = read_bins("a,b\n1,2\n").unwrap_err().to_string();
     assert!(error.contains("line 1: the heading"), "{error}");
-    let later = good.replace("count\n", "count,mood\n").replace(",1,hdr2", ",2,hdr2").replace(",1\n", ",1,good\n");
+    let later = good
+        .replace("count\n", "count,mood\n")
+        .replace(",1,hdr2", ",2,hdr2")
+        .replace(",1\n", ",1,good\n");
     let error = read_bins(&later).unwrap_err().to_string();
     assert!(error.contains("a newer osjitter wrote it"), "{error}");
     assert_eq!(read_bins(rows[0]).unwrap(), []);
@@ -235,7 +271,10 @@ fn bins_and_the_row_beside_them_must_agree() {
         read_intervals(&intervals_csv(&[other])).unwrap(),
     );
     let error = read.unwrap_err().to_string();
-    assert!(error.contains("control-loop of a") && error.contains("2 values, and 1 ticks"), "{error}");
+    assert!(
+        error.contains("control-loop of a") && error.contains("2 values, and 1 ticks"),
+        "{error}"
+    );
     let twice = intervals_csv(&[one.clone(), one.clone()]);
     assert!(read_intervals(&twice).unwrap_err().to_string().contains("line 3"));
     let wrong = intervals_csv(&[one]).replace(",5,2,0,3,", ",6,2,0,3,");
@@ -247,7 +286,9 @@ fn what_engines_write_is_read() {
     let ours = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000])]);
     let quoted: String = ours
         .lines()
-        .map(|line| line.split(',').map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\r\n")
+        .map(|line| {
+            line.split(',').map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\r\n"
+        })
         .collect();
     assert_eq!(kind(&quoted), Some(Cells::Bins));
     assert_eq!(read_bins(&quoted).unwrap(), read_bins(&ours).unwrap());
@@ -256,7 +297,8 @@ fn what_engines_write_is_read() {
     assert_eq!(read_bins(&blank).unwrap(), read_bins(&ours).unwrap());
 }
 
-/// The rows as a spreadsheet gets them, written out: what cleans a cell has no part in what is expected.
+/// The rows as a spreadsheet gets them, written out: what cleans a cell has no part in what is
+/// expected.
 #[test]
 fn no_cell_is_a_formula() {
     for (text, cell) in [
@@ -276,11 +318,24 @@ fn no_cell_is_a_formula() {
         let [host, subject, runtime, run_id] = std::array::from_fn(|_| text.to_owned());
         let mut labels = Labels::default();
         labels.set("x", text).unwrap();
-        let key = Key { host, subject, period_ns: 7, runtime, labels, start_us: None, duration_ns: 9, run_id };
+        let key = Key {
+            host,
+            subject,
+            period_ns: 7,
+            runtime,
+            labels,
+            start_us: None,
+            duration_ns: 9,
+            run_id,
+        };
         let intervals = [interval(key, Binning::Hdr2, &[5])];
         let shared = format!("{cell},{cell},7,{cell},x={cell},,9,{cell},1");
         let [bins, facts] = [bins_csv(&intervals), intervals_csv(&intervals)];
         assert_eq!(bins.split_once('\n').unwrap().1, format!("{shared},hdr2,5,5,1\n"), "{text:?}");
-        assert_eq!(facts.split_once('\n').unwrap().1, format!("{shared},4,1,0,3,3,0,5,7,,,\n"), "{text:?}");
+        assert_eq!(
+            facts.split_once('\n').unwrap().1,
+            format!("{shared},4,1,0,3,3,0,5,7,,,\n"),
+            "{text:?}"
+        );
     }
 }

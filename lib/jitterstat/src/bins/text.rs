@@ -21,7 +21,17 @@ pub enum Cells {
 
 /// The columns that both have, and those of each.
 pub const CELLS: [&[&str]; 3] = [
-    &["host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id", "schema_version"],
+    &[
+        "host",
+        "subject",
+        "period_ns",
+        "runtime",
+        "labels",
+        "start",
+        "duration_ns",
+        "run_id",
+        "schema_version",
+    ],
     &["binning", "lower_ns", "upper_ns", "count"],
     &[
         "ticks",
@@ -85,9 +95,18 @@ pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) ->
 #[must_use]
 pub fn intervals_csv(intervals: &[Interval]) -> String {
     let mut text = Cells::Intervals.heading() + "\n";
-    for (key, facts) in intervals.iter().filter_map(|interval| Some((&interval.key, interval.facts.as_ref()?))) {
+    for (key, facts) in
+        intervals.iter().filter_map(|interval| Some((&interval.key, interval.facts.as_ref()?)))
+    {
         text += &shared(key);
-        for count in [facts.ticks, facts.delivered, facts.coalesced, facts.skipped, facts.missed, facts.early] {
+        for count in [
+            facts.ticks,
+            facts.delivered,
+            facts.coalesced,
+            facts.skipped,
+            facts.missed,
+            facts.early,
+        ] {
             let _ = write!(text, ",{count}");
         }
         text.push(',');
@@ -105,7 +124,9 @@ fn shared(key: &Key) -> String {
     let Key { host, subject, period_ns, runtime, labels, start_us, duration_ns, run_id } = key;
     let [host, subject, runtime, run_id] = [host, subject, runtime, run_id].map(|text| cell(text));
     let start = start_us.map_or(String::new(), stamp);
-    format!("{host},{subject},{period_ns},{runtime},{labels},{start},{duration_ns},{run_id},{VERSION}")
+    format!(
+        "{host},{subject},{period_ns},{runtime},{labels},{start},{duration_ns},{run_id},{VERSION}"
+    )
 }
 
 /// Which of the two files a text is, by its heading; a heading of a later version, too.
@@ -142,13 +163,20 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
             return Err(BinsFlaw::TwoBinnings(interval.key.to_string()));
         }
         if interval.bins.insert(ends[0], count).is_some() {
-            return Err(BinsFlaw::Twice(format!("the bin from {} ns of {}", ends[0], interval.key)));
+            return Err(BinsFlaw::Twice(format!(
+                "the bin from {} ns of {}",
+                ends[0], interval.key
+            )));
         }
         Ok(())
     })
     .and_then(|all| {
         let over = all.iter().any(|interval| interval.count() > MOST_COUNT);
-        if over { Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MOST_COUNT) }) } else { Ok(all) }
+        if over {
+            Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MOST_COUNT) })
+        } else {
+            Ok(all)
+        }
     })
 }
 
@@ -196,7 +224,11 @@ impl Row<'_> {
         let most = if self.columns[i] == "labels" { LONGEST_LABELS } else { LONGEST_CELL };
         if text.len() > most {
             let found = text.chars().take(SHOWN).collect();
-            return Err(BinsFlaw::Cell { column: self.columns[i], expected: "as short as it may be", found });
+            return Err(BinsFlaw::Cell {
+                column: self.columns[i],
+                expected: "as short as it may be",
+                found,
+            });
         }
         Ok(text)
     }
@@ -239,7 +271,8 @@ impl Row<'_> {
             subject,
             period_ns: self.time(2)?.unwrap_or(0),
             runtime: owned(3)?,
-            labels: Labels::parse(self.text(4)?).map_err(|_| self.not(4, "key=value;key=value, each key once"))?,
+            labels: Labels::parse(self.text(4)?)
+                .map_err(|_| self.not(4, "key=value;key=value, each key once"))?,
             start_us,
             duration_ns: self.time(6)?.unwrap_or(0),
             run_id: owned(7)?,
@@ -252,7 +285,8 @@ fn read(
     kind: Cells,
     mut add: impl FnMut(&mut All, Key, &Row<'_>) -> Result<(), BinsFlaw>,
 ) -> Result<Vec<Interval>, BinsError> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
     let not_csv = |e: csv::Error| BinsError {
         line: e.position().map(csv::Position::line),
@@ -269,7 +303,8 @@ fn read(
         let line = more.then(|| record.position().map(csv::Position::line)).flatten();
         let fails = |flaw| BinsError { line, flaw };
         // The version before all else: a later one may have other columns.
-        let version = version_at.and_then(|at| record.get(at)).filter(|_| more && record.len() == columns);
+        let version =
+            version_at.and_then(|at| record.get(at)).filter(|_| more && record.len() == columns);
         if let Some(version) = version.filter(|version| *version != VERSION.to_string()) {
             return Err(fails(BinsFlaw::Version(version.chars().take(SHOWN).collect())));
         }
@@ -281,7 +316,10 @@ fn read(
             return Ok(all.into_values().collect());
         }
         if record.len() != columns {
-            return Err(fails(BinsFlaw::NotCsv(format!("{} cells, and {columns} columns", record.len()))));
+            return Err(fails(BinsFlaw::NotCsv(format!(
+                "{} cells, and {columns} columns",
+                record.len()
+            ))));
         }
         let own = if kind == Cells::Bins { CELLS[1] } else { CELLS[2] };
         let of = |columns, at| Row { record: &record, columns, at };

@@ -20,12 +20,13 @@ model! {
         pub a: Origin,
         /// Where side B comes from.
         pub b: Origin,
-        /// What keeps the two from being comparable. Not empty only where that was overridden: the numbers then also
-        /// hold the difference of these.
+        /// What keeps the two from being comparable. Not empty only where that was overridden: the
+        /// numbers then also hold the difference of these.
         pub forced: Vec<Difference>,
         /// One entry for each pair of subjects.
         pub subjects: Vec<Compared>,
-        /// One entry for each metric of whole runs; none where reports were compared, and in files from before verdicts were.
+        /// One entry for each metric of whole runs; none where reports were compared, and in files
+        /// from before verdicts were.
         #[serde(default)]
         pub metrics: Vec<ComparedMetric>,
         /// What a reader should know before trusting it.
@@ -36,15 +37,16 @@ model! {
     pub struct Origin {
         /// The file, as it was named.
         pub file: String,
-        /// The program of a gate; null for a report, and in files from before verdicts were compared.
+        /// The program of a gate; null for a report, and in files from before verdicts were
+        /// compared.
         #[serde(default)]
         pub program: Option<String>,
         /// Start of its run, RFC 3339, UTC.
         pub started_utc: String,
         /// Its run was interrupted.
         pub partial: bool,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
-        /// from before it was.
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
+        /// judge by, and in files from before it was.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// The program that wrote it.
@@ -59,8 +61,8 @@ model! {
         pub b: Side,
         /// How.
         pub method: Method,
-        /// Whether a stall counts with its first tick only. It does; in files from before stalls were gaps it did not where
-        /// a side was late by more than a period as a rule.
+        /// Whether a stall counts with its first tick only. It does; in files from before stalls
+        /// were gaps it did not where a side was late by more than a period as a rule.
         pub stalls_once: bool,
         /// One entry for each percentile that the rounds of both carry.
         pub percentiles: Vec<Percentile>,
@@ -78,9 +80,11 @@ model! {
         pub period_ns: u64,
         /// Rounds with a value.
         pub rounds: u64,
-        /// Share of its ticks that belonged to a stall already counted; null where the report keeps no samples.
+        /// Share of its ticks that belonged to a stall already counted; null where the report keeps
+        /// no samples.
         pub same_stall_share: Option<f64>,
-        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
+        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the
+        /// platform tells.
         pub steal_share: Option<f64>,
     }
 
@@ -90,12 +94,14 @@ model! {
         pub name: String,
         /// Over all rounds.
         pub all: Estimate,
-        /// Over the quieter half of the pairs; only for the tail percentiles of subjects in the same rounds.
+        /// Over the quieter half of the pairs; only for the tail percentiles of subjects in the
+        /// same rounds.
         pub quiet_half: Option<Estimate>,
-        /// Of what each side has beyond the control of its own run; only for two runs that both measured it.
+        /// Of what each side has beyond the control of its own run; only for two runs that both
+        /// measured it.
         pub beside_control: Option<Estimate>,
-        /// By how much stalls raise it on side A, and on side B: median over its rounds, as a ratio. Null where a report keeps
-        /// no samples, and in files from before that was known.
+        /// By how much stalls raise it on side A, and on side B: median over its rounds, as a
+        /// ratio. Null where a report keeps no samples, and in files from before that was known.
         pub lift: Option<[f64; 2]>,
     }
 
@@ -105,7 +111,8 @@ model! {
         pub a_ns: i64,
         /// The same of side B.
         pub b_ns: i64,
-        /// B as a multiple of A; beside a control, the ratio to the control as a multiple of that of A.
+        /// B as a multiple of A; beside a control, the ratio to the control as a multiple of that
+        /// of A.
         pub ratio: f64,
         /// Its 95 % interval; null below 10 rounds.
         pub ratio_ci95: Option<[f64; 2]>,
@@ -117,7 +124,8 @@ model! {
         pub rounds_a: u64,
         /// Rounds of side B it is of.
         pub rounds_b: u64,
-        /// Whether the interval is of the exact distribution; otherwise of its normal approximation, for many rounds.
+        /// Whether the interval is of the exact distribution; otherwise of its normal
+        /// approximation, for many rounds.
         pub exact: bool,
         /// What the interval of the ratio says.
         pub finding: Finding,
@@ -125,7 +133,8 @@ model! {
 
     /// A number of the whole runs of two programs, compared.
     pub struct ComparedMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the programs call it, with the percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the programs call it, with the
+        /// percentile of its samples.
         pub name: String,
         /// `ns`, `bytes`, or what the programs state.
         pub unit: String,
@@ -135,13 +144,15 @@ model! {
         pub method: Method,
         /// Over all runs.
         pub all: RunEstimate,
-        /// Of what each side is beside the baseline of its own gate; only for the candidates of two gates.
+        /// Of what each side is beside the baseline of its own gate; only for the candidates of two
+        /// gates.
         pub beside_baseline: Option<RunEstimate>,
     }
 
     /// Program B against program A.
     pub struct RunEstimate {
-        /// Median run of side A, in the metric's unit; beside a baseline, the median of its multiples of that.
+        /// Median run of side A, in the metric's unit; beside a baseline, the median of its
+        /// multiples of that.
         pub a: f64,
         /// The same of side B.
         pub b: f64,
@@ -153,7 +164,8 @@ model! {
         pub runs_a: u64,
         /// Runs of side B it is of.
         pub runs_b: u64,
-        /// Whether the interval is of the exact distribution; otherwise of its normal approximation, for many runs.
+        /// Whether the interval is of the exact distribution; otherwise of its normal
+        /// approximation, for many runs.
         pub exact: bool,
         /// What the interval of the ratio says.
         pub finding: Finding,
@@ -191,9 +203,11 @@ model! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Paired by round, or by run in a gate: Hodges-Lehmann over pairs, interval of Wilcoxon's signed-rank test.
+    /// Paired by round, or by run in a gate: Hodges-Lehmann over pairs, interval of Wilcoxon's
+    /// signed-rank test.
     PairedByRound,
-    /// Two runs, or two gates: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney test.
+    /// Two runs, or two gates: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney
+    /// test.
     TwoRuns,
 }
 

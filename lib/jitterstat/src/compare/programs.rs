@@ -47,7 +47,10 @@ pub fn program_differences(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Di
 ///
 /// # Errors
 /// They are one and the same, have no metric in common, or a run has a value that no metric has.
-pub fn compare_programs(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Result<Vec<ComparedMetric>, CompareError> {
+pub fn compare_programs(
+    a: ChosenProgram<'_>,
+    b: ChosenProgram<'_>,
+) -> Result<Vec<ComparedMetric>, CompareError> {
     let same_gate = is_same_gate(a.verdict, b.verdict);
     if same_gate && a.is_candidate == b.is_candidate {
         return Err(CompareError::WithItself(a.name().to_owned()));
@@ -55,10 +58,14 @@ pub fn compare_programs(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Result<Ve
     let mut compared = Vec::new();
     for metric in &a.runs.metrics {
         let is_other = |m: &&RunMetric| {
-            (&m.name, &m.unit, m.higher_is_better) == (&metric.name, &metric.unit, metric.higher_is_better)
+            (&m.name, &m.unit, m.higher_is_better)
+                == (&metric.name, &metric.unit, metric.higher_is_better)
         };
         let Some(other) = b.runs.metrics.iter().find(is_other) else { continue };
-        compared.push(of_metric(a, b, metric, other, same_gate).ok_or(CompareError::NoValue(metric.name.clone()))?);
+        compared.push(
+            of_metric(a, b, metric, other, same_gate)
+                .ok_or(CompareError::NoValue(metric.name.clone()))?,
+        );
     }
     if compared.is_empty() { Err(CompareError::NoMetricInCommon) } else { Ok(compared) }
 }
@@ -82,7 +89,8 @@ fn of_metric(
     let beside_baseline = if same_gate || !a.is_candidate || !b.is_candidate {
         None
     } else {
-        let beside = |metric: &RunMetric| metric.values.iter().map(|[a, b]| b / a).collect::<Vec<f64>>();
+        let beside =
+            |metric: &RunMetric| metric.values.iter().map(|[a, b]| b / a).collect::<Vec<f64>>();
         let (x, y) = (beside(in_a), beside(in_b));
         Some(estimate(&x, &y, shift::unpaired(&logarithms(&x), &logarithms(&y))?, higher))
     };
@@ -132,14 +140,22 @@ pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warni
         if a.is_candidate && b.is_candidate && a.runs.a != b.runs.a {
             warnings.push(Warning {
                 code: "baselines-differ".to_owned(),
-                message: format!("The gates have different baselines: {} and {}.", a.runs.a, b.runs.a),
-                hint: "What each side is beside its own baseline holds their difference, too.".to_owned(),
+                message: format!(
+                    "The gates have different baselines: {} and {}.",
+                    a.runs.a, b.runs.a
+                ),
+                hint: "What each side is beside its own baseline holds their difference, too."
+                    .to_owned(),
             });
         }
     }
     if a.verdict.partial || b.verdict.partial {
         let message = "A gate was interrupted: its last pairs are missing.".to_owned();
-        warnings.push(Warning { code: "partial".to_owned(), message, hint: "Gate it again.".to_owned() });
+        warnings.push(Warning {
+            code: "partial".to_owned(),
+            message,
+            hint: "Gate it again.".to_owned(),
+        });
     }
     warnings
 }
@@ -157,7 +173,8 @@ mod tests {
         Tool { name: "osjitter".into(), version: "0".into(), commit: None }
     }
 
-    /// A gate at that time of so many pairs, whose sides take `a` and `b` ns and make as many things a second.
+    /// A gate at that time of so many pairs, whose sides take `a` and `b` ns and make as many
+    /// things a second.
     fn gate(started: &str, pairs: usize, a: f64, b: f64) -> Verdict {
         let mut random = SplitMix64::new(started.len() as u64);
         // What disturbs a pair disturbs both sides.
@@ -182,7 +199,8 @@ mod tests {
             pairs_to_decide: None,
             values,
         };
-        let report = Report::from_json(include_str!("../../../../tests/fixtures/report.json")).expect("a report");
+        let report = Report::from_json(include_str!("../../../../tests/fixtures/report.json"))
+            .expect("a report");
         Verdict {
             schema: crate::gate::verdict::SCHEMA.into(),
             tool: tool(),
@@ -206,7 +224,10 @@ mod tests {
                 looks: vec![50],
                 pairs: pairs as u64,
                 looks_taken: 1,
-                metrics: vec![metric("wall", "ns", false, times), metric("rate", "/s", true, rates)],
+                metrics: vec![
+                    metric("wall", "ns", false, times),
+                    metric("rate", "/s", true, rates),
+                ],
             }),
             baseline: None,
             limits: Vec::new(),
@@ -231,12 +252,16 @@ mod tests {
             (Method::PairedByRound, Finding::Worse, Finding::Worse)
         );
         assert!(
-            (wall.all.ratio - 1.03).abs() < 0.003 && (rate.all.ratio * wall.all.ratio - 1.0).abs() < 1e-3,
+            (wall.all.ratio - 1.03).abs() < 0.003
+                && (rate.all.ratio * wall.all.ratio - 1.0).abs() < 1e-3,
             "{compared:?}"
         );
         let [low, high] = wall.all.ratio_ci95.unwrap();
         assert!(high - low < 0.01, "what disturbs both sides is not in it");
-        assert!(wall.beside_baseline.is_none() && program_warnings(side(&gate, false), side(&gate, true)).is_empty());
+        assert!(
+            wall.beside_baseline.is_none()
+                && program_warnings(side(&gate, false), side(&gate, true)).is_empty()
+        );
         let back = compare_programs(side(&gate, true), side(&gate, false)).unwrap();
         assert_eq!((back[0].all.finding, back[1].all.finding), (Finding::Better, Finding::Better));
         let itself = compare_programs(side(&gate, true), side(&gate, true)).unwrap_err();
@@ -249,18 +274,34 @@ mod tests {
         let (one, other) = (gate("then", 60, 1e6, 1e6), gate("later", 50, 1.5e6, 1.56e6));
         let compared = compare_programs(side(&one, true), side(&other, true)).unwrap();
         let beside = compared[0].beside_baseline.as_ref().unwrap();
-        assert_eq!((compared[0].method, compared[0].all.finding), (Method::TwoRuns, Finding::Worse));
-        assert!((compared[0].all.ratio - 1.56).abs() < 0.05 && (beside.ratio - 1.04).abs() < 0.003, "{compared:?}");
+        assert_eq!(
+            (compared[0].method, compared[0].all.finding),
+            (Method::TwoRuns, Finding::Worse)
+        );
+        assert!(
+            (compared[0].all.ratio - 1.56).abs() < 0.05 && (beside.ratio - 1.04).abs() < 0.003,
+            "{compared:?}"
+        );
         assert_eq!((beside.finding, beside.runs_a, beside.runs_b), (Finding::Worse, 60, 50));
-        assert!(compare_programs(side(&one, false), side(&other, true)).unwrap()[0].beside_baseline.is_none());
+        assert!(
+            compare_programs(side(&one, false), side(&other, true)).unwrap()[0]
+                .beside_baseline
+                .is_none()
+        );
         let codes = |a, b| program_warnings(a, b).into_iter().map(|w| w.code).collect::<Vec<_>>();
         assert_eq!(codes(side(&one, true), side(&other, true)), ["two-gates"]);
         let mut elsewhere = other.clone();
         elsewhere.runs.as_mut().unwrap().a = "./older".into();
         elsewhere.partial = true;
-        assert_eq!(codes(side(&one, true), side(&elsewhere, true)), ["two-gates", "baselines-differ", "partial"]);
+        assert_eq!(
+            codes(side(&one, true), side(&elsewhere, true)),
+            ["two-gates", "baselines-differ", "partial"]
+        );
         elsewhere.host.kernel = Some("another".into());
-        assert_eq!(program_differences(side(&one, true), side(&elsewhere, true))[0].field, "kernel");
+        assert_eq!(
+            program_differences(side(&one, true), side(&elsewhere, true))[0].field,
+            "kernel"
+        );
         let comparison = Comparison {
             schema: SCHEMA.into(),
             tool: tool(),

@@ -1,8 +1,10 @@
-//! The whole range of quantiles of B against A, with a band: the shift function (Doksum, "Empirical Probability Plots and
-//! Statistical Inference for Nonlinear Models in the Two-Sample Case", Annals of Statistics, 1974), here as a ratio.
+//! The whole range of quantiles of B against A, with a band: the shift function (Doksum, "Empirical
+//! Probability Plots and Statistical Inference for Nonlinear Models in the Two-Sample Case", Annals
+//! of Statistics, 1974), here as a ratio.
 //!
-//! The quantiles are those of all ticks together, what a user meets; nothing is left out of them. The band is pointwise
-//! and from resampled rounds, as every interval here: rounds that ran in pairs are drawn in pairs.
+//! The quantiles are those of all ticks together, what a user meets; nothing is left out of them.
+//! The band is pointwise and from resampled rounds, as every interval here: rounds that ran in
+//! pairs are drawn in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,18 +76,25 @@ impl Pool {
     }
 
     fn ticks(&self) -> usize {
-        self.up_to.last().map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
+        self.up_to
+            .last()
+            .map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
     fn at(&self, q: f64) -> i64 {
         let rank = rank(self.ticks(), q);
-        let place = if self.up_to.is_empty() { rank - 1 } else { self.up_to.partition_point(|&n| n < rank as u64) };
+        let place = if self.up_to.is_empty() {
+            rank - 1
+        } else {
+            self.up_to.partition_point(|&n| n < rank as u64)
+        };
         self.lateness_ns[place.min(self.lateness_ns.len() - 1)]
     }
 
     /// The values at the quantiles, which ascend, where round i counts `weights[i]` times.
     fn resampled(&self, weights: &[u32], quantiles: &[f64], values: &mut Vec<i64>) {
-        let total: usize = self.rounds.iter().zip(weights).map(|(&(_, size), &w)| size * w as usize).sum();
+        let total: usize =
+            self.rounds.iter().zip(weights).map(|(&(_, size), &w)| size * w as usize).sum();
         let (mut walked, mut at) = (0, 0);
         values.clear();
         for &q in quantiles {
@@ -116,7 +125,13 @@ pub(super) fn of(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
     let (band, resamples) = band(&a, &b, &grid[..carried], paired);
     let point = |(i, &quantile): (usize, &f64)| {
         let (a_ns, b_ns) = (a.at(quantile), b.at(quantile));
-        Quantile { quantile, a_ns, b_ns, ratio: tidy(ratio(a_ns, b_ns)), ratio_ci95: band.get(i).copied() }
+        Quantile {
+            quantile,
+            a_ns,
+            b_ns,
+            ratio: tidy(ratio(a_ns, b_ns)),
+            ratio_ci95: band.get(i).copied(),
+        }
     };
     Some(Quantiles {
         ticks_a: a.ticks() as u64,
@@ -139,14 +154,17 @@ fn grid(ticks: usize) -> Vec<f64> {
     inner.chain([end]).map(quantile).collect()
 }
 
-/// The pointwise band at each quantile, and from how many resamples; nothing where there are too few rounds.
+/// The pointwise band at each quantile, and from how many resamples; nothing where there are too
+/// few rounds.
 fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<[f64; 2]>, usize) {
     if a.rounds.len().min(b.rounds.len()) < MIN_ROUNDS || quantiles.is_empty() {
         return (Vec::new(), 0);
     }
-    let resamples = (WALKED / (a.lateness_ns.len() + b.lateness_ns.len())).clamp(LEAST_RESAMPLES, RESAMPLES);
+    let resamples =
+        (WALKED / (a.lateness_ns.len() + b.lateness_ns.len())).clamp(LEAST_RESAMPLES, RESAMPLES);
     // Where the rounds of B are among those of A: a pair is drawn whole.
-    let places: BTreeMap<u64, usize> = b.rounds.iter().enumerate().map(|(place, r)| (r.0, place)).collect();
+    let places: BTreeMap<u64, usize> =
+        b.rounds.iter().enumerate().map(|(place, r)| (r.0, place)).collect();
     let partner: Vec<Option<usize>> = a.rounds.iter().map(|r| places.get(&r.0).copied()).collect();
     let mut random = SplitMix64::new(SEED);
     let mut draw = |weights: &mut [u32]| {

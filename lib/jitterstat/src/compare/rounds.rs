@@ -9,7 +9,8 @@ use crate::stats::quantile::{is_supported_by_round, nearest_rank};
 use crate::stats::shift::Interval95;
 
 /// The percentiles that are compared, as (name, quantile).
-pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
+pub(super) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
 /// Lateness below this is the clock's grain, and has no meaningful logarithm.
 const RESOLUTION_NS: i64 = 10;
 
@@ -44,8 +45,8 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Takes every round but those with less than half of the ticks of a full one: remainders, and what an interrupt cut
-    /// short.
+    /// Takes every round but those with less than half of the ticks of a full one: remainders, and
+    /// what an interrupt cut short.
     pub(super) fn of(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
@@ -60,7 +61,8 @@ impl Rounds {
         Self { values, samples }
     }
 
-    /// Share of the ticks that belonged to a stall already counted; `None` where the samples do not tell.
+    /// Share of the ticks that belonged to a stall already counted; `None` where the samples do not
+    /// tell.
     pub(super) fn same_stall_share(&self) -> Option<f64> {
         let sum = |of: fn(&RoundValues) -> u64| self.values.iter().map(of).sum::<u64>() as f64;
         self.samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
@@ -68,18 +70,26 @@ impl Rounds {
 
     /// Share of the time of all CPUs that the hypervisor took during the rounds.
     pub(super) fn steal_share(&self, cpus: u64) -> Option<f64> {
-        let stolen = self.values.iter().map(|v| v.steal_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+        let stolen =
+            self.values.iter().map(|v| v.steal_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
         let length: f64 = self.values.iter().map(|v| v.length_ns as f64).sum();
         (length > 0.0).then(|| stolen / (length * cpus.max(1) as f64))
     }
 }
 
-fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samples: bool) -> RoundValues {
+fn values(
+    parts: &[&Round],
+    subject: &Subject,
+    scenario: Option<&Scenario>,
+    samples: bool,
+) -> RoundValues {
     let first = parts[0];
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
     let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
     let asked = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
-    let length_ns = asked.saturating_add(scenario.map_or(0, |s| s.warmup_ticks)).saturating_mul(subject.period_ns);
+    let length_ns = asked
+        .saturating_add(scenario.map_or(0, |s| s.warmup_ticks))
+        .saturating_mul(subject.period_ns);
     let common = RoundValues { index: first.index, steal_ns, length_ns, ..RoundValues::default() };
     if !samples {
         let Some(summary) = summary else { return common };
@@ -91,7 +101,8 @@ fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samp
     let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
     let (mut kept, mut own) = (Vec::new(), Vec::new());
     for part in parts {
-        let ticks = part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
+        let ticks =
+            part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
         let of_part = stall::kept(&ticks.collect::<Vec<_>>(), subject.period_ns);
         kept.extend(of_part.0);
         own.extend(of_part.1);
@@ -99,11 +110,13 @@ fn values(parts: &[&Round], subject: &Subject, scenario: Option<&Scenario>, samp
     let same_stall = ticks - kept.len() as u64;
     let at = |mut all: Vec<i64>| {
         all.sort_unstable();
-        QUANTILES.map(|(_, q)| nearest_rank(&all, q).filter(|_| is_supported_by_round(all.len(), q)))
+        QUANTILES
+            .map(|(_, q)| nearest_rank(&all, q).filter(|_| is_supported_by_round(all.len(), q)))
     };
     let all_ns = at(parts.iter().flat_map(|r| &r.lateness_ns).copied().collect());
     let (ns, own) = (at(kept), at(own));
-    let lift = std::array::from_fn(|i| Some(stall::lift(ln(ns[i]?), ln(own[i]?), subject.period_ns)));
+    let lift =
+        std::array::from_fn(|i| Some(stall::lift(ln(ns[i]?), ln(own[i]?), subject.period_ns)));
     RoundValues { ns, all_ns, lift, ticks, same_stall, ..common }
 }
 
@@ -127,7 +140,8 @@ pub(super) fn in_common(
     a.iter().filter_map(pair).collect()
 }
 
-/// The ends of an interval, where so many values on the smaller side are enough to give one, and it has ends.
+/// The ends of an interval, where so many values on the smaller side are enough to give one, and it
+/// has ends.
 pub(super) fn ends(interval: &Interval95, values: usize) -> Option<[f64; 2]> {
     let ends = [interval.shift.lower, interval.shift.upper];
     (values >= MIN_ROUNDS && ends.iter().all(|end| end.is_finite())).then_some(ends)

@@ -1,6 +1,7 @@
 //! Where in a JSON text something is, as keys and indices.
 //!
-//! A reader that keeps track while it reads has to be compiled for every type that is read; the text alone shows it, too.
+//! A reader that keeps track while it reads has to be compiled for every type that is read; the
+//! text alone shows it, too.
 
 use std::fmt::Write as _;
 
@@ -12,8 +13,9 @@ enum Open {
     Array(usize),
 }
 
-/// The keys and indices that lead to a line and column, as `subjects[0].id`, of a text that is well-formed until there; `None`
-/// at the top. Line and column are those of `serde_json`: from 1, and the bytes of the line that were read.
+/// The keys and indices that lead to a line and column, as `subjects[0].id`, of a text that is
+/// well-formed until there; `None` at the top. Line and column are those of `serde_json`: from 1,
+/// and the bytes of the line that were read.
 pub(super) fn path(text: &str, line: usize, column: usize) -> Option<String> {
     let before: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
     let read = text.as_bytes().get(..before.saturating_add(column).min(text.len()))?;
@@ -95,7 +97,8 @@ mod tests {
     /// As a reader that keeps track has it.
     fn tracked(text: &str) -> Option<String> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        let error = serde_path_to_error::deserialize::<_, All>(&mut reader).expect_err("it is refused");
+        let error =
+            serde_path_to_error::deserialize::<_, All>(&mut reader).expect_err("it is refused");
         Some(error.path().to_string()).filter(|path| path != ".")
     }
 
@@ -111,7 +114,10 @@ mod tests {
                 "{\"name\": \"a\",\n \"inner\": {\n \"name\": \"\\\"b\", \"inner\": {\"name\": []}}}",
                 Some("inner.inner.name"),
             ),
-            (r#"{"name": "a", "named": {"p \"q\" [,": [null, 1, 300]}}"#, Some("named.p \"q\" [,[2]")),
+            (
+                r#"{"name": "a", "named": {"p \"q\" [,": [null, 1, 300]}}"#,
+                Some("named.p \"q\" [,[2]"),
+            ),
             (r#"[1, 2]"#, Some("[0]")),
             (r#"{}"#, None),
             ("7", None),
@@ -128,7 +134,8 @@ mod tests {
             let error = serde_json::from_str::<All>(text).expect_err("cut off");
             let place = path(text, error.line(), error.column()).unwrap_or_default();
             assert!(
-                "name numbers named".split(' ').any(|key| place.starts_with(key)) || place.is_empty(),
+                "name numbers named".split(' ').any(|key| place.starts_with(key))
+                    || place.is_empty(),
                 "{text}: {place}"
             );
         }

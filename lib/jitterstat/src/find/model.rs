@@ -50,7 +50,8 @@ model! {
         pub cpu: Option<usize>,
         /// Requested scheduling class, as on the command line.
         pub sched: Option<String>,
-        /// Whether to believe it, by a control in the same rounds; null where there was none, or it was not judged.
+        /// Whether to believe it, by a control in the same rounds; null where there was none, or it
+        /// was not judged.
         pub fitness: Option<Fitness>,
         /// What ran beside the tickers, and what it took; null for nothing.
         pub load: Option<Load>,
@@ -153,7 +154,8 @@ pub enum Stopped {
 
 impl Goal {
     /// The names of goals.
-    pub const NAMES: [&'static str; 8] = ["p50", "p90", "p99", "p99.9", "p99.99", "mean", "missed", "cpu"];
+    pub const NAMES: [&'static str; 8] =
+        ["p50", "p90", "p99", "p99.9", "p99.99", "mean", "missed", "cpu"];
 
     /// A goal of that name; `None` if there is none.
     #[must_use]
@@ -170,11 +172,14 @@ impl Goal {
     /// The quantile it is of, where it is of one.
     #[must_use]
     pub fn quantile(&self) -> Option<f64> {
-        self.name.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok()).map(|percent| percent / 100.0)
+        self.name
+            .strip_prefix('p')
+            .and_then(|percent| percent.parse::<f64>().ok())
+            .map(|percent| percent / 100.0)
     }
 
-    /// Ticks of a look below which it cannot be decided, at a look's confidence. What is asked for without a limit may
-    /// remain unknown beyond p99.
+    /// Ticks of a look below which it cannot be decided, at a look's confidence. What is asked for
+    /// without a limit may remain unknown beyond p99.
     #[must_use]
     pub fn least_ticks(&self, confidence: f64) -> u64 {
         let alpha = (1.0 - confidence) / 2.0;
@@ -182,21 +187,26 @@ impl Goal {
             (Some(q), None) if q > 0.99 => 1,
             (Some(q), _) => (TICKS_ABOVE / (1.0 - q)).round() as u64,
             // So many ticks without a single miss show that fewer than the limit are missed.
-            (None, Some(percent)) if self.name == "missed" => (alpha.ln() / (-percent / 100.0).ln_1p()).ceil() as u64,
+            (None, Some(percent)) if self.name == "missed" => {
+                (alpha.ln() / (-percent / 100.0).ln_1p()).ceil() as u64
+            }
             _ => 1,
         }
     }
 
     fn check(&self, period_ns: u64, rounds: &[RoundTicks], confidence: f64) -> Check {
-        let none = Check { value: None, interval: None, finding: self.limit.map(|_| Finding::Open) };
+        let none =
+            Check { value: None, interval: None, finding: self.limit.map(|_| Finding::Open) };
         let Some(path) = self.path() else { return none };
         let mut measured = path.measure_at(rounds, confidence);
         if let (Quantity::PartOfTicks, Some(percent), Some(interval)) =
             (path.quantity(), measured.value, &mut measured.interval)
         {
-            // Rounds without a miss resample to none: the exact interval of as many single ticks is wider there.
+            // Rounds without a miss resample to none: the exact interval of as many single ticks is
+            // wider there.
             let count = (percent / 100.0 * measured.ticks as f64).round() as u64;
-            let [low, high] = binomial::share_interval(count, measured.ticks, confidence).map(|share| share * 100.0);
+            let [low, high] = binomial::share_interval(count, measured.ticks, confidence)
+                .map(|share| share * 100.0);
             *interval = [interval[0].min(low), interval[1].max(high)];
         }
         if self.name == "cpu" {
@@ -213,7 +223,8 @@ impl Goal {
     }
 }
 
-/// The confidence of each interval with which so many looks at so many goals have [`CONFIDENCE`] together.
+/// The confidence of each interval with which so many looks at so many goals have [`CONFIDENCE`]
+/// together.
 #[must_use]
 pub fn look_confidence(looks: usize, goals: usize) -> f64 {
     1.0 - 2.0 * (1.0 - CONFIDENCE) / (looks.max(1) * goals.max(1)) as f64
@@ -223,7 +234,8 @@ impl Look {
     /// Holds the goals against the rounds at one period.
     #[must_use]
     pub fn of(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
-        let checks: Vec<Check> = goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
+        let checks: Vec<Check> =
+            goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
         let any = |finding| checks.iter().any(|check| check.finding == Some(finding));
         let finding = match () {
             () if goals.iter().any(|goal| goal.limit.is_none()) => None,
@@ -231,7 +243,8 @@ impl Look {
             () if any(Finding::Open) => Some(Finding::Open),
             () => Some(Finding::Kept),
         };
-        let number = |name| Goal::new(name, None).map(|goal| goal.check(period_ns, rounds, confidence));
+        let number =
+            |name| Goal::new(name, None).map(|goal| goal.check(period_ns, rounds, confidence));
         let value = |name| number(name).and_then(|check| check.value);
         let measured = SummaryPath::find("missed").map(|path| path.measure(rounds));
         Self {
@@ -251,15 +264,24 @@ impl File for Find {
     const SCHEMA: &'static str = SCHEMA;
 
     fn check(&self) -> Result<(), Invalid> {
-        let require = |holds: bool, at: String, flaw: Flaw| if holds { Ok(()) } else { Err(Invalid { at, flaw }) };
-        let time = |at: String, ns: u64| require(ns <= LONGEST_NS, at, Flaw::Time(ns.into()));
-        let signed = |at: String, ns: i64| require(ns.unsigned_abs() <= LONGEST_NS, at, Flaw::Time(ns.into()));
-        let number = |at: String, value: f64| {
-            require((-(LONGEST_NS as f64)..=LONGEST_NS as f64).contains(&value), at, Flaw::Number(value))
+        let require = |holds: bool, at: String, flaw: Flaw| {
+            if holds { Ok(()) } else { Err(Invalid { at, flaw }) }
         };
-        for (at, found, most) in
-            [("tickers", self.tickers.len(), MOST_SUBJECTS), ("goals", self.goals.len(), Goal::NAMES.len())]
-        {
+        let time = |at: String, ns: u64| require(ns <= LONGEST_NS, at, Flaw::Time(ns.into()));
+        let signed = |at: String, ns: i64| {
+            require(ns.unsigned_abs() <= LONGEST_NS, at, Flaw::Time(ns.into()))
+        };
+        let number = |at: String, value: f64| {
+            require(
+                (-(LONGEST_NS as f64)..=LONGEST_NS as f64).contains(&value),
+                at,
+                Flaw::Number(value),
+            )
+        };
+        for (at, found, most) in [
+            ("tickers", self.tickers.len(), MOST_SUBJECTS),
+            ("goals", self.goals.len(), Goal::NAMES.len()),
+        ] {
             require(found <= most, at.to_owned(), Flaw::TooMany { found, most })?;
         }
         for (i, goal) in self.goals.iter().enumerate() {
@@ -268,7 +290,9 @@ impl File for Find {
         for (at, ns) in [("duration_ns", self.duration_ns), ("max_time_ns", self.max_time_ns)] {
             time(at.to_owned(), ns)?;
         }
-        for (at, share) in [("confidence", self.confidence), ("look_confidence", self.look_confidence)] {
+        for (at, share) in
+            [("confidence", self.confidence), ("look_confidence", self.look_confidence)]
+        {
             require((0.0..=1.0).contains(&share), at.to_owned(), Flaw::Number(share))?;
         }
         let [from, to] = self.range_ns;
@@ -279,7 +303,11 @@ impl File for Find {
             for (n, look) in ticker.looks.iter().enumerate() {
                 let at = |field: &str| format!("tickers[{i}].looks[{n}].{field}");
                 let sentence = format!("{} is outside of the range", look.period_ns);
-                require((from..=to).contains(&look.period_ns), at("period_ns"), Flaw::Contradiction(sentence))?;
+                require(
+                    (from..=to).contains(&look.period_ns),
+                    at("period_ns"),
+                    Flaw::Contradiction(sentence),
+                )?;
                 require(look.ticks <= MOST_COUNT, at("ticks"), Flaw::Count(look.ticks))?;
                 let (found, goals) = (look.checks.len(), self.goals.len());
                 let sentence = format!("{found} of them for {goals} goals");

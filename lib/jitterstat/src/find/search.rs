@@ -8,7 +8,8 @@ pub const MOST_LOOKS: usize = 10;
 pub const COARSE: usize = 4;
 /// Two periods nearer to each other than this are as good as one.
 const RESOLUTION: f64 = 1.05;
-/// Nearer than this to an open period, the same ticks leave it as open: more of them say more there.
+/// Nearer than this to an open period, the same ticks leave it as open: more of them say more
+/// there.
 const BESIDE_OPEN: f64 = 1.3;
 /// How many times as many ticks another look at a period takes: its intervals are half as wide.
 const MORE: u64 = 4;
@@ -38,7 +39,9 @@ pub struct Bracket {
 /// What the looks enclose, in any order.
 #[must_use]
 pub fn bracket(looks: &[Look]) -> Bracket {
-    let at = |finding| looks.iter().filter(move |look| look.finding == Some(finding)).map(|look| look.period_ns);
+    let at = |finding| {
+        looks.iter().filter(move |look| look.finding == Some(finding)).map(|look| look.period_ns)
+    };
     let kept_ns = at(Finding::Kept).min();
     let below = |ns: &u64| kept_ns.is_none_or(|kept| *ns < kept);
     let mut broken_above_ns: Vec<u64> = at(Finding::Broken).filter(|ns| !below(ns)).collect();
@@ -50,17 +53,19 @@ pub fn bracket(looks: &[Look]) -> Bracket {
 #[must_use]
 pub fn coarse([from, to]: [u64; 2]) -> Vec<u64> {
     let step = (to as f64 / from as f64).powf(1.0 / (COARSE - 1) as f64);
-    let mut all: Vec<u64> = (0..COARSE).map(|i| readable(to as f64 / step.powi(i as i32)).clamp(from, to)).collect();
+    let mut all: Vec<u64> =
+        (0..COARSE).map(|i| readable(to as f64 / step.powi(i as i32)).clamp(from, to)).collect();
     all.dedup();
     all
 }
 
 /// What to look at next; `None` where no further look would say more.
 ///
-/// First the range, coarsely: what holds nowhere, or everywhere, shows there. Then between the longest period found broken
-/// and the shortest found kept, in the middle of the widest gap: periods at which the rounds left it open lie in between,
-/// and are narrowed in from both sides. Those are looked at again at last, in more and fresh rounds: what made it open is
-/// not judged twice.
+/// First the range, coarsely: what holds nowhere, or everywhere, shows there. Then between the
+/// longest period found broken and the shortest found kept, in the middle of the widest gap:
+/// periods at which the rounds left it open lie in between, and are narrowed in from both sides.
+/// Those are looked at again at last, in more and fresh rounds: what made it open is not judged
+/// twice.
 #[must_use]
 pub fn next(range: [u64; 2], looks: &[Look]) -> Option<Step> {
     if looks.len() >= MOST_LOOKS {
@@ -68,14 +73,16 @@ pub fn next(range: [u64; 2], looks: &[Look]) -> Option<Step> {
     }
     let is_new = |ns: &u64| looks.iter().all(|look| look.period_ns != *ns);
     let found = bracket(looks);
-    let new = coarse(range).into_iter().find(is_new).or_else(|| between(&found, looks).filter(is_new));
+    let new =
+        coarse(range).into_iter().find(is_new).or_else(|| between(&found, looks).filter(is_new));
     new.map(|period_ns| Step { period_ns, times: 1 }).or_else(|| again(range, &found, looks))
 }
 
 /// The middle of the widest gap in the bracket.
 fn between(found: &Bracket, looks: &[Look]) -> Option<u64> {
     let (low, high) = (found.broken_ns?, found.kept_ns?);
-    let mut inside: Vec<u64> = looks.iter().map(|look| look.period_ns).filter(|ns| (low..=high).contains(ns)).collect();
+    let mut inside: Vec<u64> =
+        looks.iter().map(|look| look.period_ns).filter(|ns| (low..=high).contains(ns)).collect();
     inside.sort_unstable();
     inside.dedup();
     let ratio = |gap: &&[u64]| gap[1] as f64 / gap[0] as f64;
@@ -87,15 +94,20 @@ fn between(found: &Bracket, looks: &[Look]) -> Option<u64> {
     (ratio(&widest) > resolution && widest[0] < middle && middle < widest[1]).then_some(middle)
 }
 
-/// The open period that says most once it is decided: the longest where nothing is known to hold, else the one in the
-/// middle of what is not known.
+/// The open period that says most once it is decided: the longest where nothing is known to hold,
+/// else the one in the middle of what is not known.
 fn again(range: [u64; 2], found: &Bracket, looks: &[Look]) -> Option<Step> {
     let at = |ns: u64| looks.iter().filter(|look| look.period_ns == ns).count();
-    let unknown = |ns: &u64| found.broken_ns.is_none_or(|low| low < *ns) && found.kept_ns.is_none_or(|high| *ns < high);
-    let middle =
-        found.kept_ns.map_or(f64::INFINITY, |high| (found.broken_ns.unwrap_or(range[0]) as f64 * high as f64).sqrt());
-    let far = |ns: u64| if middle.is_finite() { (ns as f64 / middle).ln().abs() } else { -(ns as f64) };
-    let open = looks.iter().filter(|look| look.finding == Some(Finding::Open)).map(|look| look.period_ns);
+    let unknown = |ns: &u64| {
+        found.broken_ns.is_none_or(|low| low < *ns) && found.kept_ns.is_none_or(|high| *ns < high)
+    };
+    let middle = found.kept_ns.map_or(f64::INFINITY, |high| {
+        (found.broken_ns.unwrap_or(range[0]) as f64 * high as f64).sqrt()
+    });
+    let far =
+        |ns: u64| if middle.is_finite() { (ns as f64 / middle).ln().abs() } else { -(ns as f64) };
+    let open =
+        looks.iter().filter(|look| look.finding == Some(Finding::Open)).map(|look| look.period_ns);
     let open = open.filter(|ns| unknown(ns) && at(*ns) < MOST_AT_ONE);
     let period_ns = open.min_by(|a, b| at(*a).cmp(&at(*b)).then(far(*a).total_cmp(&far(*b))))?;
     Some(Step { period_ns, times: MORE.pow(at(period_ns) as u32) })

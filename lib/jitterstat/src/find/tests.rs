@@ -10,13 +10,22 @@ const SHAPE: (u64, u64) = (20, 60);
 const RANGE: [u64; 2] = [20_000, 2_000_000];
 
 /// A ticker whose ticks are exponentially late, by rounds that differ.
-fn measured(Step { period_ns, times }: Step, mean: f64, random: &mut SplitMix64) -> Vec<RoundTicks> {
+fn measured(
+    Step { period_ns, times }: Step,
+    mean: f64,
+    random: &mut SplitMix64,
+) -> Vec<RoundTicks> {
     let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut round = |index| {
         let scale = if unit() < 0.5 { 0.9 } else { 1.1 } * mean;
-        let lateness_ns: Vec<i64> = (0..SHAPE.1).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
-        let summary =
-            Summary { ticks: SHAPE.1, delivered: SHAPE.1, cpu_ns_per_tick: Some(10_000.0), ..Summary::default() };
+        let lateness_ns: Vec<i64> =
+            (0..SHAPE.1).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
+        let summary = Summary {
+            ticks: SHAPE.1,
+            delivered: SHAPE.1,
+            cpu_ns_per_tick: Some(10_000.0),
+            ..Summary::default()
+        };
         Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
     };
     let rounds = (0..SHAPE.0 * times).map(&mut round).collect();
@@ -59,10 +68,20 @@ fn search(range: [u64; 2], mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
 
 fn look(period_ns: u64, finding: Finding) -> Look {
     let (p50_ns, p99_ns, cpu_percent) = (None, None, None);
-    Look { period_ns, rounds: 0, ticks: 0, finding: Some(finding), checks: Vec::new(), p50_ns, p99_ns, cpu_percent }
+    Look {
+        period_ns,
+        rounds: 0,
+        ticks: 0,
+        finding: Some(finding),
+        checks: Vec::new(),
+        p50_ns,
+        p99_ns,
+        cpu_percent,
+    }
 }
 
-/// Searches for limits from 30 us to 1.5 ms, one for each seed, and fails unless 95 % of the brackets are right and narrow.
+/// Searches for limits from 30 us to 1.5 ms, one for each seed, and fails unless 95 % of the
+/// brackets are right and narrow.
 fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
     let goals = [Goal::new("p99", Some(100_000.0)).unwrap()];
     let confidence = look_confidence(MOST_LOOKS, goals.len());
@@ -73,17 +92,27 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
         // At the limit the percentile is the goal's; at twice the period it is half of it.
         let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
         let looks = search(RANGE, |step| {
-            Look::of(step.period_ns, &measured(step, mean(step.period_ns), &mut random), &goals, confidence)
+            Look::of(
+                step.period_ns,
+                &measured(step, mean(step.period_ns), &mut random),
+                &goals,
+                confidence,
+            )
         });
         assert!(looks.len() <= MOST_LOOKS);
         let found = bracket(&looks);
-        let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else { panic!("{seed}: {found:?}") };
+        let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else {
+            panic!("{seed}: {found:?}")
+        };
         right += usize::from(low as f64 <= limit_ns && limit_ns <= high as f64);
         narrow += usize::from(high as f64 / (low as f64) < 2.5);
     }
     println!("{right} of {searches} right, {narrow} within a factor of 2.5");
     assert!(right * 20 >= searches * 19, "{right} of {searches}");
-    assert!(narrow * 20 >= searches * 19, "a wide bracket is right and useless: {narrow} of {searches}");
+    assert!(
+        narrow * 20 >= searches * 19,
+        "a wide bracket is right and useless: {narrow} of {searches}"
+    );
 }
 
 #[test]
@@ -105,7 +134,8 @@ mod nightly {
 #[test]
 fn misses_that_were_not_seen_may_still_happen() {
     let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
-    let rounds = measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
+    let rounds =
+        measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |percent| Look::of(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
     // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
     assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
@@ -117,7 +147,8 @@ fn misses_that_were_not_seen_may_still_happen() {
 fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
     let rounds = measured(Step { period_ns: 100_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |goals: &[(&str, f64)]| {
-        let goals: Vec<Goal> = goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
+        let goals: Vec<Goal> =
+            goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
         Look::of(100_000, &rounds, &goals, 0.99)
     };
     let (late, dear) = (("p99", 100_000.0), ("cpu", 9.9));
@@ -156,7 +187,8 @@ fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
     };
     // Nothing is known to hold: the longest first; then what has had fewer looks.
     let (steps, found) = looked(&|_| Finding::Open);
-    let again = [(2_000_000, 4), (431_000, 4), (92_800, 4), (20_000, 4), (2_000_000, 16), (431_000, 16)];
+    let again =
+        [(2_000_000, 4), (431_000, 4), (92_800, 4), (20_000, 4), (2_000_000, 16), (431_000, 16)];
     assert_eq!((&steps[COARSE..], found), (&again[..], Bracket::default()));
     // Four times the ticks decide: the search goes on from there.
     let (steps, found) = looked(&|step| match step.period_ns {
@@ -167,9 +199,12 @@ fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
     assert_eq!(steps[COARSE..COARSE + 2], [(2_000_000, 4), (928_000, 1)]);
     assert_eq!(found.kept_ns, Some(2_000_000));
     // What is as near to its goal as that stays open.
-    let ends = |ns: u64| [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns);
-    let looks =
-        search([80_000, 120_000], |Step { period_ns: ns, .. }| look(ns, ends(ns).map_or(Finding::Open, |e| e.1)));
+    let ends = |ns: u64| {
+        [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns)
+    };
+    let looks = search([80_000, 120_000], |Step { period_ns: ns, .. }| {
+        look(ns, ends(ns).map_or(Finding::Open, |e| e.1))
+    });
     let at = |ns| looks.iter().filter(|look| look.period_ns == ns).count();
     assert_eq!((looks.len(), [80_000, 91_600, 105_000, 120_000].map(at)), (8, [1, 3, 3, 1]));
 }

@@ -1,9 +1,10 @@
-//! The file `osjitter.baseline/1`: stored reference sessions of a subject beside a control, for when the old program
-//! can't be run.
+//! The file `osjitter.baseline/1`: stored reference sessions of a subject beside a control, for
+//! when the old program can't be run.
 //!
-//! A stored number alone says nothing: the machine of today is not the machine of then. So a session measures the subject
-//! and a control, a bare thread that sleeps, in turn, and what is compared later is how much later the subject was than
-//! its control. Where the old program can still be run, comparing the two in one session is better in every way.
+//! A stored number alone says nothing: the machine of today is not the machine of then. So a
+//! session measures the subject and a control, a bare thread that sleeps, in turn, and what is
+//! compared later is how much later the subject was than its control. Where the old program can
+//! still be run, comparing the two in one session is better in every way.
 
 use super::look::{self, QUIET_SHARE};
 use super::round::{self, Pair, RoundRecord};
@@ -54,9 +55,11 @@ model! {
         pub mode: Mode,
         /// Whether both were bound to one CPU.
         pub bound_to_one_cpu: bool,
-        /// A tick that was due so long before, when its predecessor came, belongs to the same stall.
+        /// A tick that was due so long before, when its predecessor came, belongs to the same
+        /// stall.
         pub already_due_ns: u64,
-        /// By which definition a round's stalls were found; null in files from before gap-1, where a late tick was one.
+        /// By which definition a round's stalls were found; null in files from before gap-1, where
+        /// a late tick was one.
         pub stalls: Option<String>,
         /// Share of the pairs, the quietest, by which the tail is judged.
         pub quiet_share: f64,
@@ -100,7 +103,9 @@ impl File for Baseline {
 
     fn check(&self) -> Result<(), Invalid> {
         let sessions = ("sessions".to_owned(), self.sessions.len(), 1);
-        let pairs = |(i, s): (usize, &Session)| (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * look::MIN_PAIRS);
+        let pairs = |(i, s): (usize, &Session)| {
+            (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * look::MIN_PAIRS)
+        };
         let all = std::iter::once(sessions).chain(self.sessions.iter().enumerate().map(pairs));
         match { all }.find(|(_, found, least)| found < least) {
             Some((at, found, least)) => Err(Invalid { at, flaw: Flaw::TooFew { found, least } }),
@@ -110,8 +115,8 @@ impl File for Baseline {
 }
 
 impl Baseline {
-    /// Adds a session behind those that are there, and returns those that had to go for it: it keeps the last
-    /// [`SESSIONS_KEPT`].
+    /// Adds a session behind those that are there, and returns those that had to go for it: it
+    /// keeps the last [`SESSIONS_KEPT`].
     pub fn push(&mut self, session: Session) -> Vec<Session> {
         self.sessions.push(session);
         let too_many = self.sessions.len().saturating_sub(SESSIONS_KEPT);
@@ -182,7 +187,8 @@ mod tests {
     use super::*;
 
     fn baseline(sessions: usize) -> Baseline {
-        let record = RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000).unwrap();
+        let record =
+            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000).unwrap();
         let pair = SessionPair { subject_first: true, subject: record.clone(), control: record };
         let histogram = crate::histogram::pack([1, 2, 3]);
         let session = |i: usize| Session {
@@ -222,7 +228,12 @@ mod tests {
             stalls: Some("gap-1".into()),
             quiet_share: 0.5,
         };
-        Baseline { schema: SCHEMA.into(), scenario, environment, sessions: (0..sessions).map(session).collect() }
+        Baseline {
+            schema: SCHEMA.into(),
+            scenario,
+            environment,
+            sessions: (0..sessions).map(session).collect(),
+        }
     }
 
     #[test]
@@ -230,7 +241,10 @@ mod tests {
         let mut file = baseline(10);
         assert_eq!(Baseline::from_json(&file.to_json()).unwrap(), file);
         let gone = file.push(Session { seed: 77, ..file.sessions[0].clone() });
-        assert_eq!((gone.len(), gone[0].seed, file.sessions.len(), file.sessions[9].seed), (1, 0, 10, 77));
+        assert_eq!(
+            (gone.len(), gone[0].seed, file.sessions.len(), file.sessions[9].seed),
+            (1, 0, 10, 77)
+        );
         assert!(baseline(1).push(file.sessions[0].clone()).is_empty());
     }
 
@@ -251,8 +265,10 @@ mod tests {
     #[test]
     fn what_is_no_baseline_is_named() {
         let good = baseline(1).to_json();
-        let few =
-            Baseline { sessions: vec![Session { pairs: vec![], ..baseline(1).sessions[0].clone() }], ..baseline(1) };
+        let few = Baseline {
+            sessions: vec![Session { pairs: vec![], ..baseline(1).sessions[0].clone() }],
+            ..baseline(1)
+        };
         for (text, says) in [
             (good[..good.len() / 2].to_owned(), "cut off"),
             (String::new(), "cut off"),

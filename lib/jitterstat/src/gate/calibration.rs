@@ -1,12 +1,14 @@
-//! What a gate can see on a machine: one subject against itself, many pairs of rounds, and the gate's own rules held
-//! against them. Written as `osjitter.calibration/1`.
+//! What a gate can see on a machine: one subject against itself, many pairs of rounds, and the
+//! gate's own rules held against them. Written as `osjitter.calibration/1`.
 //!
-//! In a pair of a subject with itself nothing tells the sides apart, and the order within each pair was drawn at random:
-//! with the labels of every pair drawn anew, the same rounds make as many gates as one likes, each of which a real gate
-//! could have been. A gate of n pairs takes n neighbouring pairs from a random place of the recording on, from its end
-//! back to its start, so that slow changes of the machine are in it; one that is longer than the recording takes pairs
-//! again, with labels of their own. What such gates show are their widths, and how often they end undecided. Their
-//! false alarms would only show that the labels were drawn fairly: a rate of those is claimed from real gates alone.
+//! In a pair of a subject with itself nothing tells the sides apart, and the order within each pair
+//! was drawn at random: with the labels of every pair drawn anew, the same rounds make as many
+//! gates as one likes, each of which a real gate could have been. A gate of n pairs takes n
+//! neighbouring pairs from a random place of the recording on, from its end back to its start, so
+//! that slow changes of the machine are in it; one that is longer than the recording takes pairs
+//! again, with labels of their own. What such gates show are their widths, and how often they end
+//! undecided. Their false alarms would only show that the labels were drawn fairly: a rate of those
+//! is claimed from real gates alone.
 
 mod gates;
 pub mod runs;
@@ -52,16 +54,18 @@ model! {
         pub pair_ns: u64,
         /// One entry for each percentile that a gate judges; empty with too few pairs.
         pub metrics: Vec<CalibratedMetric>,
-        /// How often a gate with the tolerances of the plan ends undecided, by the time it is given.
+        /// How often a gate with the tolerances of the plan ends undecided, by the time it is
+        /// given.
         pub inconclusive: Vec<InconclusiveChance>,
         /// Gates that were really measured here, one after the other.
         pub real_gates: RealGates,
         /// Share of the ticks that belonged to a stall already counted.
         pub same_stall_share: f64,
-        /// Share of the time of all CPUs that the hypervisor took during the rounds, where the platform tells.
+        /// Share of the time of all CPUs that the hypervisor took during the rounds, where the
+        /// platform tells.
         pub steal_share: Option<f64>,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
-        /// from before it was.
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
+        /// judge by, and in files from before it was.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// What a reader should know before trusting it.
@@ -100,17 +104,20 @@ model! {
         pub name: String,
         /// Median over the rounds of both sides, in the pairs that it is judged by.
         pub median_ns: i64,
-        /// How far the two rounds of a pair are apart: robust standard deviation of the difference of their natural
-        /// logarithms, so that 0.2 is about 20 %.
+        /// How far the two rounds of a pair are apart: robust standard deviation of the difference
+        /// of their natural logarithms, so that 0.2 is about 20 %.
         pub spread: f64,
         /// The same of the quieter half of the pairs; only for the tail, which is judged there.
         pub spread_quiet_half: Option<f64>,
-        /// Stalls may hide what is tolerated: a gate that finds no regression says so instead of passing.
+        /// Stalls may hide what is tolerated: a gate that finds no regression says so instead of
+        /// passing.
         pub stall_dominated: bool,
-        /// By how much stalls raise the percentile on both sides, as a ratio; null in files from before that was known.
+        /// By how much stalls raise the percentile on both sides, as a ratio; null in files from
+        /// before that was known.
         pub lift: Option<f64>,
-        /// At each look, the smallest change that a gate sees with 95 % probability, and the smallest tolerance at which it
-        /// passes with 95 % probability where nothing has changed: the two are one number.
+        /// At each look, the smallest change that a gate sees with 95 % probability, and the
+        /// smallest tolerance at which it passes with 95 % probability where nothing has changed:
+        /// the two are one number.
         pub smallest_change: Vec<SmallestChange>,
     }
 
@@ -162,26 +169,38 @@ impl CalibrationPlan {
 /// What a reader should know of these figures, which are of so many pairs.
 #[must_use]
 pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
-    let warning =
-        |code: &str, message: String, hint: &str| Warning { code: code.to_owned(), message, hint: hint.to_owned() };
+    let warning = |code: &str, message: String, hint: &str| Warning {
+        code: code.to_owned(),
+        message,
+        hint: hint.to_owned(),
+    };
     let mut warnings = Vec::new();
     if pairs < look::LOOKS[0] {
         let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
         warnings.push(warning("few-pairs", message, "Calibrate for longer, with --max-time."));
     }
-    let stalled: Vec<&str> = metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
+    let stalled: Vec<&str> =
+        metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
     if !stalled.is_empty() {
         let what = stalled.join(" and ");
-        let message = format!("{what}: stalls of the machine make so much of it that a gate does not pass it.");
+        let message = format!(
+            "{what}: stalls of the machine make so much of it that a gate does not pass it."
+        );
         let hint = "Use a quieter machine or CPU, or tolerate more.";
         warnings.push(warning("stall-dominated", message, hint));
     }
     warnings
 }
 
-/// Each percentile that a gate of these rules judges; nothing with fewer than [`LEAST_PAIRS`] pairs.
+/// Each percentile that a gate of these rules judges; nothing with fewer than [`LEAST_PAIRS`]
+/// pairs.
 #[must_use]
-pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) -> Vec<CalibratedMetric> {
+pub fn metrics(
+    pairs: &[Pair],
+    rules: &Rules,
+    tail_quantile: f64,
+    pair_ns: u64,
+) -> Vec<CalibratedMetric> {
     if pairs.len() < LEAST_PAIRS {
         return Vec::new();
     }
@@ -212,7 +231,10 @@ pub fn metrics(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) 
             smallest_change: smallest.iter().map(change).collect(),
         }
     };
-    vec![metric("p50", &look::medians(pairs), MEDIAN), metric(tail_name(tail_quantile), &look::tails(pairs), TAIL)]
+    vec![
+        metric("p50", &look::medians(pairs), MEDIAN),
+        metric(tail_name(tail_quantile), &look::tails(pairs), TAIL),
+    ]
 }
 
 const MEDIAN: usize = 0;
@@ -223,12 +245,13 @@ fn apart(values: &[[Late; 2]]) -> f64 {
     spread(values.iter().map(|v| v[1].ln - v[0].ln))
 }
 
-/// For each look, the bound of the interval that 95 % of the relabelled gates stay below, for the median and for
-/// the tail.
+/// For each look, the bound of the interval that 95 % of the relabelled gates stay below, for the
+/// median and for the tail.
 ///
-/// Without a change the upper bound must lie below the tolerance for a pass, and clear of the lift, which is to be added; a
-/// change moves the interval along with it, and is seen if the lower bound then lies above zero. As the interval is as
-/// likely to lie so far above as below, both are the same distance.
+/// Without a change the upper bound must lie below the tolerance for a pass, and clear of the lift,
+/// which is to be added; a change moves the interval along with it, and is seen if the lower bound
+/// then lies above zero. As the interval is as likely to lie so far above as below, both are the
+/// same distance.
 fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
     // With nothing to judge, a look only measures.
     let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
@@ -249,7 +272,10 @@ fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
 
 /// The pairs of a relabelled gate.
 fn labelled(pairs: &[Pair], labels: &[Label]) -> Vec<Pair> {
-    labels.iter().map(|&(i, is_swapped)| if is_swapped { pairs[i].swapped() } else { pairs[i] }).collect()
+    labels
+        .iter()
+        .map(|&(i, is_swapped)| if is_swapped { pairs[i].swapped() } else { pairs[i] })
+        .collect()
 }
 
 /// The chance that a gate ends undecided although nothing has changed, for each of the times.
@@ -278,22 +304,33 @@ impl File for Calibration {
 }
 
 impl Calibration {
-    /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration as side A.
+    /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration
+    /// as side A.
     #[must_use]
-    pub fn differences(&self, environment: &EnvironmentKey, period_ns: u64, round_ticks: u64) -> Vec<Difference> {
+    pub fn differences(
+        &self,
+        environment: &EnvironmentKey,
+        period_ns: u64,
+        round_ticks: u64,
+    ) -> Vec<Difference> {
         let mut differences = self.environment.differences(environment);
         let numbers = [
             ("period", self.plan.period_ns, period_ns, " ns"),
             ("ticks of a round", self.plan.round_ticks, round_ticks, ""),
         ];
         for (field, a, b, unit) in numbers.into_iter().filter(|(_, a, b, _)| a != b) {
-            differences.push(Difference { field: field.to_owned(), a: format!("{a}{unit}"), b: format!("{b}{unit}") });
+            differences.push(Difference {
+                field: field.to_owned(),
+                a: format!("{a}{unit}"),
+                b: format!("{b}{unit}"),
+            });
         }
         differences
     }
 
-    /// The pairs at whose look a gate of these rules sees a percentile change by such a ratio; `None` where none would, as
-    /// stalls alone lift it by as much, or the calibration did not come to a look.
+    /// The pairs at whose look a gate of these rules sees a percentile change by such a ratio;
+    /// `None` where none would, as stalls alone lift it by as much, or the calibration did not come
+    /// to a look.
     #[must_use]
     pub fn pairs_to_see(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
         let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
@@ -307,7 +344,8 @@ impl Calibration {
         self.sight(metric, rules).at(pairs).map(f64::exp)
     }
 
-    /// What was calibrated of a percentile, for a gate of these rules: its alpha may be smaller, or shared by more looks.
+    /// What was calibrated of a percentile, for a gate of these rules: its alpha may be smaller, or
+    /// shared by more looks.
     fn sight(&self, metric: &CalibratedMetric, rules: &Rules) -> Sight {
         let calibrated = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
         Sight {
@@ -317,8 +355,8 @@ impl Calibration {
         }
     }
 
-    /// The percentiles on which a gate of these rules tolerates less than it can see at its last look: it will often end
-    /// undecided.
+    /// The percentiles on which a gate of these rules tolerates less than it can see at its last
+    /// look: it will often end undecided.
     #[must_use]
     pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
@@ -326,8 +364,17 @@ impl Calibration {
             let smallest = self.sight(metric, rules).at(last)?.exp();
             let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
             let name = metric.name.clone();
-            (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise { name, tolerated, smallest, pairs: last })
+            (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise {
+                name,
+                tolerated,
+                smallest,
+                pairs: last,
+            })
         };
-        self.metrics.iter().zip([rules.tolerance_median, rules.tolerance_tail]).filter_map(below).collect()
+        self.metrics
+            .iter()
+            .zip([rules.tolerance_median, rules.tolerance_tail])
+            .filter_map(below)
+            .collect()
     }
 }

@@ -1,8 +1,8 @@
 //! A gate inside a test: two functions of one program, run in turn, each giving one number a run.
 //!
-//! The old code stands beside the new: kept for the test, or something of the same kind that will not change, to which a
-//! ratio is known ([`InTurn::ratio`]). A number that was stored on another day, or by another machine, is no side: `osjitter
-//! gate --baseline` says what becomes of those.
+//! The old code stands beside the new: kept for the test, or something of the same kind that will
+//! not change, to which a ratio is known ([`InTurn::ratio`]). A number that was stored on another
+//! day, or by another machine, is no side: `osjitter gate --baseline` says what becomes of those.
 
 use std::fmt;
 
@@ -13,8 +13,9 @@ use crate::stats::random::SplitMix64;
 
 /// Share of false alarms over all looks of one test.
 pub const ALPHA: f64 = 0.005;
-/// A change of so many half widths of its interval is found to be one in 19 tests of 20: at the level of a look, a half
-/// width is some three standard deviations, and one estimate in 20 falls short by more than 1.64 of them.
+/// A change of so many half widths of its interval is found to be one in 19 tests of 20: at the
+/// level of a look, a half width is some three standard deviations, and one estimate in 20 falls
+/// short by more than 1.64 of them.
 const SEEN: f64 = 1.5;
 
 /// Two functions to be judged by what they return: a time, a p99 of samples, a size, a rate.
@@ -44,9 +45,9 @@ const SEEN: f64 = 1.5;
 /// # */
 /// ```
 ///
-/// Both run in the test's process, bound to nothing: what one leaves behind in caches and in the allocator, the other one
-/// finds, as often as the other way round. Run such tests by themselves (`cargo test -- --test-threads 1`), built as what you
-/// ship (`--release`).
+/// Both run in the test's process, bound to nothing: what one leaves behind in caches and in the
+/// allocator, the other one finds, as often as the other way round. Run such tests by themselves
+/// (`cargo test -- --test-threads 1`), built as what you ship (`--release`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InTurn {
     rule: MetricRule,
@@ -68,7 +69,8 @@ pub struct JudgedInTurn {
     pub ratio_interval: Option<[f64; 2]>,
     /// The ratio up to which, or down to which, it is tolerated.
     pub tolerated_ratio: f64,
-    /// The ratio that runs as noisy as these would have found in 19 of 20 tests; none without an interval.
+    /// The ratio that runs as noisy as these would have found in 19 of 20 tests; none without an
+    /// interval.
     pub found_ratio: Option<f64>,
     /// Median run of A and of B, in the pairs that decided.
     pub sides: [f64; 2],
@@ -92,18 +94,25 @@ impl InTurn {
     /// If it is not above zero and below 1.
     #[must_use]
     pub fn higher_is_better(tolerance: f64) -> Self {
-        assert!(tolerance < 1.0, "nothing falls by {tolerance}, a share of 1 or more; tolerate less");
+        assert!(
+            tolerance < 1.0,
+            "nothing falls by {tolerance}, a share of 1 or more; tolerate less"
+        );
         Self::new(true, tolerance)
     }
 
     fn new(higher_is_better: bool, tolerance: f64) -> Self {
-        assert!(is_value(tolerance), "a tolerance is a share above zero, such as 0.05, not {tolerance}");
+        assert!(
+            is_value(tolerance),
+            "a tolerance is a share above zero, such as 0.05, not {tolerance}"
+        );
         let rule = MetricRule { higher_is_better, tolerance, floor: 0.0 };
         Self { rule, ratio: 1.0, looks: LOOKS.to_vec(), seed: 1 }
     }
 
-    /// B should be so many times A, rather than equal to it: 1.4 where the new code was measured to take 1.4 times as long
-    /// as a yardstick. The ratio may be stored, unlike the times themselves, as far as machines have it in common.
+    /// B should be so many times A, rather than equal to it: 1.4 where the new code was measured to
+    /// take 1.4 times as long as a yardstick. The ratio may be stored, unlike the times themselves,
+    /// as far as machines have it in common.
     ///
     /// # Panics
     /// If it is not above zero.
@@ -114,7 +123,8 @@ impl InTurn {
         self
     }
 
-    /// Ends after so many pairs, decided or not: 400 unless set, at least 24. It looks at 50, 100, 200, and at the last.
+    /// Ends after so many pairs, decided or not: 400 unless set, at least 24. It looks at 50, 100,
+    /// 200, and at the last.
     #[must_use]
     pub fn most_pairs(mut self, pairs: usize) -> Self {
         let most = pairs.max(24);
@@ -143,7 +153,10 @@ impl InTurn {
             let a = a();
             let b = early.unwrap_or_else(&mut b);
             for (side, value) in [("A", a), ("B", b)] {
-                assert!(is_value(value), "a run of {side} returned {value}; a value is finite and above zero");
+                assert!(
+                    is_value(value),
+                    "a run of {side} returned {value}; a value is finite and above zero"
+                );
             }
             [a * self.ratio, b]
         };
@@ -167,9 +180,11 @@ impl InTurn {
         let tolerated = judged.tolerated_ratio.ln().abs();
         let found = |[low, high]: [f64; 2]| {
             let half = (high / low).ln() / 2.0;
-            // What the rule of a regression asks for: an interval above nothing, an estimate above half of what is
-            // tolerated, and an upper end above it.
-            let change = (SEEN * half).max((tolerated + (SEEN - 1.0) * 2.0 * half) / 2.0).max(tolerated - half / 2.0);
+            // What the rule of a regression asks for: an interval above nothing, an estimate above
+            // half of what is tolerated, and an upper end above it.
+            let change = (SEEN * half)
+                .max((tolerated + (SEEN - 1.0) * 2.0 * half) / 2.0)
+                .max(tolerated - half / 2.0);
             self.ratio * if self.rule.higher_is_better { -change } else { change }.exp()
         };
         JudgedInTurn {
@@ -186,7 +201,8 @@ impl InTurn {
 }
 
 impl JudgedInTurn {
-    /// Fails the test if B has become worse. What is inconclusive passes: print it, and see [`Self::found_ratio`].
+    /// Fails the test if B has become worse. What is inconclusive passes: print it, and see
+    /// [`Self::found_ratio`].
     ///
     /// # Panics
     /// If the outcome is [`Outcome::Regressed`].
@@ -241,7 +257,9 @@ mod tests {
     fn what_is_the_same_passes_and_what_is_worse_does_not() {
         let time = InTurn::lower_is_better(0.05);
         let rate = InTurn::higher_is_better(0.05);
-        for (b, outcome) in [(1.0, Outcome::Pass), (1.1, Outcome::Regressed), (0.9, Outcome::Improved)] {
+        for (b, outcome) in
+            [(1.0, Outcome::Pass), (1.1, Outcome::Regressed), (0.9, Outcome::Improved)]
+        {
             let judged = of(&time, 7, b);
             assert_eq!(judged.outcome, outcome, "{judged}");
             assert!((judged.ratio.unwrap() / b - 1.0).abs() < 0.02, "{judged}");
@@ -251,7 +269,8 @@ mod tests {
             let judged = time.clone().ratio(3.0).run(noisy(14, 1.0), noisy(15, 3.0 * b));
             assert_eq!(judged.outcome, outcome, "{judged}");
             assert!(
-                (judged.ratio.unwrap() / 3.0 / b - 1.0).abs() < 0.02 && (judged.tolerated_ratio - 3.15).abs() < 1e-9
+                (judged.ratio.unwrap() / 3.0 / b - 1.0).abs() < 0.02
+                    && (judged.tolerated_ratio - 3.15).abs() < 1e-9
             );
             assert!(judged.sides[0] < 6e4 && judged.sides[1] > 1.2e5, "{judged:?}");
         }
@@ -264,9 +283,12 @@ mod tests {
         let alarms = same.iter().filter(|judged| judged.outcome == Outcome::Regressed).count();
         // 10 by design at most, and three standard deviations.
         assert!(alarms <= 20, "{alarms}");
-        let found = same.iter().map(|judged| judged.found_ratio.unwrap()).sum::<f64>() / same.len() as f64;
+        let found =
+            same.iter().map(|judged| judged.found_ratio.unwrap()).sum::<f64>() / same.len() as f64;
         assert!((1.01..1.1).contains(&found), "{found}");
-        let seen = (0..400).filter(|&seed| of(&test, 5_000 + seed, found).outcome == Outcome::Regressed).count();
+        let seen = (0..400)
+            .filter(|&seed| of(&test, 5_000 + seed, found).outcome == Outcome::Regressed)
+            .count();
         // 95 % of them, within three standard deviations, and not all: else it would find less.
         assert!((367..400).contains(&seen), "{seen} of 400 at {found}");
     }
@@ -288,7 +310,10 @@ mod tests {
         );
         assert_eq!((judged.outcome, judged.pairs, runs), (Outcome::Pass, 50, [51, 51]));
         let said = judged.to_string();
-        assert!(said.starts_with("pass: B is ") && said.contains(", tolerated 1.500; 50 pairs; 1.4"), "{said}");
+        assert!(
+            said.starts_with("pass: B is ") && said.contains(", tolerated 1.500; 50 pairs; 1.4"),
+            "{said}"
+        );
         judged.assert_no_regression();
         // Equal to the last digit.
         let judged = test.run(|| 5.0, || 5.0);
@@ -301,7 +326,8 @@ mod tests {
     #[test]
     fn what_is_no_value_is_named() {
         for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let ran = std::panic::catch_unwind(|| InTurn::lower_is_better(0.1).run(|| 1.0, || value));
+            let ran =
+                std::panic::catch_unwind(|| InTurn::lower_is_better(0.1).run(|| 1.0, || value));
             let said = ran.unwrap_err().downcast::<String>().unwrap();
             assert!(said.contains("a run of B returned") && said.contains("above zero"), "{said}");
             assert!(std::panic::catch_unwind(|| InTurn::lower_is_better(value)).is_err());

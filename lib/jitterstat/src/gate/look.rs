@@ -8,11 +8,13 @@ use crate::stats::signed_rank::{HodgesLehmann, Shift};
 
 /// Pairs at which the gate looks, unless told otherwise.
 pub const LOOKS: [usize; 4] = [50, 100, 200, 400];
-/// The same where both sides run at once: they share their noise, and half of the pairs say as much.
+/// The same where both sides run at once: they share their noise, and half of the pairs say as
+/// much.
 pub const DUET_LOOKS: [usize; 4] = [25, 50, 100, 200];
 /// No test with fewer pairs: the strictest one has no bound below it.
 pub const MIN_PAIRS: usize = 12;
-/// Before the last look, a tail that seems worse at this level is looked at again rather than passed.
+/// Before the last look, a tail that seems worse at this level is looked at again rather than
+/// passed.
 const DOUBT: f64 = 0.05;
 
 /// What the gate promises and tolerates.
@@ -33,7 +35,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules whose error rates were measured: alpha 0.5 %, +20 % and +50 %, floor 1 us, looks at 50 to 400 pairs.
+    /// The rules whose error rates were measured: alpha 0.5 %, +20 % and +50 %, floor 1 us, looks
+    /// at 50 to 400 pairs.
     #[must_use]
     pub fn new(period_ns: u64) -> Self {
         Self {
@@ -82,7 +85,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What several outcomes come to together: the worst of them, and improved only where none is worse than that.
+    /// What several outcomes come to together: the worst of them, and improved only where none is
+    /// worse than that.
     ///
     /// ```
     /// use jitterstat::gate::look::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
@@ -109,7 +113,8 @@ impl Outcome {
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
-    /// Stalls make so much of the percentile that they could hide a change of what is tolerated ([`Lift`]).
+    /// Stalls make so much of the percentile that they could hide a change of what is tolerated
+    /// ([`Lift`]).
     StallDominated,
     /// Too few rounds for any interval.
     TooFewRounds,
@@ -144,7 +149,8 @@ pub struct Judged {
     pub lift: Option<Lift>,
 }
 
-/// By how much stalls raise a percentile, as natural logarithms, in the pairs it is judged by: the median over them.
+/// By how much stalls raise a percentile, as natural logarithms, in the pairs it is judged by: the
+/// median over them.
 ///
 /// Of a round it is that of [`stall::lift`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -162,7 +168,9 @@ impl Lift {
         let late = (stall::late_ns(period_ns) as f64).ln();
         let lift = |of: &Late| stall::lift(of.ln, of.ln_own, period_ns);
         let anyway = |of: &Late| if of.ln_own >= late { lift(of) } else { 0.0 };
-        let side = |lift: &dyn Fn(&Late) -> f64, side: usize| median(used.iter().map(|pair| lift(&pair[side])));
+        let side = |lift: &dyn Fn(&Late) -> f64, side: usize| {
+            median(used.iter().map(|pair| lift(&pair[side])))
+        };
         (!used.is_empty()).then(|| Self {
             sides: [0, 1].map(|i| side(&lift, i)),
             both: median(used.iter().map(|[a, b]| lift(a).min(lift(b)))),
@@ -170,8 +178,8 @@ impl Lift {
         })
     }
 
-    /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a side that is late by
-    /// itself the whole.
+    /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a
+    /// side that is late by itself the whole.
     pub(super) fn hides(&self, relative: f64) -> bool {
         self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
     }
@@ -229,19 +237,26 @@ fn judge_median(values: &[[Late; 2]], rules: &Rules) -> Judged {
     judge.judged(judge.outcome(shift), shift, values)
 }
 
-/// The tail is judged twice, each with half of the alpha: on the quieter half of the pairs, where stalls of the machine
-/// do not drown it, and on all, because a change may show only in some rounds. How late the sides are, for the tolerance
-/// and for the question of stalls, is asked of the quieter half.
+/// The tail is judged twice, each with half of the alpha: on the quieter half of the pairs, where
+/// stalls of the machine do not drown it, and on all, because a change may show only in some
+/// rounds. How late the sides are, for the tolerance and for the question of stalls, is asked of
+/// the quieter half.
 pub(super) fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Judged {
     let quiet = quiet_half(values);
     let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
-    let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else { return judge.too_few() };
+    let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else {
+        return judge.too_few();
+    };
     let (shift, shift_all) = (half.shift(rules.share() / 2.0), all.shift(rules.share() / 2.0));
     let doubtful = || !last && all.shift(DOUBT).lower > 0.0;
     match judge.outcome(shift) {
         Outcome::Regressed => judge.judged(Outcome::Regressed, shift, &quiet),
-        _ if is_regressed(shift_all, judge.tolerance) => judge.judged(Outcome::Regressed, shift_all, values),
-        Outcome::Pass | Outcome::Improved if doubtful() => judge.judged(Outcome::Inconclusive, shift, &quiet),
+        _ if is_regressed(shift_all, judge.tolerance) => {
+            judge.judged(Outcome::Regressed, shift_all, values)
+        }
+        Outcome::Pass | Outcome::Improved if doubtful() => {
+            judge.judged(Outcome::Inconclusive, shift, &quiet)
+        }
         outcome => judge.judged(outcome, shift, &quiet),
     }
 }
@@ -249,7 +264,8 @@ pub(super) fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Jud
 /// Share of the pairs that [`quiet_half`] keeps.
 pub(super) const QUIET_SHARE: f64 = 0.5;
 
-/// The half with the smallest sums. The sum does not know which side is which, so that choosing by it favours neither.
+/// The half with the smallest sums. The sum does not know which side is which, so that choosing by
+/// it favours neither.
 pub(super) fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(|x, y| (x[0].ln + x[1].ln).total_cmp(&(y[0].ln + y[1].ln)));
@@ -267,8 +283,8 @@ fn is_regressed(shift: Shift, tolerance: f64) -> bool {
     shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance
 }
 
-/// What an interval shows against a tolerance, where stalls of both sides lift the percentile by so much: a pass must be
-/// clear by as much.
+/// What an interval shows against a tolerance, where stalls of both sides lift the percentile by so
+/// much: a pass must be clear by as much.
 pub(super) fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
     if is_regressed(shift, tolerance) {
         Outcome::Regressed
@@ -301,10 +317,17 @@ impl Judge {
     fn of(used: &[[Late; 2]], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
         let (sides_ns, lift) = (median_rounds(used), Lift::of(used, rules.period_ns));
         let stalled = lift.is_some_and(|lift| lift.hides(relative));
-        Self { tolerance: rules.tolerance(relative, sides_ns[0]), lift, stalled, sides_ns, all_pairs }
+        Self {
+            tolerance: rules.tolerance(relative, sides_ns[0]),
+            lift,
+            stalled,
+            sides_ns,
+            all_pairs,
+        }
     }
 
-    /// A regression is looked for first: stalls can keep it from showing, never make one between sides that share them.
+    /// A regression is looked for first: stalls can keep it from showing, never make one between
+    /// sides that share them.
     fn outcome(&self, shift: Shift) -> Outcome {
         match outcome(shift, self.tolerance, self.lift()) {
             Outcome::Pass | Outcome::Improved if self.stalled => Outcome::Inconclusive,
@@ -320,9 +343,19 @@ impl Judge {
     fn judged(&self, outcome: Outcome, shift: Shift, by: &[[Late; 2]]) -> Judged {
         let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
         let reason = (outcome == Outcome::Inconclusive).then_some(open);
-        let pairs_to_decide = reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
+        let pairs_to_decide =
+            reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
         let ([a_ns, b_ns], pairs) = (median_rounds(by), by.len());
-        Judged { outcome, reason, shift: Some(shift), a_ns, b_ns, pairs, pairs_to_decide, ..self.too_few() }
+        Judged {
+            outcome,
+            reason,
+            shift: Some(shift),
+            a_ns,
+            b_ns,
+            pairs,
+            pairs_to_decide,
+            ..self.too_few()
+        }
     }
 
     fn too_few(&self) -> Judged {
@@ -340,7 +373,8 @@ impl Judge {
         }
     }
 
-    /// An interval narrows with the root of the pairs: how many until it excludes what a pass must be clear of, or zero.
+    /// An interval narrows with the root of the pairs: how many until it excludes what a pass must
+    /// be clear of, or zero.
     fn pairs_to_decide(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
         let clear = self.tolerance - self.lift();
         let room = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
@@ -354,7 +388,8 @@ impl Judge {
     }
 }
 
-/// So much more narrows an interval by the factor `room`, with the root of the number; `None` where no number would.
+/// So much more narrows an interval by the factor `room`, with the root of the number; `None` where
+/// no number would.
 pub(super) fn to_decide(have: f64, room: f64) -> Option<u64> {
     let factor = (room * room).max(1.0);
     (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
@@ -389,7 +424,10 @@ mod tests {
 
     /// A side with a tail that stalls lift from 40 us.
     fn stalled_side(median_ns: f64, tail_ns: f64) -> RoundValue {
-        RoundValue { tail: Late { ln_own: 40e3_f64.ln(), ..late(tail_ns) }, ..side(median_ns, tail_ns) }
+        RoundValue {
+            tail: Late { ln_own: 40e3_f64.ln(), ..late(tail_ns) },
+            ..side(median_ns, tail_ns)
+        }
     }
 
     /// Noise that no generator is needed for: the golden ratio's multiples, from -1 to 1.
@@ -416,7 +454,11 @@ mod tests {
             (9e3, 20e3, [Outcome::Improved, Outcome::Improved, Outcome::Improved]),
         ] {
             let look = look(&pairs(100, median, tail), &rules, true);
-            assert_eq!([look.median.outcome, look.tail.outcome, look.outcome], expected, "{median} {tail}");
+            assert_eq!(
+                [look.median.outcome, look.tail.outcome, look.outcome],
+                expected,
+                "{median} {tail}"
+            );
         }
     }
 
@@ -426,16 +468,20 @@ mod tests {
         // With a smaller alpha an interval is never narrower.
         let uneven = |i| Pair { a: side(14e3 * wobble(i).exp(), 40e3), b: side(14e3, 40e3) };
         let pairs: Vec<Pair> = (0..50).map(uneven).collect();
-        let width = |rules: &Rules| look(&pairs, rules, true).median.shift.map(|s| s.upper - s.lower).unwrap();
+        let width = |rules: &Rules| {
+            look(&pairs, rules, true).median.shift.map(|s| s.upper - s.lower).unwrap()
+        };
         assert!(width(&Rules::new(PERIOD_NS).one_of(4)) > width(&Rules::new(PERIOD_NS)));
     }
 
     #[test]
     fn a_small_time_has_an_absolute_floor() {
         // 60 ns against 600 ns is ten times as much, and half a microsecond.
-        let small: Vec<Pair> = (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(600.0, 900.0) }).collect();
+        let small: Vec<Pair> =
+            (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(600.0, 900.0) }).collect();
         assert_eq!(look(&small, &Rules::new(PERIOD_NS), true).outcome, Outcome::Pass);
-        let large: Vec<Pair> = (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(2_000.0, 3_000.0) }).collect();
+        let large: Vec<Pair> =
+            (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(2_000.0, 3_000.0) }).collect();
         assert_eq!(look(&large, &Rules::new(PERIOD_NS), true).outcome, Outcome::Regressed);
     }
 
@@ -444,8 +490,9 @@ mod tests {
         let rules = Rules::new(PERIOD_NS);
         let reason = |pairs: &[Pair]| look(pairs, &rules, true).tail.reason;
         assert_eq!(reason(&pairs(22, 14e3, 40e3)), Some(Reason::TooFewRounds));
-        let stalled: Vec<Pair> =
-            (0..50).map(|_| Pair { a: stalled_side(14e3, 300e3), b: stalled_side(14e3, 300e3) }).collect();
+        let stalled: Vec<Pair> = (0..50)
+            .map(|_| Pair { a: stalled_side(14e3, 300e3), b: stalled_side(14e3, 300e3) })
+            .collect();
         assert_eq!(reason(&stalled), Some(Reason::StallDominated));
         let noisy: Vec<Pair> = (0..50)
             .map(|i| Pair {
@@ -461,24 +508,34 @@ mod tests {
 
     /// 24 quiet pairs, and 26 with a tail as late as stalls make it.
     fn half_stalled(a_tail: f64, b_tail: f64) -> Vec<Pair> {
-        let stalled =
-            |p: &Pair| Pair { a: stalled_side(14e3, 900e3 * p.a.median.ln.exp() / 14e3), b: stalled_side(14e3, 900e3) };
-        let quiet = pairs(24, 14e3, b_tail).into_iter().map(|p| Pair { a: side(14e3, a_tail), ..p });
+        let stalled = |p: &Pair| Pair {
+            a: stalled_side(14e3, 900e3 * p.a.median.ln.exp() / 14e3),
+            b: stalled_side(14e3, 900e3),
+        };
+        let quiet =
+            pairs(24, 14e3, b_tail).into_iter().map(|p| Pair { a: side(14e3, a_tail), ..p });
         quiet.chain(pairs(26, 14e3, 40e3).iter().map(stalled)).collect()
     }
 
     #[test]
     fn the_tail_is_asked_for_stalls_only_in_the_half_that_judges_it() {
         let look = look(&half_stalled(40e3, 40e3), &Rules::new(PERIOD_NS), true);
-        assert_eq!((look.tail.outcome, look.tail.reason, look.tail.pairs), (Outcome::Pass, None, 25));
+        assert_eq!(
+            (look.tail.outcome, look.tail.reason, look.tail.pairs),
+            (Outcome::Pass, None, 25)
+        );
     }
 
     #[test]
     fn the_tolerance_of_the_tail_is_of_the_half_that_judges_it() {
-        // The floor is as much again as 1 us in the quieter half, and next to nothing against 900 us in the other.
+        // The floor is as much again as 1 us in the quieter half, and next to nothing against 900
+        // us in the other.
         let tail = look(&half_stalled(1e3, 1e3), &Rules::new(PERIOD_NS), true).tail;
         assert!((tail.tolerance - 2_f64.ln()).abs() < 1e-9, "{tail:?}");
-        assert!((tail.a_ns - 1e3).abs() < 1e-6, "the columns are of the pairs that judge: {tail:?}");
+        assert!(
+            (tail.a_ns - 1e3).abs() < 1e-6,
+            "the columns are of the pairs that judge: {tail:?}"
+        );
     }
 
     /// 24 pairs alike, tails in milliseconds: the lateness and the own parts of A, and of B.
@@ -505,21 +562,33 @@ mod tests {
             ([3.0, 1.8], [4.6, 1.8], (Regressed, None)),
         ] {
             let judged = alike(a, b);
-            assert_eq!((judged.outcome, judged.reason, judged.pairs), (expected.0, expected.1, 12), "{a:?} {b:?}");
+            assert_eq!(
+                (judged.outcome, judged.reason, judged.pairs),
+                (expected.0, expected.1, 12),
+                "{a:?} {b:?}"
+            );
         }
         let lift = |a, b| alike(a, b).lift.unwrap();
         let close = |x: f64, y: f64| (x - y).abs() < 5e-5;
-        assert!(close(lift([2.4, 1.8], [2.4, 1.8]).both, 0.2877) && close(lift([2.4, 1.8], [2.2, 1.9]).both, 0.1466));
+        assert!(
+            close(lift([2.4, 1.8], [2.4, 1.8]).both, 0.2877)
+                && close(lift([2.4, 1.8], [2.2, 1.9]).both, 0.1466)
+        );
         assert!(close(lift([3.0, 1.8], [3.3, 3.2]).late_anyway, 0.5108));
         let clear = alike([2.0, 1.8], [2.75, 2.45]);
-        assert!(close(clear.shift.unwrap().upper, 0.3185) && close(clear.tolerance, 0.4055), "{clear:?}");
+        assert!(
+            close(clear.shift.unwrap().upper, 0.3185) && close(clear.tolerance, 0.4055),
+            "{clear:?}"
+        );
         assert_eq!(clear.pairs_to_decide, None, "more of the same would not take the stalls away");
     }
 
     #[test]
     fn a_wheel_without_stalls_is_judged_like_any_loop() {
         // Late by more than twice the period at every tick, and none of it by a stall.
-        let of = |b: f64| look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true);
+        let of = |b: f64| {
+            look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true)
+        };
         assert_eq!(
             [1.2e6, 1.5e6, 2.0e6].map(|b| of(b).median.outcome),
             [Outcome::Pass, Outcome::Regressed, Outcome::Regressed]
@@ -529,7 +598,8 @@ mod tests {
 
     /// A side with any lateness, part of which stalls may have made.
     fn any_side() -> impl Strategy<Value = RoundValue> {
-        let late = || (9.0_f64..15.0, 0.0_f64..2.0).prop_map(|(ln, lift)| Late { ln, ln_own: ln - lift });
+        let late =
+            || (9.0_f64..15.0, 0.0_f64..2.0).prop_map(|(ln, lift)| Late { ln, ln_own: ln - lift });
         (late(), late()).prop_map(|(median, tail)| RoundValue { median, tail })
     }
 
@@ -544,7 +614,8 @@ mod tests {
                 let (lift, mirrored) = (x.lift.unwrap(), y.lift.unwrap());
                 prop_assert_eq!((lift.both, lift.late_anyway), (mirrored.both, mirrored.late_anyway));
                 prop_assert_eq!(lift.sides, [mirrored.sides[1], mirrored.sides[0]]);
-                // Whether stalls hide it does not depend on which side is which; a regression shows all the same.
+                // Whether stalls hide it does not depend on which side is which; a regression shows
+                // all the same.
                 let stalled = |j: &Judged| j.reason == Some(Reason::StallDominated);
                 prop_assert!(stalled(&x) == stalled(&y) || [x.outcome, y.outcome].contains(&Outcome::Regressed));
                 prop_assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2]);

@@ -1,4 +1,5 @@
-//! Any number of a whole run, judged: the same paired test as of lateness, without what only ticks have.
+//! Any number of a whole run, judged: the same paired test as of lateness, without what only ticks
+//! have.
 
 use super::look::{Outcome, Reason, Rules, judge_tail};
 use super::round::Late;
@@ -36,18 +37,21 @@ pub struct JudgedMetric {
 }
 
 impl MetricRule {
-    /// Judges the values of A and B, run by run, all above zero. `share` is the alpha of this metric at this look; `last`
-    /// tells that no further look will follow.
+    /// Judges the values of A and B, run by run, all above zero. `share` is the alpha of this
+    /// metric at this look; `last` tells that no further look will follow.
     ///
-    /// It is judged twice, each with half of the share: on the quieter half of the pairs, where the machine's other work
-    /// does not drown a change, and on all, because a change may show only in some runs. Which half is quieter is asked
-    /// of the sum of both sides, which does not know which is which.
+    /// It is judged twice, each with half of the share: on the quieter half of the pairs, where the
+    /// machine's other work does not drown a change, and on all, because a change may show only in
+    /// some runs. Which half is quieter is asked of the sum of both sides, which does not know
+    /// which is which.
     #[must_use]
     pub fn judge(&self, values: &[[f64; 2]], share: f64, last: bool) -> JudgedMetric {
         // The larger, the worse; nothing of a run is a stall.
         let sign = if self.higher_is_better { -1.0 } else { 1.0 };
         let worse = |value: &f64| sign * value.ln();
-        let late = |pair: &[f64; 2]| pair.each_ref().map(|value| Late { ln: worse(value), ln_own: worse(value) });
+        let late = |pair: &[f64; 2]| {
+            pair.each_ref().map(|value| Late { ln: worse(value), ln_own: worse(value) })
+        };
         let rules = self.rules(share);
         let judged = judge_tail(&values.iter().map(late).collect::<Vec<_>>(), &rules, last);
         let back = |ratio: f64| if self.higher_is_better { 1.0 / ratio } else { ratio };
@@ -55,7 +59,10 @@ impl MetricRule {
             outcome: judged.outcome,
             reason: judged.reason,
             ratio: judged.ratio().map(back),
-            ratio_interval: judged.ratio_interval().map(|ends| ends.map(back)).map(|[x, y]| [x.min(y), x.max(y)]),
+            ratio_interval: judged
+                .ratio_interval()
+                .map(|ends| ends.map(back))
+                .map(|[x, y]| [x.min(y), x.max(y)]),
             tolerated_ratio: back(judged.tolerated_ratio()),
             sides: [judged.a_ns, judged.b_ns].map(back),
             pairs: judged.pairs,
@@ -63,7 +70,8 @@ impl MetricRule {
         }
     }
 
-    /// What is tolerated where the median run has such a value: the logarithm of a rise, or of a fall where more is better.
+    /// What is tolerated where the median run has such a value: the logarithm of a rise, or of a
+    /// fall where more is better.
     #[must_use]
     pub fn tolerated(&self, median: f64) -> f64 {
         let rules = self.rules(1.0);
@@ -72,8 +80,18 @@ impl MetricRule {
 
     /// Those by which a percentile of lateness would have such a share, of two, at one look.
     fn rules(&self, share: f64) -> Rules {
-        let rise = if self.higher_is_better { 1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0 } else { self.tolerance };
-        Rules { alpha: 2.0 * share, looks: vec![0], tolerance_tail: rise, floor_ns: self.floor, ..Rules::new(1) }
+        let rise = if self.higher_is_better {
+            1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0
+        } else {
+            self.tolerance
+        };
+        Rules {
+            alpha: 2.0 * share,
+            looks: vec![0],
+            tolerance_tail: rise,
+            floor_ns: self.floor,
+            ..Rules::new(1)
+        }
     }
 }
 
@@ -100,7 +118,9 @@ mod tests {
     #[test]
     fn a_tenth_more_is_a_regression_and_the_same_a_pass() {
         let mut random = SplitMix64::new(3);
-        for (b, outcome) in [(1.0, Outcome::Pass), (1.1, Outcome::Regressed), (0.8, Outcome::Improved)] {
+        for (b, outcome) in
+            [(1.0, Outcome::Pass), (1.1, Outcome::Regressed), (0.8, Outcome::Improved)]
+        {
             let values = runs(&mut random, 50, b);
             let judged = TIME.judge(&values, SHARE, true);
             assert_eq!((judged.outcome, judged.reason), (outcome, None), "{b}: {judged:?}");
@@ -115,10 +135,17 @@ mod tests {
     fn too_few_pairs_and_too_much_noise_are_named() {
         let mut random = SplitMix64::new(4);
         let judged = TIME.judge(&runs(&mut random, 22, 2.0), SHARE, true);
-        assert_eq!((judged.outcome, judged.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
-        let wild: Vec<[f64; 2]> = (0..50).map(|_| [1e6, 1e6].map(|x| x * (6.0 * random.unit()).exp())).collect();
+        assert_eq!(
+            (judged.outcome, judged.reason),
+            (Outcome::Inconclusive, Some(Reason::TooFewRounds))
+        );
+        let wild: Vec<[f64; 2]> =
+            (0..50).map(|_| [1e6, 1e6].map(|x| x * (6.0 * random.unit()).exp())).collect();
         let judged = TIME.judge(&wild, SHARE, true);
-        assert_eq!((judged.outcome, judged.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
+        assert_eq!(
+            (judged.outcome, judged.reason),
+            (Outcome::Inconclusive, Some(Reason::TooNoisy))
+        );
         assert!(judged.pairs_to_decide.is_some_and(|n| n > 50));
     }
 
@@ -127,7 +154,8 @@ mod tests {
         let small: Vec<[f64; 2]> = (0..50).map(|_| [400.0, 900.0]).collect();
         assert_eq!(TIME.judge(&small, SHARE, true).outcome, Outcome::Pass);
         assert_eq!(
-            TIME.judge(&small.iter().map(|p| p.map(|x| x * 1e3)).collect::<Vec<_>>(), SHARE, true).outcome,
+            TIME.judge(&small.iter().map(|p| p.map(|x| x * 1e3)).collect::<Vec<_>>(), SHARE, true)
+                .outcome,
             Outcome::Regressed
         );
     }
@@ -137,8 +165,11 @@ mod tests {
         let mut random = SplitMix64::new(5);
         let level = 0.02;
         let alarms = (0..1_000).filter(|_| {
-            let judged =
-                MetricRule { tolerance: 1e-6, floor: 0.0, ..TIME }.judge(&runs(&mut random, 40, 1.0), level, true);
+            let judged = MetricRule { tolerance: 1e-6, floor: 0.0, ..TIME }.judge(
+                &runs(&mut random, 40, 1.0),
+                level,
+                true,
+            );
             judged.outcome == Outcome::Regressed
         });
         // Four standard deviations above the level.

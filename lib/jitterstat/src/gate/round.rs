@@ -9,8 +9,8 @@ pub const MIN_TICKS_FOR_P99: u64 = 180;
 /// Ticks that a round must keep to carry a 95th percentile: five of them lie above it.
 pub const MIN_TICKS_FOR_P95: u64 = 100;
 
-/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.95 or 0.90 where they do not carry
-/// that.
+/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.95 or 0.90 where
+/// they do not carry that.
 ///
 /// ```
 /// use jitterstat::gate::round::{tail_name, tail_quantile};
@@ -37,7 +37,8 @@ pub fn tail_name(tail_quantile: f64) -> &'static str {
 }
 
 model! {
-    /// One round: percentiles of the ticks that are left when each stall is counted once, and what the round used.
+    /// One round: percentiles of the ticks that are left when each stall is counted once, and what
+    /// the round used.
     pub struct RoundRecord {
         /// Median.
         pub p50_ns: i64,
@@ -49,7 +50,8 @@ model! {
         pub p99_ns: i64,
         /// Largest.
         pub max_ns: i64,
-        /// The same percentiles of what stalls did not make; null in files from before they were known.
+        /// The same percentiles of what stalls did not make; null in files from before they were
+        /// known.
         pub own: Option<OwnPercentiles>,
         /// Ticks they are of.
         pub kept: u64,
@@ -65,7 +67,8 @@ model! {
         pub switches_involuntary: Option<u64>,
     }
 
-    /// Percentiles of the own parts of a round's ticks: their lateness without what stalls made of it.
+    /// Percentiles of the own parts of a round's ticks: their lateness without what stalls made of
+    /// it.
     pub struct OwnPercentiles {
         /// Median.
         pub p50_ns: i64,
@@ -79,11 +82,11 @@ model! {
 }
 
 impl RoundRecord {
-    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a tick. What the
-    /// round used is not known yet.
+    /// Takes a round's ticks as pairs of index and lateness, with rising indices; `None` without a
+    /// tick. What the round used is not known yet.
     ///
-    /// A stall of several periods makes every tick that fell due in it late: one event, counted once, by its first tick
-    /// ([`stall`]).
+    /// A stall of several periods makes every tick that fell due in it late: one event, counted
+    /// once, by its first tick ([`stall`]).
     #[must_use]
     pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
@@ -111,8 +114,8 @@ impl RoundRecord {
         })
     }
 
-    /// What is judged of it, with the tail at that quantile. Lateness below `resolution_ns`, the step of the clock that
-    /// stamped the ticks, is that step: less has no meaningful logarithm.
+    /// What is judged of it, with the tail at that quantile. Lateness below `resolution_ns`, the
+    /// step of the clock that stamped the ticks, is that step: less has no meaningful logarithm.
     #[must_use]
     pub fn value(&self, tail_quantile: f64, resolution_ns: i64) -> RoundValue {
         let own = |of: fn(&OwnPercentiles) -> i64, late: i64| self.own.as_ref().map_or(late, of);
@@ -122,7 +125,10 @@ impl RoundRecord {
             _ => (self.p90_ns, own(|o| o.p90_ns, self.p90_ns)),
         };
         let late = |all: i64, own: i64| Late::of_ns(all.max(resolution_ns), own.max(resolution_ns));
-        RoundValue { median: late(self.p50_ns, own(|o| o.p50_ns, self.p50_ns)), tail: late(tail_ns, own_tail_ns) }
+        RoundValue {
+            median: late(self.p50_ns, own(|o| o.p50_ns, self.p50_ns)),
+            tail: late(tail_ns, own_tail_ns),
+        }
     }
 }
 
@@ -204,7 +210,8 @@ mod tests {
     #[test]
     fn a_value_knows_what_a_percentile_would_be_without_stalls() {
         // Tokio's Delay on its wheel: 5 ms behind from the eighth tick on.
-        let late = [600, 1_100, 1_600, 2_100, 2_600, 3_100, 3_600, 9_100, 9_600, 10_100, 10_600, 11_100];
+        let late =
+            [600, 1_100, 1_600, 2_100, 2_600, 3_100, 3_600, 9_100, 9_600, 10_100, 10_600, 11_100];
         let record = record(&late.map(|us| us * 1_000));
         let value = record.value(0.90, 1);
         assert_eq!(value.tail.ns(), [10_600_000, 5_600_000]);

@@ -1,5 +1,6 @@
-//! The gate's own error rates, on generated rounds that are as unpleasant as real ones: heavy tails, stalls, and a level
-//! that wanders from round to round. Of a loop that is little late, and of one on a wheel that is always late.
+//! The gate's own error rates, on generated rounds that are as unpleasant as real ones: heavy
+//! tails, stalls, and a level that wanders from round to round. Of a loop that is little late, and
+//! of one on a wheel that is always late.
 
 use super::look::{Outcome, Rules, look};
 use super::round::{Pair, RoundRecord, RoundValue, tail_quantile};
@@ -36,8 +37,8 @@ impl Machine {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 
-    /// A round from a phase to the wheel on, whose ticks above its 95th percentile are `tail` times as late, and all
-    /// `all` times.
+    /// A round from a phase to the wheel on, whose ticks above its 95th percentile are `tail` times
+    /// as late, and all `all` times.
     fn round(&mut self, phase_ns: f64, all: f64, tail: f64) -> RoundValue {
         self.level = 0.9 * self.level + 0.1 * self.normal();
         let mut lateness = Vec::with_capacity(TICKS);
@@ -75,7 +76,11 @@ impl Machine {
                     false => self.round(phase_ns, 1.0, 1.0),
                 };
                 let (first, second) = (of(b_first), of(!b_first));
-                pairs.push(if b_first { Pair { a: second, b: first } } else { Pair { a: first, b: second } });
+                pairs.push(if b_first {
+                    Pair { a: second, b: first }
+                } else {
+                    Pair { a: first, b: second }
+                });
             }
             let outcome = look(&pairs, &rules, i + 1 == rules.looks.len()).outcome;
             if outcome != Outcome::Inconclusive {
@@ -86,7 +91,8 @@ impl Machine {
     }
 }
 
-/// Gates that end with an outcome, with a candidate whose ticks are `all` times as late and whose tail is `tail` times so.
+/// Gates that end with an outcome, with a candidate whose ticks are `all` times as late and whose
+/// tail is `tail` times so.
 fn count_outcomes(outcome: Outcome, subject: Loop, gates: u64, all: f64, tail: f64) -> u64 {
     let ends_so = |&seed: &u64| Machine::new(subject, seed + 1).gate(all, tail) == outcome;
     (0..gates).filter(ends_so).count() as u64
@@ -104,7 +110,8 @@ fn assert_changes_are_seen(gates: u64) {
 
 #[test]
 fn false_alarms_stay_below_alpha() {
-    // With alpha 0.005, more than 2 of 40 would happen by chance once in 900 times, more than 2 of 20 once in 7,000.
+    // With alpha 0.005, more than 2 of 40 would happen by chance once in 900 times, more than 2 of
+    // 20 once in 7,000.
     let alarms = count_outcomes(Outcome::Regressed, Loop::Punctual, 40, 1.0, 1.0);
     assert!(alarms <= 2, "{alarms}");
     let alarms = count_outcomes(Outcome::Regressed, Loop::Wheel, 20, 1.0, 1.0);
@@ -128,7 +135,8 @@ mod nightly {
     #[test]
     #[ignore = "nightly: 300 gates take five seconds"]
     fn false_alarms_stay_below_alpha() {
-        // With alpha 0.005, more than 5 of 200 would happen by chance once in 1,700 times, more than 3 of 100 once in 600.
+        // With alpha 0.005, more than 5 of 200 would happen by chance once in 1,700 times, more
+        // than 3 of 100 once in 600.
         let alarms = count_outcomes(Outcome::Regressed, Loop::Punctual, 200, 1.0, 1.0);
         assert!(alarms <= 5, "{alarms}");
         let alarms = count_outcomes(Outcome::Regressed, Loop::Wheel, 100, 1.0, 1.0);

@@ -24,7 +24,8 @@ model! {
         pub started_utc: String,
         /// Wall time until the verdict.
         pub duration_ns: u64,
-        /// It was interrupted: the verdict is of what there was, and never better than inconclusive.
+        /// It was interrupted: the verdict is of what there was, and never better than
+        /// inconclusive.
         pub partial: bool,
         /// The worst verdict of all that was judged.
         pub verdict: Outcome,
@@ -40,8 +41,8 @@ model! {
         pub limits: Vec<LimitCheck>,
         /// Why it could not go on, if it could not.
         pub failure: Option<String>,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to judge by, and in files
-        /// from before it was.
+        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
+        /// judge by, and in files from before it was.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// The machine.
@@ -112,7 +113,8 @@ model! {
 
     /// One number of whole runs, judged.
     pub struct RunMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the
+        /// percentile of its samples.
         pub name: String,
         /// `ns`, `bytes`, or what the program states.
         pub unit: String,
@@ -176,13 +178,15 @@ model! {
         pub verdict: Outcome,
         /// Why, if inconclusive.
         pub reason: Option<Reason>,
-        /// The subject over its control now, as a multiple of the same in the stored sessions; null with too few pairs.
+        /// The subject over its control now, as a multiple of the same in the stored sessions; null
+        /// with too few pairs.
         pub ratio: Option<f64>,
         /// Interval of that ratio.
         pub ratio_interval: Option<[f64; 2]>,
         /// The ratio up to which it is tolerated.
         pub tolerated_ratio: f64,
-        /// Median round of the subject in the stored sessions, in the pairs that it is judged by; null where there are none.
+        /// Median round of the subject in the stored sessions, in the pairs that it is judged by;
+        /// null where there are none.
         pub stored_ns: Option<i64>,
         /// Median round of the subject now, in those pairs.
         pub now_ns: i64,
@@ -190,7 +194,8 @@ model! {
         pub control_ns: i64,
         /// Pairs the new session's interval is of.
         pub pairs: u64,
-        /// By how much stalls raise it in the new session; null in files from before that was known.
+        /// By how much stalls raise it in the new session; null in files from before that was
+        /// known.
         pub lift: Option<StallLift>,
     }
 
@@ -254,17 +259,18 @@ model! {
         pub floor_ns: f64,
     }
 
-    /// By how much stalls raise a percentile in the pairs that it is judged by, as ratios: medians over them.
+    /// By how much stalls raise a percentile in the pairs that it is judged by, as ratios: medians
+    /// over them.
     pub struct StallLift {
         /// Of side A; beside a control, of that.
         pub a: f64,
         /// Of side B.
         pub b: f64,
-        /// Of the side of a pair that is lifted less. A pass is clear of the tolerance by as much, and from half of the
-        /// tolerance on there is none.
+        /// Of the side of a pair that is lifted less. A pass is clear of the tolerance by as much,
+        /// and from half of the tolerance on there is none.
         pub both: f64,
-        /// Of the side that is lifted more, counting only rounds that would be late without stalls, too. From the
-        /// tolerance on there is no pass.
+        /// Of the side that is lifted more, counting only rounds that would be late without stalls,
+        /// too. From the tolerance on there is no pass.
         pub late_anyway: f64,
     }
 
@@ -302,7 +308,8 @@ model! {
         pub same_stall_share: f64,
         /// Every tick of its rounds, stalls and all: what a user of it meets. Null without a tick.
         pub lateness_ns: Option<Distribution>,
-        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the platform tells.
+        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the
+        /// platform tells.
         pub steal_share: Option<f64>,
     }
 
@@ -312,8 +319,8 @@ model! {
         pub a_ns: [i64; 2],
         /// Median and tail percentile of side B.
         pub b_ns: [i64; 2],
-        /// The same of the own parts of side A's ticks, without what stalls made of them; null in files from before those
-        /// were known.
+        /// The same of the own parts of side A's ticks, without what stalls made of them; null in
+        /// files from before those were known.
         pub a_own_ns: Option<[i64; 2]>,
         /// The same of side B.
         pub b_own_ns: Option<[i64; 2]>,
@@ -346,7 +353,10 @@ impl Verdict {
         let of_pairs = self.comparisons.iter().map(|c| (c.verdict, c.reason));
         let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
         let of_runs = self.runs.iter().map(|r| (r.verdict, r.reason));
-        of_pairs.chain(of_runs).chain(of_baseline).chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
+        of_pairs
+            .chain(of_runs)
+            .chain(of_baseline)
+            .chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
     }
 }
 
@@ -425,11 +435,13 @@ impl PairRecord {
 }
 
 impl PairVerdict {
-    /// Its last look, taken again at what it holds; `None` if it was written before it held enough, or took none.
+    /// Its last look, taken again at what it holds; `None` if it was written before it held enough,
+    /// or took none.
     #[must_use]
     pub fn look_again(&self) -> Option<Look> {
         let tolerance = self.plan.tolerance.as_ref()?;
-        let looks: Vec<usize> = self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+        let looks: Vec<usize> =
+            self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
         let taken = usize::try_from(self.looks_taken.checked_sub(1)?).ok()?;
         let judged = self.rounds.get(..*looks.get(taken)?)?;
         let pairs: Vec<Pair> = judged.iter().map(PairRecord::pair).collect::<Option<_>>()?;
@@ -450,7 +462,11 @@ impl Tolerance {
     /// That of the rules.
     #[must_use]
     pub fn of(rules: &Rules) -> Self {
-        Self { median: rules.tolerance_median, tail: rules.tolerance_tail, floor_ns: rules.floor_ns }
+        Self {
+            median: rules.tolerance_median,
+            tail: rules.tolerance_tail,
+            floor_ns: rules.floor_ns,
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! What a well-formed report can still not be. Every number that is let through can be added up and multiplied by the
-//! views without leaving its type.
+//! What a well-formed report can still not be. Every number that is let through can be added up and
+//! multiplied by the views without leaving its type.
 
 use std::collections::BTreeSet;
 
 use super::why::{Behind, Chain, KernelChain, Shares, Why};
-use super::{Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary};
+use super::{
+    Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary,
+};
 use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
 
@@ -73,14 +75,19 @@ fn subject(at: &str, subject: &Subject) -> Checked {
     }
     if let Some(stored) = &subject.histogram {
         let at = format!("{at}.histogram");
-        let read = histogram::unpack(stored).map_err(|e| Invalid { at: at.clone(), flaw: Flaw::Histogram(e) })?;
+        let read = histogram::unpack(stored)
+            .map_err(|e| Invalid { at: at.clone(), flaw: Flaw::Histogram(e) })?;
         // What stands for the largest bin may be above the value that is in it.
         time(&format!("{at}, its largest value"), read.lowest_equivalent(read.max()))?;
         count(&format!("{at}.count"), stored.count)?;
         let above = stored.overflow.as_ref().map_or(0, |overflow| overflow.count);
-        consistent(above <= stored.count, &format!("{at}.overflow"), || format!("{above} values of {}", stored.count))?;
+        consistent(above <= stored.count, &format!("{at}.overflow"), || {
+            format!("{above} values of {}", stored.count)
+        })?;
         let came = subject.summary.as_ref().map_or(stored.count, |s| s.ticks - s.skipped);
-        consistent(came == stored.count, &at, || format!("it holds {} ticks, and {came} came", stored.count))?;
+        consistent(came == stored.count, &at, || {
+            format!("it holds {} ticks, and {came} came", stored.count)
+        })?;
     }
     Ok(())
 }
@@ -94,18 +101,24 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
     count(&field("first_tick"), round.first_tick)?;
     time(&field("start_ns"), round.start_ns)?;
     time(&field("phase_ns"), round.phase_ns)?;
-    for (name, value) in [("cpu_ns", round.cpu_ns), ("steal_ns", round.steal_ns), ("run_queue_ns", round.run_queue_ns)]
-    {
+    for (name, value) in [
+        ("cpu_ns", round.cpu_ns),
+        ("steal_ns", round.steal_ns),
+        ("run_queue_ns", round.run_queue_ns),
+    ] {
         time(&field(name), value.unwrap_or(0))?;
     }
-    for (name, value) in
-        [("switches_voluntary", round.switches_voluntary), ("switches_involuntary", round.switches_involuntary)]
-    {
+    for (name, value) in [
+        ("switches_voluntary", round.switches_voluntary),
+        ("switches_involuntary", round.switches_involuntary),
+    ] {
         count(&field(name), value.unwrap_or(0))?;
     }
     let recorded = round.lateness_ns.len();
     let one_each = |name: &str, entries: usize| {
-        consistent(entries == recorded, &field(name), || format!("{entries} entries for {recorded} of lateness_ns"))
+        consistent(entries == recorded, &field(name), || {
+            format!("{entries} entries for {recorded} of lateness_ns")
+        })
     };
     for (i, &late) in round.lateness_ns.iter().enumerate() {
         signed(|| format!("{at}.lateness_ns[{i}]"), late)?;
@@ -132,7 +145,9 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
     if let Some(s) = &round.summary {
         summary(&field("summary"), s, subject.period_ns)?;
         let asked = s.ticks / subject.instances >= recorded as u64;
-        consistent(asked, &field("summary.ticks"), || format!("{} asked for, and {recorded} came", s.ticks))?;
+        consistent(asked, &field("summary.ticks"), || {
+            format!("{} asked for, and {recorded} came", s.ticks)
+        })?;
     }
     Ok(end)
 }
@@ -156,7 +171,9 @@ fn summary(at: &str, s: &Summary, period_ns: u64) -> Checked {
     time(&format!("{at}.ticks, times the period"), s.ticks.saturating_mul(period_ns))?;
     signed(|| field("elapsed_ns"), s.elapsed_ns)?;
     signed(|| field("ideal_ns"), s.ideal_ns)?;
-    for (name, value) in [("cpu_ns_per_tick", s.cpu_ns_per_tick), ("wakeups_per_tick", s.wakeups_per_tick)] {
+    for (name, value) in
+        [("cpu_ns_per_tick", s.cpu_ns_per_tick), ("wakeups_per_tick", s.wakeups_per_tick)]
+    {
         let value = value.unwrap_or(0.0);
         require((0.0..=LONGEST_NS as f64).contains(&value), || (field(name), Flaw::Number(value)))?;
     }
@@ -181,7 +198,10 @@ fn distribution(at: &str, d: &Distribution) -> Checked {
     signed(|| format!("{at}.min"), d.min)?;
     signed(|| format!("{at}.max"), d.max)?;
     let mut below = ("min", d.min);
-    let given = d.percentiles().into_iter().filter_map(|(percentile, value)| Some((percentile.key, value?)));
+    let given = d
+        .percentiles()
+        .into_iter()
+        .filter_map(|(percentile, value)| Some((percentile.key, value?)));
     for (name, value) in given.chain([("max", d.max)]) {
         consistent(value >= below.1, &format!("{at}.{name}"), || {
             format!("{value}, less than {} of {}", below.1, below.0)
@@ -203,7 +223,9 @@ fn why(at: &str, w: &Why) -> Checked {
     for (name, n) in [("ticks", w.ticks), ("late_ticks", w.late_ticks), ("episodes", w.episodes)] {
         count(&format!("{at}.{name}"), n)?;
     }
-    consistent(w.late_ticks <= w.ticks, &format!("{at}.late_ticks"), || format!("more than {} ticks", w.ticks))?;
+    consistent(w.late_ticks <= w.ticks, &format!("{at}.late_ticks"), || {
+        format!("more than {} ticks", w.ticks)
+    })?;
     time(&format!("{at}.threshold_ns"), w.threshold_ns)?;
     time(&format!("{at}.lateness_ns"), w.lateness_ns)?;
     for (name, d) in [("overhead_ns", &w.overhead_ns), ("overhead_cpu_ns", &w.overhead_cpu_ns)] {
@@ -211,8 +233,12 @@ fn why(at: &str, w: &Why) -> Checked {
         ends.try_for_each(|ns| signed(|| format!("{at}.{name}"), ns))?;
     }
     let all = w.shares_ns.iter().map(|s| ("shares_ns".to_owned(), s, w.lateness_ns));
-    let longest = (0..).zip(&w.longest).map(|(i, t)| (format!("longest[{i}].shares_ns"), &t.shares_ns, t.lateness_ns));
-    let rounds = (0..).zip(&w.rounds).map(|(i, r)| (format!("rounds[{i}].shares_ns"), &r.shares_ns, r.lateness_ns));
+    let longest = (0..)
+        .zip(&w.longest)
+        .map(|(i, t)| (format!("longest[{i}].shares_ns"), &t.shares_ns, t.lateness_ns));
+    let rounds = (0..)
+        .zip(&w.rounds)
+        .map(|(i, r)| (format!("rounds[{i}].shares_ns"), &r.shares_ns, r.lateness_ns));
     for (name, shares, lateness_ns) in all.chain(longest).chain(rounds) {
         shared(&format!("{at}.{name}"), shares, lateness_ns)?;
     }
@@ -242,14 +268,17 @@ fn kernel_chain(at: &str, c: &KernelChain) -> Checked {
 }
 
 fn chain(at: &str, c: &Chain) -> Checked {
-    let mut links = [c.timer_ns, c.woken_ns, c.on_cpu_ns, c.runtime_ns.unwrap_or(0), c.task_ns].into_iter();
+    let mut links =
+        [c.timer_ns, c.woken_ns, c.on_cpu_ns, c.runtime_ns.unwrap_or(0), c.task_ns].into_iter();
     links.try_for_each(|ns| signed(|| at.to_owned(), ns))
 }
 
 fn shared(at: &str, shares: &Shares, lateness_ns: u64) -> Checked {
     time(at, lateness_ns)?;
     let total = shares.total_ns();
-    consistent(total == lateness_ns, at, || format!("parts of {total} ns add up to another number than {lateness_ns}"))
+    consistent(total == lateness_ns, at, || {
+        format!("parts of {total} ns add up to another number than {lateness_ns}")
+    })
 }
 
 fn require(holds: bool, otherwise: impl FnOnce() -> (String, Flaw)) -> Checked {
@@ -265,7 +294,9 @@ fn consistent(holds: bool, at: &str, sentence: impl FnOnce() -> String) -> Check
 }
 
 fn not_too_many(at: &str, found: usize) -> Checked {
-    require(found <= MOST_SUBJECTS, || (at.to_owned(), Flaw::TooMany { found, most: MOST_SUBJECTS }))
+    require(found <= MOST_SUBJECTS, || {
+        (at.to_owned(), Flaw::TooMany { found, most: MOST_SUBJECTS })
+    })
 }
 
 fn time(at: &str, ns: u64) -> Checked {

@@ -9,8 +9,8 @@ model! {
     pub struct Fitness {
         /// The worst of the reasons; quiet where there is none.
         pub verdict: Verdict,
-        /// The lowest percentile that is the machine's rather than the subjects'; null where none is, or no control
-        /// that spins was among the subjects.
+        /// The lowest percentile that is the machine's rather than the subjects'; null where none
+        /// is, or no control that spins was among the subjects.
         pub distrust_from: Option<String>,
         /// What is wrong, the worst first.
         pub reasons: Vec<Reason>,
@@ -30,19 +30,19 @@ model! {
         pub limits: [f64; 2],
     }
 
-    /// Shares are of the time that was measured; null where the platform does not report it, or the control that spins
-    /// was not among the subjects.
+    /// Shares are of the time that was measured; null where the platform does not report it, or the
+    /// control that spins was not among the subjects.
     #[derive(Default)]
     pub struct Facts {
         /// Share of one core that the spinning control got while it spun.
         pub spin_core: Option<f64>,
-        /// Share of the time the spinning control did not run at all, whatever took it: what it lost at a time, from
-        /// 20 us on.
+        /// Share of the time the spinning control did not run at all, whatever took it: what it
+        /// lost at a time, from 20 us on.
         pub spin_gaps: Option<f64>,
         /// The longest of these gaps.
         pub spin_longest_gap_ns: Option<i64>,
-        /// Share of the time that a thread of the process was ready and did not run: in the rounds of the spinning control,
-        /// where it was among the subjects, as it is always ready.
+        /// Share of the time that a thread of the process was ready and did not run: in the rounds
+        /// of the spinning control, where it was among the subjects, as it is always ready.
         pub waited: Option<f64>,
         /// Times a second that a spinning thread was made to leave its CPU.
         pub preempted_per_s: Option<f64>,
@@ -52,7 +52,8 @@ model! {
         pub throttled: Option<f64>,
         /// Time the machine was suspended.
         pub suspended_ns: Option<u64>,
-        /// The lowest and the highest frequency of the spinning control's CPU, at the ends of its rounds.
+        /// The lowest and the highest frequency of the spinning control's CPU, at the ends of its
+        /// rounds.
         #[serde(default)]
         pub spin_khz: Option<[u64; 2]>,
         /// Share of a control's rounds whose median is more than twice that of their neighbours.
@@ -86,12 +87,13 @@ pub enum Cause {
     Busy,
     /// The hypervisor ran something else; share of the CPU time.
     Steal,
-    /// The CPU of a thread that always had work became slow: by what share its lowest frequency was below its highest.
+    /// The CPU of a thread that always had work became slow: by what share its lowest frequency was
+    /// below its highest.
     Slowed,
     /// The process itself was stopped: by a signal, a debugger or a freezer; share of the time.
     Stopped,
-    /// Nothing else ran, and yet the CPU stood still: firmware, or a hypervisor that does not account for it; share of
-    /// the time.
+    /// Nothing else ran, and yet the CPU stood still: firmware, or a hypervisor that does not
+    /// account for it; share of the time.
     Pauses,
     /// The control's rounds differ from their neighbours; share of the rounds.
     Uneven,

@@ -13,7 +13,8 @@ model! {
         pub tier: Option<Tier>,
         /// The lowest tier that could not be had; null where there is none.
         pub missing: Option<Missing>,
-        /// The share of the ticks that counts as late lies above this quantile; null where a threshold was given.
+        /// The share of the ticks that counts as late lies above this quantile; null where a
+        /// threshold was given.
         pub quantile: Option<f64>,
         /// Ticks at least this late count as late.
         pub threshold_ns: u64,
@@ -27,18 +28,21 @@ model! {
         pub lateness_ns: u64,
         /// What it consists of; null where there are too few late ticks or episodes to say.
         pub shares_ns: Option<Shares>,
-        /// 95 % confidence intervals of those parts over rounds, as shares of the lateness; empty where there are too few
-        /// rounds.
+        /// 95 % confidence intervals of those parts over rounds, as shares of the lateness; empty
+        /// where there are too few rounds.
         pub ci95: BTreeMap<String, [f64; 2]>,
-        /// Who ran on the CPU that late ticks waited for, the longest first; null where that was not recorded.
+        /// Who ran on the CPU that late ticks waited for, the longest first; null where that was
+        /// not recorded.
         pub behind: Option<Vec<Behind>>,
-        /// By how much later a tick of a round that was asked is, at the median; null without a pair of rounds.
+        /// By how much later a tick of a round that was asked is, at the median; null without a
+        /// pair of rounds.
         pub overhead_ns: Option<Difference>,
         /// By how much more CPU time such a tick takes.
         pub overhead_cpu_ns: Option<Difference>,
         /// What the counters of the machine say about these rounds.
         pub evidence: Evidence,
-        /// The kernel's records of the timers and the threads that they woke; null where there are none.
+        /// The kernel's records of the timers and the threads that they woke; null where there are
+        /// none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub kernel_chain: Option<KernelChain>,
         /// The latest tick of each of the longest episodes.
@@ -76,7 +80,8 @@ model! {
         pub host: u64,
         /// Below the thread: interrupts, the way out of idle, or the host.
         pub below: u64,
-        /// The usual way from the timer to the task, what the runtime rounds deadlines up by included.
+        /// The usual way from the timer to the task, what the runtime rounds deadlines up by
+        /// included.
         pub path: u64,
         /// None of these.
         pub unexplained: u64,
@@ -103,7 +108,8 @@ model! {
     pub struct Evidence {
         /// Time that the hypervisor took from all CPUs, in the kernel's steps.
         pub steal_ns: Option<u64>,
-        /// Time in which everything stood still, by two threads that wait for nothing but the clock; null without these.
+        /// Time in which everything stood still, by two threads that wait for nothing but the
+        /// clock; null without these.
         #[serde(default)]
         pub standstill_ns: Option<u64>,
         /// Periods in which the control group was throttled.
@@ -112,21 +118,23 @@ model! {
         pub switches_lost: u64,
         /// Cycles for which there was no room.
         pub cycles_lost: u64,
-        /// Threads that ran ticks; with more than one, a task may move between them, and what it waited for on the one that
-        /// it left is unexplained.
+        /// Threads that ran ticks; with more than one, a task may move between them, and what it
+        /// waited for on the one that it left is unexplained.
         pub threads: u64,
     }
 
-    /// Ticks whose way through the kernel was recorded: those for which their thread slept when they were due.
+    /// Ticks whose way through the kernel was recorded: those for which their thread slept when
+    /// they were due.
     pub struct KernelChain {
         /// Every station was recorded.
         pub whole: u64,
         /// A record is missing, or says something else than the thread's own account.
         pub broken: u64,
-        /// Share of the lateness of whole ones that were late for which both accounts say alike whether the thread waited for a CPU; null
-        /// without a second account.
+        /// Share of the lateness of whole ones that were late for which both accounts say alike
+        /// whether the thread waited for a CPU; null without a second account.
         pub agreement: Option<f64>,
-        /// From station to station, in order: `timer`, `woken`, `on_cpu`, `runtime`, `task`, as in [`Chain`].
+        /// From station to station, in order: `timer`, `woken`, `on_cpu`, `runtime`, `task`, as in
+        /// [`Chain`].
         pub links: Vec<Link>,
     }
 
@@ -145,7 +153,8 @@ model! {
     /// The way of one tick, link by link: they add up to its lateness.
     #[derive(Copy, Eq)]
     pub struct Chain {
-        /// From the deadline until the timer's function began; negative for a timer that was set to come before.
+        /// From the deadline until the timer's function began; negative for a timer that was set to
+        /// come before.
         pub timer_ns: i64,
         /// Until that had made the thread ready.
         pub woken_ns: i64,

@@ -1,7 +1,8 @@
-//! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934): what resampling cannot see is in it, that
-//! something which never happened may still happen.
+//! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934): what resampling cannot
+//! see is in it, that something which never happened may still happen.
 
-/// Shares of which `k` of `n` are no surprise, at least at the given confidence; everything where there is nothing.
+/// Shares of which `k` of `n` are no surprise, at least at the given confidence; everything where
+/// there is nothing.
 ///
 /// ```
 /// use jitterstat::stats::binomial::share_interval;
@@ -43,11 +44,17 @@ mod tests {
 
     #[test]
     fn intervals_are_those_of_the_tables() {
-        for (k, n, expected) in
-            [(0, 10, [0.0, 0.3085]), (1, 10, [0.0025, 0.4450]), (5, 10, [0.1871, 0.8129]), (10, 10, [0.6915, 1.0])]
-        {
+        for (k, n, expected) in [
+            (0, 10, [0.0, 0.3085]),
+            (1, 10, [0.0025, 0.4450]),
+            (5, 10, [0.1871, 0.8129]),
+            (10, 10, [0.6915, 1.0]),
+        ] {
             let found = share_interval(k, n, 0.95);
-            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{k} of {n}: {found:?}");
+            assert!(
+                found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4),
+                "{k} of {n}: {found:?}"
+            );
         }
         let [low, high] = share_interval(5_000, 10_000, 0.95);
         assert!((low - 0.4902).abs() < 2e-4 && (high - 0.5098).abs() < 2e-4, "{low} {high}");

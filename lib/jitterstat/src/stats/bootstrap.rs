@@ -1,9 +1,10 @@
 //! Confidence intervals of pooled percentiles, by resampling whole rounds.
 //!
-//! The cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8): draw as
-//! many rounds as there are, with replacement, and take the percentile of all their ticks; the middle of many such
-//! values is the interval. The pooled ticks are sorted once, each with its round; a resample is then one walk over them
-//! that adds up how often each tick's round was drawn.
+//! The cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
+//! section 3.8): draw as many rounds as there are, with replacement, and take the percentile of all
+//! their ticks; the middle of many such values is the interval. The pooled ticks are sorted once,
+//! each with its round; a resample is then one walk over them that adds up how often each tick's
+//! round was drawn.
 
 use super::quantile::{is_supported, rank};
 use super::random::SplitMix64;
@@ -14,12 +15,16 @@ const RESAMPLES: usize = 1_000;
 /// Fixed: the same samples give the same interval.
 const SEED: u64 = 0x6f73_6a69_7474_6572;
 
-/// For each quantile the interval that covers the share `confidence` of the resamples; `None` for a quantile that the
-/// samples do not support, and for all below [`MIN_ROUNDS`] rounds.
+/// For each quantile the interval that covers the share `confidence` of the resamples; `None` for a
+/// quantile that the samples do not support, and for all below [`MIN_ROUNDS`] rounds.
 ///
 /// The quantiles must be in ascending order.
 #[must_use]
-pub fn percentile_intervals(rounds: &[&[i64]], quantiles: &[f64], confidence: f64) -> Vec<Option<[i64; 2]>> {
+pub fn percentile_intervals(
+    rounds: &[&[i64]],
+    quantiles: &[f64],
+    confidence: f64,
+) -> Vec<Option<[i64; 2]>> {
     debug_assert!(quantiles.is_sorted());
     let n: usize = rounds.iter().map(|r| r.len()).sum();
     let supported: Vec<f64> = quantiles.iter().copied().filter(|&q| is_supported(n, q)).collect();
@@ -61,11 +66,14 @@ pub fn percentile_intervals(rounds: &[&[i64]], quantiles: &[f64], confidence: f6
         middle(&drawn, confidence)
     };
     let mut found = supported.into_iter().zip(values).map(|(q, v)| (q, interval(v))).peekable();
-    quantiles.iter().map(|q| found.next_if(|(of, _)| of == q).and_then(|(_, interval)| interval)).collect()
+    quantiles
+        .iter()
+        .map(|q| found.next_if(|(of, _)| of == q).and_then(|(_, interval)| interval))
+        .collect()
 }
 
-/// The interval of a ratio of two sums over rounds, each round given as (numerator, denominator); `None` below
-/// [`MIN_ROUNDS`] rounds, or where a resampled denominator is zero.
+/// The interval of a ratio of two sums over rounds, each round given as (numerator, denominator);
+/// `None` below [`MIN_ROUNDS`] rounds, or where a resampled denominator is zero.
 #[must_use]
 pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]> {
     if rounds.len() < MIN_ROUNDS {
@@ -105,7 +113,9 @@ mod tests {
         let rounds = vec![(0..100).collect::<Vec<i64>>(); 9];
         assert_eq!(percentile_intervals(&slices(&rounds), &[0.5], 0.95), [None]);
         let rounds = vec![(0..10).collect::<Vec<i64>>(); 10];
-        let [p50, p99] = percentile_intervals(&slices(&rounds), &[0.5, 0.99], 0.95)[..] else { panic!() };
+        let [p50, p99] = percentile_intervals(&slices(&rounds), &[0.5, 0.99], 0.95)[..] else {
+            panic!()
+        };
         assert!(p50.is_some() && p99.is_none());
         assert_eq!(percentile_intervals(&slices(&vec![vec![]; 20]), &[0.5], 0.95), [None]);
     }
@@ -113,9 +123,15 @@ mod tests {
     #[test]
     fn equal_rounds_have_an_interval_of_no_width_and_unequal_ones_do_not() {
         let equal = vec![(0..100).collect::<Vec<i64>>(); 20];
-        assert_eq!(percentile_intervals(&slices(&equal), &[0.5, 0.9], 0.95), [Some([49, 49]), Some([89, 89])]);
-        let shifted: Vec<Vec<i64>> = (0..20).map(|r| (0..100).map(|v| v + 1_000 * r).collect()).collect();
-        let Some([low, high]) = percentile_intervals(&slices(&shifted), &[0.5], 0.95)[0] else { panic!() };
+        assert_eq!(
+            percentile_intervals(&slices(&equal), &[0.5, 0.9], 0.95),
+            [Some([49, 49]), Some([89, 89])]
+        );
+        let shifted: Vec<Vec<i64>> =
+            (0..20).map(|r| (0..100).map(|v| v + 1_000 * r).collect()).collect();
+        let Some([low, high]) = percentile_intervals(&slices(&shifted), &[0.5], 0.95)[0] else {
+            panic!()
+        };
         // The median of the rounds is 9,550; its standard error from 20 rounds is about 1,700.
         assert!((4_000..9_000).contains(&low) && (10_000..16_000).contains(&high), "{low} {high}");
     }

@@ -1,6 +1,7 @@
-//! The distribution of the Mann-Whitney statistic: of two samples without a shift, how many pairs have the value of the
-//! second below that of the first (Mann and Whitney, "On a Test of Whether one of Two Random Variables is
-//! Stochastically Larger than the Other", Annals of Mathematical Statistics, 1947).
+//! The distribution of the Mann-Whitney statistic: of two samples without a shift, how many pairs
+//! have the value of the second below that of the first (Mann and Whitney, "On a Test of Whether
+//! one of Two Random Variables is Stochastically Larger than the Other", Annals of Mathematical
+//! Statistics, 1947).
 
 /// U of two samples of `m` and `n` values that come from one distribution.
 #[derive(Clone, Debug)]
@@ -10,8 +11,8 @@ pub struct RankSum {
 }
 
 impl RankSum {
-    /// The distribution by the recursion over the largest value, which belongs to either sample; takes time and memory
-    /// in (m·n)².
+    /// The distribution by the recursion over the largest value, which belongs to either sample;
+    /// takes time and memory in (m·n)².
     #[must_use]
     pub fn new(m: usize, n: usize) -> Self {
         let half = m * n / 2;
@@ -80,6 +81,9 @@ mod tests {
         // Two of four ranks: the sums of the second sample below the first are 0, 1, 2, 2, 3, 4.
         let cdf = RankSum::new(2, 2).cdf;
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
-        assert!(close(cdf[0], 1.0 / 6.0) && close(cdf[1], 2.0 / 6.0) && close(cdf[2], 4.0 / 6.0), "{cdf:?}");
+        assert!(
+            close(cdf[0], 1.0 / 6.0) && close(cdf[1], 2.0 / 6.0) && close(cdf[2], 4.0 / 6.0),
+            "{cdf:?}"
+        );
     }
 }

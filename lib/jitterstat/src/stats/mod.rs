@@ -1,5 +1,5 @@
-//! Statistics over rounds. The round is the unit everywhere: neighbouring ticks share their fate, so an interval that
-//! takes ticks for independent is wrong most of the time.
+//! Statistics over rounds. The round is the unit everywhere: neighbouring ticks share their fate,
+//! so an interval that takes ticks for independent is wrong most of the time.
 
 pub mod binomial;
 pub mod bootstrap;

@@ -1,12 +1,14 @@
-//! The k-th smallest of all sums of two, without making them: a thousand rounds have half a million averages of pairs, and
-//! only three of those are wanted.
+//! The k-th smallest of all sums of two, without making them: a thousand rounds have half a million
+//! averages of pairs, and only three of those are wanted.
 //!
-//! The value is found by bisection. How many averages lie at or below a value is counted in one walk over the sorted
-//! numbers (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM Journal on Computing, 1978, use the same
-//! order); the bisection runs over the bit patterns of floating-point numbers, so that it ends whatever the numbers are,
-//! and as soon as no more candidates are left than there are numbers, those are made and sorted.
+//! The value is found by bisection. How many averages lie at or below a value is counted in one
+//! walk over the sorted numbers (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM
+//! Journal on Computing, 1978, use the same order); the bisection runs over the bit patterns of
+//! floating-point numbers, so that it ends whatever the numbers are, and as soon as no more
+//! candidates are left than there are numbers, those are made and sorted.
 
-/// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself included.
+/// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself
+/// included.
 ///
 /// # Panics
 /// Without values, or for a `k` that there is not.
@@ -66,11 +68,18 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
             while from < b.len() && b[from] - x < low {
                 from += 1;
             }
-            found.extend(b[from..].iter().map(|y| y - x).take_while(|difference| *difference <= high));
+            found.extend(
+                b[from..].iter().map(|y| y - x).take_while(|difference| *difference <= high),
+            );
         }
         found
     };
-    Selection { all, few: a.len() + b.len() }.nth(k, [b[0] - a[a.len() - 1], b[b.len() - 1] - a[0]], at_most, between)
+    Selection { all, few: a.len() + b.len() }.nth(
+        k,
+        [b[0] - a[a.len() - 1], b[b.len() - 1] - a[0]],
+        at_most,
+        between,
+    )
 }
 
 /// A choice among so many candidates, which are made when only a few are left.
@@ -80,7 +89,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// The `k`-th smallest; `at_most` counts the candidates up to a limit, `between` makes those from one to another.
+    /// The `k`-th smallest; `at_most` counts the candidates up to a limit, `between` makes those
+    /// from one to another.
     fn nth(
         &self,
         k: usize,
@@ -105,7 +115,8 @@ impl Selection {
         }
         let mut left = between(number(low), number(high));
         left.sort_unstable_by(f64::total_cmp);
-        // Counted from the end: the two zeros are one value and two patterns, so that the lower end may hold some more.
+        // Counted from the end: the two zeros are one value and two patterns, so that the lower end
+        // may hold some more.
         left[left.len() - (up_to - k)] + 0.0
     }
 }

@@ -17,10 +17,12 @@ pub fn is_supported(n: usize, q: f64) -> bool {
     n as f64 * (1.0 - q) + MARGIN >= MIN_SAMPLES_ABOVE
 }
 
-/// Fewest ticks of a round with a p99 of its own, where only the median of many such values matters.
+/// Fewest ticks of a round with a p99 of its own, where only the median of many such values
+/// matters.
 const MIN_TICKS_FOR_P99_OF_A_ROUND: usize = 180;
 
-/// Whether a round of `n` ticks supports the quantile `q` well enough for the median over many rounds.
+/// Whether a round of `n` ticks supports the quantile `q` well enough for the median over many
+/// rounds.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported_by_round;
@@ -31,7 +33,8 @@ pub fn is_supported_by_round(n: usize, q: f64) -> bool {
     is_supported(n, q) || (q <= 0.99 && n >= MIN_TICKS_FOR_P99_OF_A_ROUND)
 }
 
-/// The rank of quantile `q` among `n` samples, from 1 to `n`: the least rank that at least the share `q` lies at or below.
+/// The rank of quantile `q` among `n` samples, from 1 to `n`: the least rank that at least the
+/// share `q` lies at or below.
 #[must_use]
 pub fn rank(n: usize, q: f64) -> usize {
     ((q * n as f64 - MARGIN).ceil().max(1.0) as usize).min(n.max(1))
@@ -49,9 +52,14 @@ mod tests {
 
     #[test]
     fn ranks_are_the_least_that_cover_the_share() {
-        for (n, q, expected) in
-            [(1, 0.5, 1), (2, 0.5, 1), (3, 0.5, 2), (100, 0.99, 99), (101, 0.99, 100), (10, 1.0, 10)]
-        {
+        for (n, q, expected) in [
+            (1, 0.5, 1),
+            (2, 0.5, 1),
+            (3, 0.5, 2),
+            (100, 0.99, 99),
+            (101, 0.99, 100),
+            (10, 1.0, 10),
+        ] {
             assert_eq!(rank(n, q), expected, "{n} {q}");
         }
         assert_eq!(nearest_rank(&[], 0.5), None);

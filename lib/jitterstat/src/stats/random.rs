@@ -1,9 +1,11 @@
-//! The random numbers of orders, phases and resampling: small, and the same on every machine, so that a report can be
-//! checked and a run repeated from its seed.
+//! The random numbers of orders, phases and resampling: small, and the same on every machine, so
+//! that a report can be checked and a run repeated from its seed.
 
-/// `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014).
 ///
-/// What a seed draws is fixed: it does not change with the version, nor with the width of a pointer.
+/// What a seed draws is fixed: it does not change with the version, nor with the width of a
+/// pointer.
 ///
 /// ```
 /// use jitterstat::stats::random::SplitMix64;
@@ -33,7 +35,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..n`, without bias (Lemire, "Fast random integer generation in an interval", 2019); 0 if `n` is 0.
+    /// Uniform in `0..n`, without bias (Lemire, "Fast random integer generation in an interval",
+    /// 2019); 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
@@ -79,7 +82,10 @@ mod tests {
             [(); 3].map(|()| random.next_u64())
         };
         assert_eq!(first(0), [0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]);
-        assert_eq!(first(1_234_567), [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            first(1_234_567),
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! By how much one side lies above the other: the Hodges-Lehmann estimate and its 95 % interval, for rounds that ran in
-//! pairs and for rounds that did not.
+//! By how much one side lies above the other: the Hodges-Lehmann estimate and its 95 % interval,
+//! for rounds that ran in pairs and for rounds that did not.
 //!
-//! Paired: the median of the averages of any two differences, with the interval that inverts Wilcoxon's signed-rank
-//! test. Unpaired: the median of the differences of all pairs of values, with the interval that inverts the Mann-Whitney
-//! test (Hollander and Wolfe, "Nonparametric Statistical Methods", sections 3.2 and 3.3, 4.2 and 4.3). Where the exact
-//! distribution would take long, it is replaced by the normal one of the same mean and variance, as there; by then the
+//! Paired: the median of the averages of any two differences, with the interval that inverts
+//! Wilcoxon's signed-rank test. Unpaired: the median of the differences of all pairs of values,
+//! with the interval that inverts the Mann-Whitney test (Hollander and Wolfe, "Nonparametric
+//! Statistical Methods", sections 3.2 and 3.3, 4.2 and 4.3). Where the exact distribution would
+//! take long, it is replaced by the normal one of the same mean and variance, as there; by then the
 //! two differ by two or three places among thousands.
 
 use super::mann_whitney::RankSum;
@@ -17,7 +18,8 @@ const ALPHA: f64 = 0.025;
 const Z: f64 = 1.959_963_984_540_054;
 /// With more pairs, the normal distribution stands for the signed-rank statistic's.
 const EXACT_PAIRS: usize = 400;
-/// With more products of the sizes, the normal distribution stands for the Mann-Whitney statistic's.
+/// With more products of the sizes, the normal distribution stands for the Mann-Whitney
+/// statistic's.
 const EXACT_PRODUCT: usize = 2_500;
 
 /// A shift with the way its bounds were found.
@@ -45,7 +47,8 @@ pub fn paired(differences: &[f64]) -> Option<Interval95> {
     Some(Interval95 { shift: Shift::by_rank(all, critical, |k| nth_average(&sorted, k)), exact })
 }
 
-/// The shift of `b` against `a`; `None` where one of them is empty or holds a value that is not finite.
+/// The shift of `b` against `a`; `None` where one of them is empty or holds a value that is not
+/// finite.
 #[must_use]
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
     let (a, b) = (sorted_finite(a)?, sorted_finite(b)?);
@@ -59,8 +62,8 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
     Some(Interval95 { shift: Shift::by_rank(all, critical, |k| nth_difference(&a, &b, k)), exact })
 }
 
-/// The largest whole number that a normal variable stays at or below with the probability [`ALPHA`], each whole number
-/// standing for the half on both sides of it.
+/// The largest whole number that a normal variable stays at or below with the probability
+/// [`ALPHA`], each whole number standing for the half on both sides of it.
 fn below(mean: f64, variance: f64) -> Option<usize> {
     let critical = (mean - 0.5 - Z * variance.sqrt()).floor();
     (critical >= 0.0).then_some(critical as usize)
@@ -81,7 +84,8 @@ mod tests {
 
     #[test]
     fn the_textbook_example_of_two_samples() {
-        // Hollander and Wolfe, table 4.1, permeability of membranes: estimate -0.305, interval from -0.76 to 0.15.
+        // Hollander and Wolfe, table 4.1, permeability of membranes: estimate -0.305, interval from
+        // -0.76 to 0.15.
         let a = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
         let b = [1.15, 0.88, 0.90, 0.74, 1.21];
         let found = unpaired(&a, &b).unwrap();
@@ -92,22 +96,36 @@ mod tests {
 
     #[test]
     fn few_values_have_an_estimate_and_no_bound() {
-        for shift in [paired(&[1.0, 2.0, 3.0]).unwrap().shift, unpaired(&[0.0, 1.0], &[2.0, 3.0]).unwrap().shift] {
-            assert_eq!((shift.estimate, shift.lower, shift.upper), (2.0, f64::NEG_INFINITY, f64::INFINITY));
+        for shift in [
+            paired(&[1.0, 2.0, 3.0]).unwrap().shift,
+            unpaired(&[0.0, 1.0], &[2.0, 3.0]).unwrap().shift,
+        ] {
+            assert_eq!(
+                (shift.estimate, shift.lower, shift.upper),
+                (2.0, f64::NEG_INFINITY, f64::INFINITY)
+            );
         }
-        assert!(paired(&[]).is_none() && unpaired(&[1.0], &[]).is_none() && paired(&[f64::NAN]).is_none());
+        assert!(
+            paired(&[]).is_none()
+                && unpaired(&[1.0], &[]).is_none()
+                && paired(&[f64::NAN]).is_none()
+        );
     }
 
     #[test]
     fn the_normal_approximation_is_within_a_few_places_of_the_exact_order() {
         let n = EXACT_PAIRS as f64;
-        let approximate = below(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).unwrap();
+        let approximate =
+            below(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).unwrap();
         let exact = SignedRank::new(EXACT_PAIRS).critical(ALPHA).unwrap();
         assert!(exact.abs_diff(approximate) <= 3, "{exact} {approximate}");
         for (m, n) in [(50, 50), (10, 250), (125, 20)] {
             let product = (m * n) as f64;
             let approximate = below(product / 2.0, product * (m + n + 1) as f64 / 12.0).unwrap();
-            assert!(RankSum::new(m, n).critical(ALPHA).unwrap().abs_diff(approximate) <= 3, "{m} {n}");
+            assert!(
+                RankSum::new(m, n).critical(ALPHA).unwrap().abs_diff(approximate) <= 3,
+                "{m} {n}"
+            );
         }
     }
 
@@ -118,7 +136,9 @@ mod tests {
         let holds = |shift: Shift| u32::from(shift.lower <= 1.0 && 1.0 <= shift.upper);
         let (mut of_pairs, mut of_samples, mut of_large) = (0, 0, 0);
         for _ in 0..RUNS {
-            let mut many = |n: usize, centre: f64| (0..n).map(|_| draw(&mut random, centre)).collect::<Vec<f64>>();
+            let mut many = |n: usize, centre: f64| {
+                (0..n).map(|_| draw(&mut random, centre)).collect::<Vec<f64>>()
+            };
             of_pairs += holds(paired(&many(25, 1.0)).unwrap().shift);
             of_samples += holds(unpaired(&many(12, 0.0), &many(15, 1.0)).unwrap().shift);
             of_large += holds(unpaired(&many(60, 0.0), &many(60, 1.0)).unwrap().shift);

@@ -1,10 +1,13 @@
-//! The median of the rounds, with the exact interval that inverts the sign test (Conover, "Practical Nonparametric
-//! Statistics", section 3.2): nothing is assumed of the rounds but that they are exchangeable.
+//! The median of the rounds, with the exact interval that inverts the sign test (Conover,
+//! "Practical Nonparametric Statistics", section 3.2): nothing is assumed of the rounds but that
+//! they are exchangeable.
 
-/// Median, and its interval of at least the given confidence; no interval where so few values have none.
+/// Median, and its interval of at least the given confidence; no interval where so few values have
+/// none.
 ///
-/// The interval goes from the k-th least to the k-th largest value, where k is the largest number for which
-/// fewer than k of n fair coins show heads with a probability of at most (1 − confidence) / 2.
+/// The interval goes from the k-th least to the k-th largest value, where k is the largest number
+/// for which fewer than k of n fair coins show heads with a probability of at most (1 − confidence)
+/// / 2.
 #[must_use]
 pub fn median_interval(values: &[i64], confidence: f64) -> Option<(i64, Option<[i64; 2]>)> {
     let mut sorted = values.to_vec();
@@ -36,7 +39,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_binomial_table() {
-        // P(Bin(10) <= 1) = 0.0107, P(<= 2) = 0.0547; P(Bin(20) <= 5) = 0.0207, P(<= 6) = 0.0577; 5 coins: 0.03125.
+        // P(Bin(10) <= 1) = 0.0107, P(<= 2) = 0.0547; P(Bin(20) <= 5) = 0.0207, P(<= 6) = 0.0577; 5
+        // coins: 0.03125.
         for (n, k) in [(5, 0), (6, 1), (10, 2), (20, 6), (40, 14), (100, 40)] {
             assert_eq!(rank_from_the_end(n, 0.025), k, "{n}");
         }

@@ -1,6 +1,7 @@
-//! The exact distribution of Wilcoxon's signed-rank statistic, and the Hodges-Lehmann estimate with the interval that
-//! inverts the test (Hollander and Wolfe, "Nonparametric Statistical Methods", chapter 3; Lehmann, "Nonparametrics",
-//! chapter 4). Of the differences only that they are symmetric about their centre is assumed; ties widen the interval.
+//! The exact distribution of Wilcoxon's signed-rank statistic, and the Hodges-Lehmann estimate with
+//! the interval that inverts the test (Hollander and Wolfe, "Nonparametric Statistical Methods",
+//! chapter 3; Lehmann, "Nonparametrics", chapter 4). Of the differences only that they are
+//! symmetric about their centre is assumed; ties widen the interval.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,12 +25,15 @@ impl SignedRank {
         p[0] = 1.0;
         for rank in 1..=n {
             let mut top = (rank * (rank + 1) / 2).min(half) + 1;
-            // Downwards, so that what is added is still the value before this rank; in pieces that are no longer than
-            // the rank, which do not overlap with what they add.
+            // Downwards, so that what is added is still the value before this rank; in pieces that
+            // are no longer than the rank, which do not overlap with what they add.
             while top > rank {
                 let from = top.saturating_sub(rank).max(rank);
                 let (below, piece) = p[from - rank..top].split_at_mut(rank);
-                piece.iter_mut().zip(below).for_each(|(value, less)| *value = (*value + *less) / 2.0);
+                piece
+                    .iter_mut()
+                    .zip(below)
+                    .for_each(|(value, less)| *value = (*value + *less) / 2.0);
                 top = from;
             }
             for low in &mut p[..rank.min(half + 1)] {
@@ -79,9 +83,11 @@ fn distribution(n: usize) -> Arc<SignedRank> {
 pub struct Shift {
     /// Median of the Walsh averages.
     pub estimate: f64,
-    /// The shift is below this with a probability of at most alpha; minus infinity where so few differences have no bound.
+    /// The shift is below this with a probability of at most alpha; minus infinity where so few
+    /// differences have no bound.
     pub lower: f64,
-    /// The shift is above this with a probability of at most alpha; infinity where so few differences have no bound.
+    /// The shift is above this with a probability of at most alpha; infinity where so few
+    /// differences have no bound.
     pub upper: f64,
 }
 
@@ -134,7 +140,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const D: [f64; 14] = [0.31, 0.12, -0.05, 0.22, 0.40, 0.08, 0.15, 0.27, -0.11, 0.19, 0.33, 0.05, 0.24, 0.18];
+    const D: [f64; 14] =
+        [0.31, 0.12, -0.05, 0.22, 0.40, 0.08, 0.15, 0.27, -0.11, 0.19, 0.33, 0.05, 0.24, 0.18];
 
     #[test]
     fn critical_values_are_those_of_the_exact_distribution() {
@@ -172,7 +179,10 @@ mod tests {
         let hl = HodgesLehmann::new(&D).unwrap();
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let strict = hl.shift(0.005);
-        assert!(close(strict.estimate, 0.18) && close(strict.lower, 0.05) && close(strict.upper, 0.29), "{strict:?}");
+        assert!(
+            close(strict.estimate, 0.18) && close(strict.lower, 0.05) && close(strict.upper, 0.29),
+            "{strict:?}"
+        );
         let wide = hl.shift(0.025);
         assert!(close(wide.lower, 0.085) && close(wide.upper, 0.255), "{wide:?}");
         // The negative ones have ranks 1.5 (tied) and 4: rounded up, 6.

@@ -8,10 +8,12 @@ use super::stretches::{State, Stretch, stretches};
 
 /// Less steal than this is less than a step of the kernel's account.
 const LEAST_STEAL_NS: u64 = 10_000_000;
-/// A tick that takes more than so many times the usual CPU time, on a thread with nothing else to run, was interrupted.
+/// A tick that takes more than so many times the usual CPU time, on a thread with nothing else to
+/// run, was interrupted.
 const UNUSUAL: u64 = 5;
 
-/// Takes the lateness of each tick apart. The ticks must be those of one instance in one round, in order.
+/// Takes the lateness of each tick apart. The ticks must be those of one instance in one round, in
+/// order.
 #[must_use]
 pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explained> {
     let walked: Vec<Option<Vec<Stretch>>> =
@@ -26,9 +28,16 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
         let parts = &mut explained.parts;
         if let Some(usual) = facts.usual_cpu_ns {
             let most = usual.saturating_mul(UNUSUAL).saturating_mul(1 + caught_up);
-            parts.move_up_to(parts.of(Class::OwnCpu).saturating_sub(most), Class::OwnCpu, Class::Below);
+            parts.move_up_to(
+                parts.of(Class::OwnCpu).saturating_sub(most),
+                Class::OwnCpu,
+                Class::Below,
+            );
         }
-        parts.add(Class::Unexplained, span(tick.deadline_ns, tick.wake_ns).saturating_sub(parts.total_ns()));
+        parts.add(
+            Class::Unexplained,
+            span(tick.deadline_ns, tick.wake_ns).saturating_sub(parts.total_ns()),
+        );
         all.push(explained);
     }
     // What the host's standstills are booked for already is in its own account, too.
@@ -38,8 +47,8 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
     all
 }
 
-/// Gives the hypervisor what it says it took: to the longest stretches below the thread, each once, however many ticks it
-/// made late.
+/// Gives the hypervisor what it says it took: to the longest stretches below the thread, each once,
+/// however many ticks it made late.
 fn steal(ticks: &[Tick], all: &mut [Explained], mut left_ns: u64) {
     if left_ns < LEAST_STEAL_NS {
         return;
@@ -114,12 +123,13 @@ impl<'a> Window<'a> {
         explained
     }
 
-    /// What was slept while everything stood still: by the host, or where this is known, by a stop of these threads alone. The
-    /// witnesses are throttled as the thread is, and say nothing then.
+    /// What was slept while everything stood still: by the host, or where this is known, by a stop
+    /// of these threads alone. The witnesses are throttled as the thread is, and say nothing then.
     fn stood_still(&self, parts: &mut Parts, facts: &Facts) {
         let first = facts.standstills.partition_point(|s| s.to_ns <= self.from_ns);
         for stood in facts.standstills[first..].iter().take_while(|s| s.from_ns < self.to_ns) {
-            let class = if stood.is_stop(&facts.continued_ns) { Class::Stopped } else { Class::Host };
+            let class =
+                if stood.is_stop(&facts.continued_ns) { Class::Stopped } else { Class::Host };
             let asleep_ns = parts.of(Class::Below) + parts.of(Class::Blocked);
             let most = stood.explains_ns(self.from_ns, self.to_ns, asleep_ns);
             let moved = parts.move_up_to(most, Class::Below, class);
@@ -166,15 +176,19 @@ impl<'a> Window<'a> {
             let delta = |of: fn(&Reading) -> Option<u64>| {
                 of(&end.reading).zip(of(&cycle.reading)).map(|(now, then)| now.saturating_sub(then))
             };
-            let (Some(unpark_ns), Some(cpu_ns)) = (cycle.unpark_ns, delta(|r| r.cpu_ns)) else { continue };
+            let (Some(unpark_ns), Some(cpu_ns)) = (cycle.unpark_ns, delta(|r| r.cpu_ns)) else {
+                continue;
+            };
             let unpark_ns = unpark_ns.clamp(cycle.park_ns, end.park_ns.max(cycle.park_ns));
             let waited_ns = delta(|r| r.delay_ns).unwrap_or(0);
-            // Awake: it ran, it waited for a CPU, and something blocked it, in amounts known only for all of it.
+            // Awake: it ran, it waited for a CPU, and something blocked it, in amounts known only
+            // for all of it.
             let awake = span(unpark_ns, end.park_ns);
             let own = cpu_ns.min(awake);
             let queued = waited_ns.min(awake - own);
             let clipped = self.clip(unpark_ns, end.park_ns);
-            let scaled = |ns: u64| (u128::from(ns) * u128::from(clipped) / u128::from(awake.max(1))) as u64;
+            let scaled =
+                |ns: u64| (u128::from(ns) * u128::from(clipped) / u128::from(awake.max(1))) as u64;
             let [to_own, to_queued] = [scaled(own), scaled(own + queued)];
             // The tick ran in its last cycle: what is usual there is its way.
             let way = if i + 1 == self.met.end { to_own.min(facts.path_ns) } else { 0 };
@@ -193,7 +207,8 @@ impl<'a> Window<'a> {
         explained
     }
 
-    /// What the page faults of a cycle cost, in the part of its waking time that lies in the window.
+    /// What the page faults of a cycle cost, in the part of its waking time that lies in the
+    /// window.
     fn faults_ns(&self, i: usize, facts: &Facts) -> u64 {
         let (cycle, end) = (&self.cycles[i], &self.cycles[i + 1]);
         let faults = end.reading.minor_faults.zip(cycle.reading.minor_faults);
@@ -206,12 +221,15 @@ impl<'a> Window<'a> {
 
     /// How long the control group can have stood still, by the number of periods in which it did.
     fn throttled_ns(&self, facts: &Facts) -> u64 {
-        let Some(period_ns) = facts.quota_period_ns.filter(|_| !self.met.is_empty()) else { return 0 };
+        let Some(period_ns) = facts.quota_period_ns.filter(|_| !self.met.is_empty()) else {
+            return 0;
+        };
         // The reading itself is what gets throttled most often, on its way out of the kernel.
         let torn = self.cycles[..=self.met.start].iter().rev().take_while(|c| c.torn).count();
         let base = &self.cycles[self.met.start.saturating_sub(torn)].reading;
         let end = &self.cycles[self.met.end].reading;
-        let periods = end.throttled.zip(base.throttled).map_or(0, |(now, then)| now.saturating_sub(then));
+        let periods =
+            end.throttled.zip(base.throttled).map_or(0, |(now, then)| now.saturating_sub(then));
         periods.saturating_mul(period_ns)
     }
 }

@@ -1,4 +1,5 @@
-//! The way of a tick through the kernel: from its timer to the thread that this wakes, and on to the task.
+//! The way of a tick through the kernel: from its timer to the thread that this wakes, and on to
+//! the task.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ const NEAR_NS: i64 = 1_000;
 /// A thread was woken, by the kernel's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakeup {
-    /// When the function of the timer that woke it began; `None` where something else did, or that was not recorded.
+    /// When the function of the timer that woke it began; `None` where something else did, or that
+    /// was not recorded.
     pub expired_ns: Option<i64>,
     /// When it was made ready.
     pub woken_ns: i64,
@@ -50,7 +52,8 @@ impl Way {
     }
 }
 
-/// The way of a tick, as far as its thread's wake-ups were recorded, in order of time; `explained` is what its own account says.
+/// The way of a tick, as far as its thread's wake-ups were recorded, in order of time; `explained`
+/// is what its own account says.
 #[must_use]
 pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explained) -> Way {
     let until = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
@@ -59,13 +62,21 @@ pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explain
     let end_ns = back_ns.unwrap_or(tick.wake_ns);
     let Some(switches) = &thread.switches else { return Way::Broken };
     let before = &switches[..switches.partition_point(|s| s.at_ns <= end_ns)];
-    let slept = before.iter().rposition(|s| s.kind == SwitchKind::Waits).filter(|&i| before[i].at_ns >= cycle.park_ns);
-    let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else { return Way::Awake };
+    let slept = before
+        .iter()
+        .rposition(|s| s.kind == SwitchKind::Waits)
+        .filter(|&i| before[i].at_ns >= cycle.park_ns);
+    let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else {
+        return Way::Awake;
+    };
     // Of several, the first made it ready.
     let found = wakeups.get(wakeups.partition_point(|w| w.woken_ns < before[slept].at_ns));
     let on = before[slept..].iter().find(|s| s.kind == SwitchKind::On);
-    let known = found.zip(on).and_then(|(found, on)| Some((found.expired_ns?, found.woken_ns, on.at_ns)));
-    let Some((expired_ns, woken_ns, on_cpu_ns)) = known.filter(|(_, woken_ns, on_cpu_ns)| woken_ns <= on_cpu_ns) else {
+    let known =
+        found.zip(on).and_then(|(found, on)| Some((found.expired_ns?, found.woken_ns, on.at_ns)));
+    let Some((expired_ns, woken_ns, on_cpu_ns)) =
+        known.filter(|(_, woken_ns, on_cpu_ns)| woken_ns <= on_cpu_ns)
+    else {
         return Way::Broken;
     };
     let clipped = |from: i64, to: i64| span(from.max(tick.deadline_ns), to.min(end_ns));
@@ -92,7 +103,8 @@ pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explain
 pub(super) struct Ways {
     whole: u64,
     broken: u64,
-    /// By link, in the order of [`Chain`]: counts by the least value of a bin, that of a negative one with its sign.
+    /// By link, in the order of [`Chain`]: counts by the least value of a bin, that of a negative
+    /// one with its sign.
     links: [BTreeMap<i64, u64>; LINKS.len()],
 }
 
@@ -125,9 +137,12 @@ impl Ways {
 
     /// With the late ones, each with its lateness.
     pub(super) fn finish(&self, late: impl Iterator<Item = (Way, u64)>) -> KernelChain {
-        let links = LINKS.iter().zip(&self.links).filter_map(|((name, _), counts)| link(name, counts));
+        let links =
+            LINKS.iter().zip(&self.links).filter_map(|((name, _), counts)| link(name, counts));
         let sum = |(all, apart): (u64, u64), (way, lateness_ns): (Way, u64)| match way {
-            Way::Whole { apart_ns: Some(ns), .. } => (all.saturating_add(lateness_ns), apart + ns.min(lateness_ns)),
+            Way::Whole { apart_ns: Some(ns), .. } => {
+                (all.saturating_add(lateness_ns), apart + ns.min(lateness_ns))
+            }
             _ => (all, apart),
         };
         let (all, apart) = late.fold((0, 0), sum);

@@ -1,5 +1,6 @@
-//! A program that is watched from outside: switches say when its threads ran, and nobody when one parked or what its accounts
-//! said. Both are made up here from the switches and the ticks, for [`explain`](super::explain).
+//! A program that is watched from outside: switches say when its threads ran, and nobody when one
+//! parked or what its accounts said. Both are made up here from the switches and the ticks, for
+//! [`explain`](super::explain).
 
 use std::collections::HashMap;
 
@@ -32,16 +33,18 @@ pub struct Round {
     pub placed: usize,
 }
 
-/// Finds out which thread ran each tick, when it went to sleep for it, and how long others kept it from its CPU.
+/// Finds out which thread ran each tick, when it went to sleep for it, and how long others kept it
+/// from its CPU.
 ///
-/// The ticks are those of one loop, as deadline and wake time, in order. A tick is of the thread that ran at its wake time, of
-/// several the one that was given its CPU last. A thread that waits before a deadline waits for it; one that waits after it
-/// is blocked by something else. From the deadline on the thread wants to run: so long as other threads then had the CPU on
-/// which it came to run, without a break until it did, it waited for them.
+/// The ticks are those of one loop, as deadline and wake time, in order. A tick is of the thread
+/// that ran at its wake time, of several the one that was given its CPU last. A thread that waits
+/// before a deadline waits for it; one that waits after it is blocked by something else. From the
+/// deadline on the thread wants to run: so long as other threads then had the CPU on which it came
+/// to run, without a break until it did, it waited for them.
 ///
-/// `waited_ns` is what the program itself says: how long the thread of each tick had waited for a CPU until then. Where the
-/// tick before was of the same thread, that is used instead. Without it and without `given`, waiting for a CPU cannot be told
-/// from what is below the thread.
+/// `waited_ns` is what the program itself says: how long the thread of each tick had waited for a
+/// CPU until then. Where the tick before was of the same thread, that is used instead. Without it
+/// and without `given`, waiting for a CPU cannot be told from what is below the thread.
 #[must_use]
 pub fn round(
     ticks: &[(i64, i64)],
@@ -50,9 +53,13 @@ pub fn round(
     given: Option<&Given>,
     longest_way_ns: u64,
 ) -> Round {
-    let on: Vec<Option<(usize, i64)>> = ticks.iter().map(|(_, wake_ns)| runner(threads, *wake_ns)).collect();
-    let mut ways: Vec<i64> =
-        ticks.iter().zip(&on).filter_map(|((_, wake_ns), on)| Some(wake_ns.saturating_sub((*on)?.1))).collect();
+    let on: Vec<Option<(usize, i64)>> =
+        ticks.iter().map(|(_, wake_ns)| runner(threads, *wake_ns)).collect();
+    let mut ways: Vec<i64> = ticks
+        .iter()
+        .zip(&on)
+        .filter_map(|((_, wake_ns), on)| Some(wake_ns.saturating_sub((*on)?.1)))
+        .collect();
     ways.sort_unstable();
     let usual = nearest_rank(&ways, 0.5).and_then(|ns| u64::try_from(ns).ok());
     let way_ns = usual.unwrap_or(0).min(longest_way_ns);
@@ -64,8 +71,15 @@ pub fn round(
     };
     let thread = |(place, thread): (usize, &Watched)| {
         let own = (0..ticks.len()).filter(|&n| is_of(n, place));
-        let own = own.map(|n| OwnTick { deadline_ns: ticks[n].0, wake_ns: ticks[n].1, waited: waited(n, place) });
-        Thread { cycles: cycles(own, thread, given, way_ns), switches: Some(thread.switches.clone()) }
+        let own = own.map(|n| OwnTick {
+            deadline_ns: ticks[n].0,
+            wake_ns: ticks[n].1,
+            waited: waited(n, place),
+        });
+        Thread {
+            cycles: cycles(own, thread, given, way_ns),
+            switches: Some(thread.switches.clone()),
+        }
     };
     let threads = threads.iter().enumerate().map(thread).collect();
     let placed = on.iter().flatten().count();
@@ -79,12 +93,16 @@ pub fn round(
 
 /// The thread that ran at a time, and since when.
 fn runner(threads: &[Watched], at_ns: i64) -> Option<(usize, i64)> {
-    let since = |switches: &[Switch]| match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
-        Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
-        // It ran before the first that was recorded.
-        None => switches.first().filter(|s| s.kind != SwitchKind::On).map(|_| i64::MIN),
-    };
-    let running = threads.iter().enumerate().filter_map(|(place, thread)| Some((place, since(&thread.switches)?)));
+    let since =
+        |switches: &[Switch]| match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
+            Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
+            // It ran before the first that was recorded.
+            None => switches.first().filter(|s| s.kind != SwitchKind::On).map(|_| i64::MIN),
+        };
+    let running = threads
+        .iter()
+        .enumerate()
+        .filter_map(|(place, thread)| Some((place, since(&thread.switches)?)));
     running.max_by_key(|(_, since)| *since)
 }
 
@@ -97,7 +115,12 @@ struct OwnTick {
 }
 
 /// The waits for these ticks of the thread, as cycles.
-fn cycles(ticks: impl Iterator<Item = OwnTick>, thread: &Watched, given: Option<&Given>, way_ns: u64) -> Vec<Cycle> {
+fn cycles(
+    ticks: impl Iterator<Item = OwnTick>,
+    thread: &Watched,
+    given: Option<&Given>,
+    way_ns: u64,
+) -> Vec<Cycle> {
     let switches = &thread.switches;
     let way = i64::try_from(way_ns).unwrap_or(i64::MAX);
     let mut end_ns = switches.last().map_or(0, |s| s.at_ns);
@@ -106,39 +129,55 @@ fn cycles(ticks: impl Iterator<Item = OwnTick>, thread: &Watched, given: Option<
     for tick in ticks {
         end_ns = end_ns.max(tick.wake_ns);
         let before = switches.partition_point(|s| s.at_ns <= tick.deadline_ns);
-        let Some(off) = switches[..before].iter().rposition(|s| s.kind == SwitchKind::Waits) else { continue };
+        let Some(off) = switches[..before].iter().rposition(|s| s.kind == SwitchKind::Waits) else {
+            continue;
+        };
         let park_ns = switches[off].at_ns;
         if waits.last().is_some_and(|(last, _)| last.park_ns >= park_ns) {
             continue;
         }
         let on = switches[off..].iter().find(|s| s.kind == SwitchKind::On);
-        let says =
-            tick.waited.map(|(since_ns, waited)| waited.saturating_sub(preempted(switches, since_ns, tick.wake_ns)));
+        let says = tick.waited.map(|(since_ns, waited)| {
+            waited.saturating_sub(preempted(switches, since_ns, tick.wake_ns))
+        });
         let seen = given.zip(on).map(|(given, on)| {
             let turns = given.get(&on.cpu).map_or(&[][..], Vec::as_slice);
             behind_others(turns, thread.id, tick.deadline_ns.max(park_ns), on.at_ns)
         });
         let unpark_ns = on.map(|on| on.at_ns.saturating_add(way));
-        waits.push((Cycle { park_ns, reading: Reading::default(), torn: false, unpark_ns }, says.or(seen)));
+        waits.push((
+            Cycle { park_ns, reading: Reading::default(), torn: false, unpark_ns },
+            says.or(seen),
+        ));
     }
     // As the thread's account would have it, which only ever rises.
     let mut delay_ns = 0_u64;
-    let ends: Vec<i64> = waits.iter().skip(1).map(|(next, _)| next.park_ns).chain([i64::MAX]).collect();
+    let ends: Vec<i64> =
+        waits.iter().skip(1).map(|(next, _)| next.park_ns).chain([i64::MAX]).collect();
     let mut cycles: Vec<Cycle> = Vec::with_capacity(waits.len() + 1);
     for ((mut cycle, queued), until_ns) in waits.into_iter().zip(ends) {
         cycle.reading.delay_ns = queued.map(|_| delay_ns);
-        delay_ns =
-            delay_ns.saturating_add(queued.unwrap_or(0)).saturating_add(preempted(switches, cycle.park_ns, until_ns));
+        delay_ns = delay_ns.saturating_add(queued.unwrap_or(0)).saturating_add(preempted(
+            switches,
+            cycle.park_ns,
+            until_ns,
+        ));
         cycles.push(cycle);
     }
     if !cycles.is_empty() {
         let reading = Reading { delay_ns: Some(delay_ns), ..Reading::default() };
-        cycles.push(Cycle { park_ns: end_ns.saturating_add(1), reading, torn: false, unpark_ns: None });
+        cycles.push(Cycle {
+            park_ns: end_ns.saturating_add(1),
+            reading,
+            torn: false,
+            unpark_ns: None,
+        });
     }
     cycles
 }
 
-/// How long a thread was off its CPU although it could have gone on, in stretches that begin between the two times.
+/// How long a thread was off its CPU although it could have gone on, in stretches that begin
+/// between the two times.
 fn preempted(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
     let first = switches.partition_point(|s| s.at_ns < from_ns);
     let pairs = switches[first..].windows(2).take_while(|pair| pair[0].at_ns < until_ns);
@@ -146,7 +185,8 @@ fn preempted(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
     off.map(|pair| span(pair[0].at_ns, pair[1].at_ns)).fold(0, u64::saturating_add)
 }
 
-/// How long other threads had a CPU without a break before this one was given it, from some time on.
+/// How long other threads had a CPU without a break before this one was given it, from some time
+/// on.
 fn behind_others(given: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
     let mut start_ns = until_ns;
     for turn in given[..given.partition_point(|o| o.at_ns <= until_ns)].iter().rev() {
@@ -178,39 +218,66 @@ mod tests {
     }
 
     /// One tick of a thread with these switches on a CPU that was given so.
-    fn parts(deadline: i64, wake: i64, switches: Vec<Switch>, given: Option<&[Occupant]>) -> Vec<(Class, u64)> {
+    fn parts(
+        deadline: i64,
+        wake: i64,
+        switches: Vec<Switch>,
+        given: Option<&[Occupant]>,
+    ) -> Vec<(Class, u64)> {
         let given = given.map(|given| Given::from([(1, given.to_vec())]));
         let threads = [Watched { id: 7, switches }];
         let seen = round(&[(deadline, wake)], None, &threads, given.as_ref(), 20_000);
         let facts = Facts { path_ns: seen.way_ns, ..Facts::default() };
         assert_eq!(facts.known(), Known::default());
-        let [explained] = &explain(&seen.ticks, &seen.threads, &facts)[..] else { panic!("one tick") };
+        let [explained] = &explain(&seen.ticks, &seen.threads, &facts)[..] else {
+            panic!("one tick")
+        };
         assert_eq!(explained.parts.total_ns(), span(deadline, wake));
-        Class::ALL.into_iter().map(|c| (c, explained.parts.of(c))).filter(|(_, ns)| *ns > 0).collect()
+        Class::ALL
+            .into_iter()
+            .map(|c| (c, explained.parts.of(c)))
+            .filter(|(_, ns)| *ns > 0)
+            .collect()
     }
 
     #[test]
     fn a_thread_that_wakes_behind_another_waited_for_it_and_on_an_idle_cpu_was_woken_late() {
         use SwitchKind::{On, Waits};
-        let woken = vec![switch(0, On), switch(MS, Waits), switch(5 * MS, On), switch(6 * MS, Waits)];
+        let woken =
+            vec![switch(0, On), switch(MS, Waits), switch(5 * MS, On), switch(6 * MS, Waits)];
         let (due, came) = (2 * MS, 5 * MS + 10_000);
-        let behind = [turn(MS, 0), turn(3 * MS, 42), turn(4 * MS, 43), turn(5 * MS - 300, 7), turn(6 * MS, 0)];
-        let expected = [(Class::Queue, 2_000_000), (Class::Below, 1_000_000), (Class::Path, 10_000)];
+        let behind = [
+            turn(MS, 0),
+            turn(3 * MS, 42),
+            turn(4 * MS, 43),
+            turn(5 * MS - 300, 7),
+            turn(6 * MS, 0),
+        ];
+        let expected =
+            [(Class::Queue, 2_000_000), (Class::Below, 1_000_000), (Class::Path, 10_000)];
         assert_eq!(parts(due, came, woken.clone(), Some(&behind)), expected);
         let idle = [turn(MS, 0), turn(5 * MS - 300, 7), turn(6 * MS, 0)];
         let expected = [(Class::Queue, 300), (Class::Below, 2_999_700), (Class::Path, 10_000)];
-        assert_eq!(parts(due, came, woken.clone(), Some(&idle)), expected, "its own turn begins before it runs");
+        assert_eq!(
+            parts(due, came, woken.clone(), Some(&idle)),
+            expected,
+            "its own turn begins before it runs"
+        );
         // Others had the CPU long before it was due: that counts from then on.
         let always = [turn(-9 * MS, 42), turn(5 * MS - 300, 7)];
         assert_eq!(parts(due, came, woken.clone(), Some(&always))[0], (Class::Queue, 3_000_000));
         // Who does not know who ran does not know which of the two it was.
-        assert_eq!(parts(due, came, woken, None), [(Class::Path, 10_000), (Class::Unexplained, 3_000_000)]);
+        assert_eq!(
+            parts(due, came, woken, None),
+            [(Class::Path, 10_000), (Class::Unexplained, 3_000_000)]
+        );
     }
 
     #[test]
     fn what_comes_between_is_told_apart() {
         use SwitchKind::{On, Preempted, Waits};
-        // Woken in time; it ran, was preempted, ran, waited for something else, and ran again until its tick.
+        // Woken in time; it ran, was preempted, ran, waited for something else, and ran again until
+        // its tick.
         let switches = vec![
             switch(0, On),
             switch(MS, Waits),
@@ -221,18 +288,33 @@ mod tests {
             switch(9 * MS, On),
             switch(11 * MS, Waits),
         ];
-        let given = [turn(MS, 0), turn(2 * MS, 7), turn(3 * MS, 42), turn(5 * MS, 7), turn(6 * MS, 0), turn(9 * MS, 7)];
+        let given = [
+            turn(MS, 0),
+            turn(2 * MS, 7),
+            turn(3 * MS, 42),
+            turn(5 * MS, 7),
+            turn(6 * MS, 0),
+            turn(9 * MS, 7),
+        ];
         let found = parts(2 * MS, 10 * MS, switches, Some(&given));
         let own = 1_000_000 + 1_000_000 + 1_000_000 - 20_000;
-        let expected = [(Class::Queue, 2 * MS as u64), (Class::OwnCpu, own), (Class::Blocked, 3 * MS as u64)];
+        let expected =
+            [(Class::Queue, 2 * MS as u64), (Class::OwnCpu, own), (Class::Blocked, 3 * MS as u64)];
         assert_eq!(found, [&expected[..], &[(Class::Path, 20_000)]].concat());
     }
 
     #[test]
     fn what_a_thread_says_itself_beats_what_is_seen_from_outside() {
         use SwitchKind::{On, Preempted, Waits};
-        let woken =
-            [(0, On), (MS, Waits), (2 * MS, On), (3 * MS, Preempted), (4 * MS, On), (5 * MS, Waits), (9 * MS, On)];
+        let woken = [
+            (0, On),
+            (MS, Waits),
+            (2 * MS, On),
+            (3 * MS, Preempted),
+            (4 * MS, On),
+            (5 * MS, Waits),
+            (9 * MS, On),
+        ];
         let switches: Vec<Switch> = woken.into_iter().map(|(at, kind)| switch(at, kind)).collect();
         let threads = [Watched { id: 7, switches }];
         let ticks = [(2 * MS, 2 * MS + 10_000), (6 * MS, 9 * MS + 10_000)];
@@ -241,9 +323,17 @@ mod tests {
         let always = Given::from([(1, vec![turn(-MS, 42)])]);
         for given in [None, Some(&always)] {
             let seen = round(&ticks, Some(&says), &threads, given, 20_000);
-            let explained = explain(&seen.ticks, &seen.threads, &Facts { path_ns: seen.way_ns, ..Facts::default() });
+            let explained = explain(
+                &seen.ticks,
+                &seen.threads,
+                &Facts { path_ns: seen.way_ns, ..Facts::default() },
+            );
             let parts = explained[1].parts;
-            assert_eq!([parts.of(Class::Queue), parts.of(Class::Below)], [2 * MS as u64, MS as u64], "{given:?}");
+            assert_eq!(
+                [parts.of(Class::Queue), parts.of(Class::Below)],
+                [2 * MS as u64, MS as u64],
+                "{given:?}"
+            );
             // Nothing says how long it had waited before the first.
             assert_eq!(explained[0].parts.of(Class::Unexplained), 0);
         }
@@ -254,7 +344,10 @@ mod tests {
         use SwitchKind::{On, Waits};
         let busy = Watched { id: 1, switches: vec![switch(-5 * MS, On)] };
         let from_the_start = Watched { id: 2, switches: vec![switch(3 * MS, Waits)] };
-        let ticks = Watched { id: 3, switches: vec![switch(0, Waits), switch(2 * MS, On), switch(4 * MS, Waits)] };
+        let ticks = Watched {
+            id: 3,
+            switches: vec![switch(0, Waits), switch(2 * MS, On), switch(4 * MS, Waits)],
+        };
         let threads = [busy, from_the_start, ticks];
         let of = |wake_ns| round(&[(MS, wake_ns)], None, &threads, None, 0).ticks[0].thread;
         assert_eq!([of(2 * MS + 5), of(5 * MS)], [2, 0]);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::why::{Behind, Class, Difference, Evidence, LateTick, Missing, Shares, Tier, Why, WhyRound};
+use crate::report::why::{
+    Behind, Class, Difference, Evidence, LateTick, Missing, Shares, Tier, Why, WhyRound,
+};
 use crate::stats::bootstrap::ratio_interval;
 use crate::stats::quantile::nearest_rank;
 use crate::stats::sign_test::median_interval;
@@ -85,7 +87,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// For a run of `planned` ticks: late are those above `threshold_ns`, or where there is none the latest per cent.
+    /// For a run of `planned` ticks: late are those above `threshold_ns`, or where there is none
+    /// the latest per cent.
     #[must_use]
     pub fn new(threshold_ns: Option<u64>, planned: u64) -> Self {
         let most = threshold_ns.map_or(planned.div_ceil(100), |_| u64::MAX);
@@ -111,7 +114,9 @@ impl Pool {
         self.tier = if place == 0 { round.tier } else { self.tier.min(round.tier) };
         self.known = round.known;
         self.ticks += round.ticks.len() as u64;
-        let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
+        let sum = |a: Option<u64>, b: Option<u64>| {
+            a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))))
+        };
         let (all, of_round) = (&mut self.evidence, &round.evidence);
         all.steal_ns = sum(all.steal_ns, of_round.steal_ns);
         all.standstill_ns = sum(all.standstill_ns, of_round.standstill_ns);
@@ -131,7 +136,9 @@ impl Pool {
             shares_ns: Shares::default(),
         });
         let least = i64::try_from(self.threshold_ns.unwrap_or(1)).unwrap_or(i64::MAX);
-        self.late.extend(round.ticks.into_iter().filter(|t| lateness(t) >= least.max(1)).map(|t| (place, t)));
+        self.late.extend(
+            round.ticks.into_iter().filter(|t| lateness(t) >= least.max(1)).map(|t| (place, t)),
+        );
         if self.late.len() / 2 > self.most {
             self.keep_latest(self.most);
         }
@@ -145,7 +152,8 @@ impl Pool {
         self.late.sort_by_key(|(place, t)| (*place, t.instance, t.tick));
     }
 
-    /// What they add up to, with the rounds beside them; `missing` is the lowest tier that could not be had.
+    /// What they add up to, with the rounds beside them; `missing` is the lowest tier that could
+    /// not be had.
     #[must_use]
     pub fn finish(mut self, beside: &[Beside], missing: Option<Missing>) -> Why {
         if self.threshold_ns.is_none() {
@@ -165,13 +173,18 @@ impl Pool {
         let mut all = Parts::default();
         parts.iter().for_each(|p| all.add_all(p));
         let late_ticks = self.late.len() as u64;
-        let lateness_ns: u64 = self.rounds.iter().map(|r| r.lateness_ns).fold(0, u64::saturating_add);
+        let lateness_ns: u64 =
+            self.rounds.iter().map(|r| r.lateness_ns).fold(0, u64::saturating_add);
         let longest = self.longest_of_episodes();
         let episodes = longest.len() as u64;
         let enough = late_ticks >= LEAST_TICKS && episodes >= LEAST_EPISODES && self.tier.is_some();
         let interval = |class: Class| {
-            let of_rounds: Vec<(f64, f64)> =
-                self.rounds.iter().zip(&parts).map(|(r, p)| (p.of(class) as f64, r.lateness_ns as f64)).collect();
+            let of_rounds: Vec<(f64, f64)> = self
+                .rounds
+                .iter()
+                .zip(&parts)
+                .map(|(r, p)| (p.of(class) as f64, r.lateness_ns as f64))
+                .collect();
             Some((class.key().to_owned(), ratio_interval(&of_rounds, CONFIDENCE)?))
         };
         let threshold_ns = self.late.iter().map(|(_, t)| lateness(t) as u64).min().unwrap_or(0);
@@ -215,10 +228,13 @@ impl Pool {
             },
             behind: named.then(|| behind(self.late.iter().map(|(_, t)| t))),
             overhead_ns: difference(&|asked, beside| Some((asked.p50? - beside.p50) as f64)),
-            overhead_cpu_ns: difference(&|asked, beside| Some(asked.cpu_ns_per_tick? - beside.cpu_ns_per_tick?)),
+            overhead_cpu_ns: difference(&|asked, beside| {
+                Some(asked.cpu_ns_per_tick? - beside.cpu_ns_per_tick?)
+            }),
             kernel_chain: chained.then(|| {
-                let late =
-                    |(_, tick): &(usize, AskedTick)| Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)));
+                let late = |(_, tick): &(usize, AskedTick)| {
+                    Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)))
+                };
                 self.ways.finish(self.late.iter().filter_map(late))
             }),
             longest: longest.iter().take(LONGEST).map(told).collect(),
@@ -233,7 +249,10 @@ impl Pool {
         for (i, (place, tick)) in self.late.iter().enumerate() {
             let before = i.checked_sub(1).map(|i| &self.late[i]);
             let goes_on = before.is_some_and(|(p, t)| {
-                p == place && t.instance == tick.instance && t.tick + 1 == tick.tick && tick.deadline_ns <= t.wake_ns
+                p == place
+                    && t.instance == tick.instance
+                    && t.tick + 1 == tick.tick
+                    && tick.deadline_ns <= t.wake_ns
             });
             match latest.last_mut() {
                 Some(last) if goes_on => {
@@ -259,7 +278,8 @@ fn behind<'a>(ticks: impl Iterator<Item = &'a AskedTick>) -> Vec<Behind> {
     for (comm, ns) in ticks.flat_map(|t| &t.behind) {
         *sums.entry(comm).or_default() += ns;
     }
-    let mut all: Vec<Behind> = sums.into_iter().map(|(comm, ns)| Behind { comm: comm.to_owned(), ns }).collect();
+    let mut all: Vec<Behind> =
+        sums.into_iter().map(|(comm, ns)| Behind { comm: comm.to_owned(), ns }).collect();
     all.sort_by_key(|b| std::cmp::Reverse(b.ns));
     all
 }

@@ -35,7 +35,8 @@ pub struct Cycle {
     pub reading: Reading,
     /// Something came between while they were read.
     pub torn: bool,
-    /// When it came back from the park; `park_ns` for a thread that does not sleep, `None` where that is unknown.
+    /// When it came back from the park; `park_ns` for a thread that does not sleep, `None` where
+    /// that is unknown.
     pub unpark_ns: Option<i64>,
 }
 
@@ -95,7 +96,8 @@ pub struct Standstill {
     pub from_ns: i64,
     /// When the first of them was ready.
     pub to_ns: i64,
-    /// Other threads were seen to be given a CPU meanwhile: these threads were stopped, and not the machine.
+    /// Other threads were seen to be given a CPU meanwhile: these threads were stopped, and not the
+    /// machine.
     pub others_ran: bool,
 }
 
@@ -110,7 +112,8 @@ pub struct Facts {
     pub slack_ns: Option<u64>,
     /// The most that the usual way from the timer to the task takes.
     pub path_ns: u64,
-    /// CPU time that a tick of a thread with nothing else to run usually takes; `None` where it has other tasks.
+    /// CPU time that a tick of a thread with nothing else to run usually takes; `None` where it has
+    /// other tasks.
     pub usual_cpu_ns: Option<u64>,
     /// When the process was continued after a stop.
     pub continued_ns: Vec<i64>,
@@ -130,7 +133,11 @@ impl Facts {
     /// Which parts can be measured with these.
     #[must_use]
     pub fn known(&self) -> Known {
-        Known { quota: self.quota_period_ns.is_some(), faults: self.fault_ns.is_some(), slack: self.slack_ns.is_some() }
+        Known {
+            quota: self.quota_period_ns.is_some(),
+            faults: self.fault_ns.is_some(),
+            slack: self.slack_ns.is_some(),
+        }
     }
 }
 

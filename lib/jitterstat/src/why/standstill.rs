@@ -4,14 +4,15 @@ use super::seen::{Occupant, Overslept, Standstill, span};
 
 /// Less than this is what any thread may be late on a busy machine.
 pub const LEAST_STANDSTILL_NS: u64 = 1_000_000;
-/// The handler of the signal that continues a process may get its CPU later than the threads that it finds late.
+/// The handler of the signal that continues a process may get its CPU later than the threads that
+/// it finds late.
 const HANDLED_WITHIN_NS: i64 = 10_000_000;
-/// A standstill of at least this share of the time that a thread slept covers it: the witnesses may have been asleep when it
-/// began, and see it only from the moment at which they were due.
+/// A standstill of at least this share of the time that a thread slept covers it: the witnesses may
+/// have been asleep when it began, and see it only from the moment at which they were due.
 const COVERS: f64 = 0.8;
 
-/// When all witnesses at once were not woken though they were due, nor waited for a CPU. One witness is none: it may have been
-/// held up by something on its CPU.
+/// When all witnesses at once were not woken though they were due, nor waited for a CPU. One
+/// witness is none: it may have been held up by something on its CPU.
 #[must_use]
 pub fn standstills(witnesses: &[Vec<Overslept>]) -> Vec<Standstill> {
     let [first, others @ ..] = witnesses else { return Vec::new() };
@@ -20,7 +21,8 @@ pub fn standstills(witnesses: &[Vec<Overslept>]) -> Vec<Standstill> {
     }
     let all = others.iter().fold(first.clone(), |seen, other| intersection(&seen, other));
     let long = |s: &Overslept| span(s.from_ns, s.to_ns) >= LEAST_STANDSTILL_NS;
-    let standstill = |Overslept { from_ns, to_ns }| Standstill { from_ns, to_ns, others_ran: false };
+    let standstill =
+        |Overslept { from_ns, to_ns }| Standstill { from_ns, to_ns, others_ran: false };
     all.into_iter().filter(long).map(standstill).collect()
 }
 
@@ -39,8 +41,8 @@ fn intersection(a: &[Overslept], b: &[Overslept]) -> Vec<Overslept> {
 }
 
 impl Standstill {
-    /// Notes whether other threads were given this CPU meanwhile: then it was these threads alone that stood still. What ran
-    /// towards the end was woken by what ended it.
+    /// Notes whether other threads were given this CPU meanwhile: then it was these threads alone
+    /// that stood still. What ran towards the end was woken by what ended it.
     pub fn beside(&mut self, of_one_cpu: &[Occupant]) {
         let before_ns = self.to_ns - (self.to_ns - self.from_ns) / 4;
         let first = of_one_cpu.partition_point(|o| o.at_ns <= self.from_ns);
@@ -48,13 +50,15 @@ impl Standstill {
         self.others_ran |= meanwhile.any(|o| o.thread != 0);
     }
 
-    /// Whether it was these threads alone: others ran, or their process was continued at one of these times.
+    /// Whether it was these threads alone: others ran, or their process was continued at one of
+    /// these times.
     pub(super) fn is_stop(&self, continued_ns: &[i64]) -> bool {
         let until_ns = self.to_ns.saturating_add(HANDLED_WITHIN_NS);
         self.others_ran || continued_ns.iter().any(|&at| self.from_ns < at && at <= until_ns)
     }
 
-    /// How much of the time from `from_ns` to `to_ns` it explains of `asleep_ns` that a thread slept in it.
+    /// How much of the time from `from_ns` to `to_ns` it explains of `asleep_ns` that a thread
+    /// slept in it.
     pub(super) fn explains_ns(&self, from_ns: i64, to_ns: i64, asleep_ns: u64) -> u64 {
         let both = span(self.from_ns.max(from_ns), self.to_ns.min(to_ns)).min(asleep_ns);
         if both as f64 >= COVERS * asleep_ns as f64 { asleep_ns } else { both }
@@ -74,7 +78,8 @@ mod tests {
     }
 
     fn seen(witnesses: &[&[(i64, i64)]]) -> Vec<(i64, i64)> {
-        let all: Vec<Vec<Overslept>> = witnesses.iter().map(|w| w.iter().map(overslept).collect()).collect();
+        let all: Vec<Vec<Overslept>> =
+            witnesses.iter().map(|w| w.iter().map(overslept).collect()).collect();
         standstills(&all).into_iter().map(|s| (s.from_ns / MS, s.to_ns / MS)).collect()
     }
 
@@ -82,11 +87,17 @@ mod tests {
 
     #[test]
     fn only_what_all_witnesses_saw_for_a_millisecond_counts() {
-        assert_eq!(seen(&[&[(0, 9), (20, 40)], &[(5, 8), (25, 26), (39, 50)]]), [(5, 8), (25, 26), (39, 40)]);
+        assert_eq!(
+            seen(&[&[(0, 9), (20, 40)], &[(5, 8), (25, 26), (39, 50)]]),
+            [(5, 8), (25, 26), (39, 40)]
+        );
         assert_eq!(seen(&[&[(0, 9)], &[(9, 20)]]), []);
         assert_eq!(seen(&[&[(0, 9)]]), [], "one witness is none");
         assert_eq!(seen(&[]), []);
-        let almost = [vec![overslept(&(0, 9))], vec![Overslept { from_ns: 9 * MS - 999_999, to_ns: 12 * MS }]];
+        let almost = [
+            vec![overslept(&(0, 9))],
+            vec![Overslept { from_ns: 9 * MS - 999_999, to_ns: 12 * MS }],
+        ];
         assert_eq!(standstills(&almost), []);
     }
 
@@ -105,7 +116,8 @@ mod tests {
 
     #[test]
     fn most_of_a_sleep_is_all_of_it() {
-        let explains = |from, to| STOOD.explains_ns(from * MS, to * MS, span(from * MS, to * MS)) / MS as u64;
+        let explains =
+            |from, to| STOOD.explains_ns(from * MS, to * MS, span(from * MS, to * MS)) / MS as u64;
         assert_eq!((explains(100, 140), explains(110, 130)), (40, 20));
         assert_eq!(explains(90, 140), 50, "40 of 50 are enough");
         assert_eq!((explains(89, 140), explains(0, 101), explains(140, 150)), (40, 1, 0));

@@ -25,16 +25,19 @@ pub(super) struct Stretch {
     pub cpu: u32,
 }
 
-/// All stretches of a thread, in order and without a gap. What its accounts say it waited for a CPU, beyond the time it
-/// was preempted, lies at the end of the stretches in which it waited for something else.
+/// All stretches of a thread, in order and without a gap. What its accounts say it waited for a
+/// CPU, beyond the time it was preempted, lies at the end of the stretches in which it waited for
+/// something else.
 pub(super) fn stretches(switches: &[Switch], cycles: &[Cycle]) -> Vec<Stretch> {
     let mut found = raw(switches);
     // The wait that is left for the stretches of a cycle, in order.
-    let mut left: Vec<Option<u64>> = cycles.windows(2).map(|pair| waited(&pair[0], &pair[1])).collect();
+    let mut left: Vec<Option<u64>> =
+        cycles.windows(2).map(|pair| waited(&pair[0], &pair[1])).collect();
     let cycle_of = |at_ns: i64| cycles.partition_point(|c| c.park_ns <= at_ns).checked_sub(1);
     for stretch in found.iter().filter(|s| s.state == State::Queued) {
         for i in cycle_of(stretch.from_ns).unwrap_or(0)..left.len() {
-            let [from, to] = [cycles[i].park_ns.max(stretch.from_ns), cycles[i + 1].park_ns.min(stretch.to_ns)];
+            let [from, to] =
+                [cycles[i].park_ns.max(stretch.from_ns), cycles[i + 1].park_ns.min(stretch.to_ns)];
             if cycles[i].park_ns >= stretch.to_ns {
                 break;
             }
@@ -45,7 +48,9 @@ pub(super) fn stretches(switches: &[Switch], cycles: &[Cycle]) -> Vec<Stretch> {
     for mut stretch in found.drain(..) {
         if stretch.state == State::Asleep {
             let cycle = cycle_of(stretch.from_ns);
-            let awake = cycle.and_then(|i| cycles[i].unpark_ns).is_some_and(|unpark| stretch.from_ns >= unpark);
+            let awake = cycle
+                .and_then(|i| cycles[i].unpark_ns)
+                .is_some_and(|unpark| stretch.from_ns >= unpark);
             if awake {
                 stretch.state = State::Blocked;
             }
@@ -88,7 +93,12 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
             continue;
         }
         all.push(Stretch { to_ns: switch.at_ns, cpu: switch.cpu, ..open });
-        open = Stretch { from_ns: switch.at_ns, to_ns: i64::MAX, state: after(switch.kind), cpu: switch.cpu };
+        open = Stretch {
+            from_ns: switch.at_ns,
+            to_ns: i64::MAX,
+            state: after(switch.kind),
+            cpu: switch.cpu,
+        };
     }
     all.push(open);
     all
@@ -97,7 +107,8 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
 /// Who ran in a stretch of time on a CPU whose switches these are, in order: each with how long.
 pub fn behind(queued: &Queued, switches: &[Occupant]) -> impl Iterator<Item = (u32, u64)> {
     let first = switches.partition_point(|s| s.at_ns <= queued.from_ns).saturating_sub(1);
-    let until = switches[first.min(switches.len())..].iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);
+    let until =
+        switches[first.min(switches.len())..].iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);
     let (from_ns, to_ns) = (queued.from_ns, queued.to_ns);
     switches[first.min(switches.len())..]
         .iter()

@@ -11,7 +11,12 @@ const PERIOD: i64 = 500 * US;
 
 fn reading(delay_us: u64, cpu_us: u64) -> Reading {
     let us = |us: u64| Some(us * 1_000);
-    Reading { delay_ns: us(delay_us), cpu_ns: us(cpu_us), minor_faults: Some(0), throttled: Some(0) }
+    Reading {
+        delay_ns: us(delay_us),
+        cpu_ns: us(cpu_us),
+        minor_faults: Some(0),
+        throttled: Some(0),
+    }
 }
 
 fn cycle(park_us: i64, unpark_us: i64, reading: Reading) -> Cycle {
@@ -28,19 +33,26 @@ fn off(at_us: i64, kind: SwitchKind) -> Switch {
 
 /// The parts of one tick that are not zero, in microseconds.
 fn parts(explained: &Explained) -> Vec<(Class, u64)> {
-    Class::ALL.into_iter().map(|c| (c, explained.parts.of(c) / 1_000)).filter(|(_, us)| *us > 0).collect()
+    Class::ALL
+        .into_iter()
+        .map(|c| (c, explained.parts.of(c) / 1_000))
+        .filter(|(_, us)| *us > 0)
+        .collect()
 }
 
-/// A tick due at 1,000 us that came at 1,400 us; parked at 600, awake at 1,390, parked again at 1,420.
+/// A tick due at 1,000 us that came at 1,400 us; parked at 600, awake at 1,390, parked again at
+/// 1,420.
 fn one(switches: Option<Vec<Switch>>, waited_us: u64, ran_us: u64, facts: &Facts) -> Explained {
-    let cycles = vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, ran_us))];
+    let cycles =
+        vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, ran_us))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     explain(&[tick], &[Thread { cycles, switches }], facts).remove(0)
 }
 
 #[test]
 fn a_thread_that_waited_for_a_cpu_is_told_from_one_that_was_woken_late() {
-    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let switches =
+        || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let facts = Facts { path_ns: 20_000, ..Facts::default() };
     let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
     let queued = one(switches(), 370, 35, &facts);
@@ -70,7 +82,8 @@ fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = |switches| Thread { cycles: cycles.clone(), switches };
     let found = explain(&[tick], &[thread(Some(switches))], &Facts::default()).remove(0);
-    // Thirty of the hundred and thirty were waited before the first switch on: at the end of the first sleep.
+    // Thirty of the hundred and thirty were waited before the first switch on: at the end of the
+    // first sleep.
     assert_eq!(parts(&found), [(Class::Queue, 100), (Class::OwnCpu, 120), (Class::Blocked, 180)]);
     let found = explain(&[tick], &[thread(None)], &Facts::default()).remove(0);
     // Of 770 awake 500 ran, 130 waited and 140 were blocked: 400 of them lie in the window.
@@ -79,22 +92,34 @@ fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
 
 #[test]
 fn stops_quota_faults_slack_and_steal_take_their_own() {
-    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let switches =
+        || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let only = |facts: Facts, waited| parts(&one(switches(), waited, 35, &facts));
     let stopped = Facts { continued_ns: vec![1_379 * US], ..Facts::default() };
-    assert_eq!(only(stopped.clone(), 0), [(Class::OwnCpu, 10), (Class::Stopped, 380), (Class::Path, 10)]);
+    assert_eq!(
+        only(stopped.clone(), 0),
+        [(Class::OwnCpu, 10), (Class::Stopped, 380), (Class::Path, 10)]
+    );
     assert_eq!(only(stopped, 370)[0], (Class::Queue, 370), "waiting for a CPU is never a stop");
     let elsewhere = Facts { continued_ns: vec![1_000 * US, 1_401 * US], ..Facts::default() };
     assert_eq!(only(elsewhere, 0)[1], (Class::Below, 380));
     let slack = Facts { slack_ns: Some(50_000), path_ns: 20_000, ..Facts::default() };
-    assert_eq!(only(slack, 0), [(Class::OwnCpu, 10), (Class::Slack, 50), (Class::Below, 320), (Class::Path, 20)]);
+    assert_eq!(
+        only(slack, 0),
+        [(Class::OwnCpu, 10), (Class::Slack, 50), (Class::Below, 320), (Class::Path, 20)]
+    );
     let steal = |steal_ns| only(Facts { steal_ns, ..Facts::default() }, 0)[1];
     assert_eq!(steal(9_999_999), (Class::Below, 380), "less than a step of the account");
     assert_eq!(steal(10_000_000), (Class::Host, 380));
 
-    let quota = Facts { quota_period_ns: Some(100_000_000), fault_ns: Some(1_000), ..Facts::default() };
+    let quota =
+        Facts { quota_period_ns: Some(100_000_000), fault_ns: Some(1_000), ..Facts::default() };
     let cycles = |throttled, minor_faults| {
-        let end = Reading { throttled: Some(throttled), minor_faults: Some(minor_faults), ..reading(200, 35) };
+        let end = Reading {
+            throttled: Some(throttled),
+            minor_faults: Some(minor_faults),
+            ..reading(200, 35)
+        };
         vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, end)]
     };
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
@@ -114,10 +139,17 @@ fn a_torn_reading_gives_way_to_the_one_before_it() {
     let facts = Facts { quota_period_ns: Some(100_000_000), ..Facts::default() };
     let at = |throttled| Reading { throttled: Some(throttled), ..reading(0, 0) };
     // The throttle struck while the second reading was made.
-    let cycles =
-        |torn| vec![cycle(100, 500, at(0)), Cycle { torn, ..cycle(600, 1_390, at(1)) }, cycle(1_420, 1_900, at(1))];
+    let cycles = |torn| {
+        vec![
+            cycle(100, 500, at(0)),
+            Cycle { torn, ..cycle(600, 1_390, at(1)) },
+            cycle(1_420, 1_900, at(1)),
+        ]
+    };
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    let found = |torn| explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts).remove(0);
+    let found = |torn| {
+        explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts).remove(0)
+    };
     assert_eq!(found(false).parts.of(Class::Quota), 0);
     assert_eq!(found(true).parts.of(Class::Quota), 400_000);
 }
@@ -125,7 +157,8 @@ fn a_torn_reading_gives_way_to_the_one_before_it() {
 #[test]
 fn what_nobody_saw_is_unexplained() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    let unexplained = |threads: &[Thread], facts: &Facts| parts(&explain(&[tick], threads, facts).remove(0));
+    let unexplained =
+        |threads: &[Thread], facts: &Facts| parts(&explain(&[tick], threads, facts).remove(0));
     assert_eq!(unexplained(&[], &Facts::default()), [(Class::Unexplained, 400)]);
     assert_eq!(unexplained(&[Thread::default()], &Facts::default()), [(Class::Unexplained, 400)]);
     // The deadline lies before the first cycle.
@@ -135,7 +168,10 @@ fn what_nobody_saw_is_unexplained() {
     // Nobody stamped the end of the park.
     let mut cycles = vec![cycle(600, 0, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
     cycles[0].unpark_ns = None;
-    assert_eq!(unexplained(&[Thread { cycles, switches: None }], &Facts::default()), [(Class::Unexplained, 400)]);
+    assert_eq!(
+        unexplained(&[Thread { cycles, switches: None }], &Facts::default()),
+        [(Class::Unexplained, 400)]
+    );
     // Switches without the account of waiting: asleep, or waiting for a CPU.
     let unknown = Reading { delay_ns: None, ..reading(0, 0) };
     let cycles = vec![cycle(600, 1_390, unknown), cycle(1_420, 1_900, unknown)];
@@ -149,7 +185,8 @@ fn what_nobody_saw_is_unexplained() {
 
 #[test]
 fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
-    // On the CPU from before the deadline to the wake-up: a slow machine, if nothing else runs on this thread.
+    // On the CPU from before the deadline to the wake-up: a slow machine, if nothing else runs on
+    // this thread.
     let cycles = || vec![cycle(600, 950, reading(0, 0)), cycle(1_420, 1_900, reading(0, 470))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let found = |usual_cpu_ns| {
@@ -160,21 +197,32 @@ fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
     assert_eq!(found(Some(10_000)), [(Class::OwnCpu, 50), (Class::Below, 350)]);
 }
 
-/// A stall of `stall` us that began at the first deadline: its ticks come one after the other when it is over.
+/// A stall of `stall` us that began at the first deadline: its ticks come one after the other when
+/// it is over.
 fn backlog(stall: i64, kind: SwitchKind) -> (Vec<Tick>, Thread) {
     let n = stall / (PERIOD / US) + 1;
     let start = 1_000;
-    let tick = |k| Tick { deadline_ns: start * US + k * PERIOD, wake_ns: (start + stall) * US, thread: 0 };
+    let tick =
+        |k| Tick { deadline_ns: start * US + k * PERIOD, wake_ns: (start + stall) * US, thread: 0 };
     let waited = if kind == SwitchKind::Preempted { stall as u64 } else { 0 };
-    let switches = vec![on(0), off(start, kind), on(start + stall), off(start + stall + 60, SwitchKind::Waits)];
-    let cycles =
-        vec![cycle(500, 600, reading(0, 0)), cycle(start + stall + 50, start + stall + 90, reading(waited, 500))];
+    let switches = vec![
+        on(0),
+        off(start, kind),
+        on(start + stall),
+        off(start + stall + 60, SwitchKind::Waits),
+    ];
+    let cycles = vec![
+        cycle(500, 600, reading(0, 0)),
+        cycle(start + stall + 50, start + stall + 90, reading(waited, 500)),
+    ];
     ((0..n).map(tick).collect(), Thread { cycles, switches: Some(switches) })
 }
 
 #[test]
 fn one_stall_makes_all_of_its_backlog_late_by_what_is_left_of_it() {
-    for (kind, class) in [(SwitchKind::Preempted, Class::Queue), (SwitchKind::Waits, Class::Blocked)] {
+    for (kind, class) in
+        [(SwitchKind::Preempted, Class::Queue), (SwitchKind::Waits, Class::Blocked)]
+    {
         let stall = 12_700;
         let (ticks, thread) = backlog(stall, kind);
         let explained = explain(&ticks, &[thread], &Facts::default());
@@ -212,16 +260,22 @@ fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
 
 #[test]
 fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
-    let switches = || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
+    let switches =
+        || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let stood = |from_us: i64, to_us: i64, others_ran| Facts {
         standstills: vec![Standstill { from_ns: from_us * US, to_ns: to_us * US, others_ran }],
         ..Facts::default()
     };
-    let class = |facts: &Facts, waited, class| one(switches(), waited, 35, facts).parts.of(class) / 1_000;
+    let class =
+        |facts: &Facts, waited, class| one(switches(), waited, 35, facts).parts.of(class) / 1_000;
     let host = stood(900, 1_375, false);
     assert_eq!(class(&host, 0, Class::Host), 380, "nearly all of the sleep is all of it");
     assert_eq!(class(&stood(1_200, 1_375, false), 0, Class::Host), 175);
-    assert_eq!(class(&stood(1_400, 1_900, false), 0, Class::Host), 0, "it begins when the task runs");
+    assert_eq!(
+        class(&stood(1_400, 1_900, false), 0, Class::Host),
+        0,
+        "it begins when the task runs"
+    );
     assert_eq!(class(&host, 370, Class::Queue), 370, "waiting for a CPU is never a standstill");
     assert_eq!(class(&stood(900, 1_375, true), 0, Class::Stopped), 380);
     // The signal's handler ran after the tick.
@@ -232,7 +286,8 @@ fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
     let reading = |throttled| Reading { throttled: Some(throttled), ..reading(0, 35) };
     let cycles = vec![cycle(600, 1_390, reading(0)), cycle(1_420, 1_900, reading(1))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    let throttled = explain(&[tick], &[Thread { cycles, switches: switches() }], &quota).remove(0).parts;
+    let throttled =
+        explain(&[tick], &[Thread { cycles, switches: switches() }], &quota).remove(0).parts;
     assert_eq!((throttled.of(Class::Quota) / 1_000, throttled.of(Class::Host)), (380, 0));
 }
 
@@ -240,8 +295,12 @@ fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
 fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
     let of = |steal_ns, stood_ns| {
         let tick = |at: i64| Tick { deadline_ns: at, wake_ns: at + 8_000_000, thread: 0 };
-        let sleep =
-            |at: i64| Cycle { park_ns: at - 1, reading: reading(0, 0), torn: false, unpark_ns: Some(at + 8_000_000) };
+        let sleep = |at: i64| Cycle {
+            park_ns: at - 1,
+            reading: reading(0, 0),
+            torn: false,
+            unpark_ns: Some(at + 8_000_000),
+        };
         let ticks = [tick(0), tick(50_000_000)];
         let cycles = vec![sleep(0), sleep(50_000_000), sleep(90_000_000)];
         let standstills = vec![Standstill { from_ns: 0, to_ns: stood_ns, others_ran: false }];
@@ -252,15 +311,21 @@ fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
             .sum::<u64>()
     };
     assert_eq!(of(0, 8_000_000), 8_000_000);
-    assert_eq!(of(10_000_000, 8_000_000), 8_000_000, "2 ms are left, less than a step of the account");
+    assert_eq!(
+        of(10_000_000, 8_000_000),
+        8_000_000,
+        "2 ms are left, less than a step of the account"
+    );
     assert_eq!(of(20_000_000, 8_000_000), 16_000_000);
 }
 
 #[test]
 fn those_who_ran_meanwhile_are_found_by_their_numbers() {
-    let switches: Vec<Occupant> =
-        [(0, 7), (100, 8), (250, 0), (300, 9)].map(|(at_ns, thread)| Occupant { at_ns, thread }).into();
-    let found = |from_ns, to_ns| behind(&Queued { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>();
+    let switches: Vec<Occupant> = [(0, 7), (100, 8), (250, 0), (300, 9)]
+        .map(|(at_ns, thread)| Occupant { at_ns, thread })
+        .into();
+    let found =
+        |from_ns, to_ns| behind(&Queued { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>();
     assert_eq!(found(50, 310), [(7, 50), (8, 150), (0, 50), (9, 10)]);
     assert_eq!(found(400, 500), [(9, 100)]);
     assert_eq!(found(-50, 10), [(7, 10)], "nobody is known to have run before the first switch");
@@ -303,26 +368,42 @@ fn late_ticks_add_up_to_episodes_shares_and_intervals() {
         ticks[40] = (100 + i64::from(round % 2), 50);
         pool.add(asked(round as u64, &ticks));
     }
-    let beside: Vec<Beside> =
-        (0..30).map(|index| Beside { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) }).collect();
+    let beside: Vec<Beside> = (0..30)
+        .map(|index| Beside { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) })
+        .collect();
     let why = pool.clone().finish(&beside, None);
-    assert_eq!((why.ticks, why.late_ticks, why.episodes, why.quantile), (3_000, 30, 30, Some(0.99)));
+    assert_eq!(
+        (why.ticks, why.late_ticks, why.episodes, why.quantile),
+        (3_000, 30, 30, Some(0.99))
+    );
     assert_eq!(why.lateness_ns, 30 * 900_000);
     let shares = why.shares_ns.unwrap();
-    assert_eq!((shares.queue, shares.below, shares.total_ns()), (30 * 600_000, 30 * 300_000, why.lateness_ns));
+    assert_eq!(
+        (shares.queue, shares.below, shares.total_ns()),
+        (30 * 600_000, 30 * 300_000, why.lateness_ns)
+    );
     assert_eq!(why.behind.unwrap()[0].ns, 30 * 600_000);
     let [low, high] = why.ci95["queue"];
-    assert!((low - 2.0 / 3.0).abs() < 1e-9 && (high - 2.0 / 3.0).abs() < 1e-9, "every round is the same");
+    assert!(
+        (low - 2.0 / 3.0).abs() < 1e-9 && (high - 2.0 / 3.0).abs() < 1e-9,
+        "every round is the same"
+    );
     let overhead = why.overhead_ns.unwrap();
     assert_eq!((overhead.p50, overhead.ci95), (500, Some([500, 500])));
     assert_eq!(why.overhead_cpu_ns.unwrap().p50, 1_000);
-    assert_eq!((why.longest.len(), why.longest[0].lateness_ns, why.longest[0].tick), (5, 900_000, 10));
+    assert_eq!(
+        (why.longest.len(), why.longest[0].lateness_ns, why.longest[0].tick),
+        (5, 900_000, 10)
+    );
     assert_eq!(why.rounds.iter().map(|r| r.lateness_ns).sum::<u64>(), why.lateness_ns);
     // A threshold takes all above it: the second tick of the stall belongs to its episode.
     let mut pool = Pool::new(Some(300_000), 3_000);
     pool.add(asked(0, &[(14, 0), (900, 600), (400, 300), (14, 0), (300, 0), (299, 0)]));
     let why = pool.finish(&[], None);
-    assert_eq!((why.late_ticks, why.episodes, why.threshold_ns, why.quantile), (3, 2, 300_000, None));
+    assert_eq!(
+        (why.late_ticks, why.episodes, why.threshold_ns, why.quantile),
+        (3, 2, 300_000, None)
+    );
     assert_eq!((why.shares_ns, why.overhead_ns, why.longest.len()), (None, None, 2));
 }
 
@@ -331,7 +412,8 @@ fn too_few_late_ticks_or_episodes_say_nothing() {
     let say = |episodes: u64, ticks_each: usize| {
         let mut pool = Pool::new(Some(100_000), 10_000);
         for round in 0..episodes {
-            let lateness: Vec<(i64, i64)> = (0..ticks_each).map(|k| (9_000 - k as i64 * 500, 100)).collect();
+            let lateness: Vec<(i64, i64)> =
+                (0..ticks_each).map(|k| (9_000 - k as i64 * 500, 100)).collect();
             pool.add(asked(round, &lateness));
         }
         pool.finish(&[], None).shares_ns.is_some()
@@ -385,7 +467,8 @@ prop_compose! {
 }
 
 fn moved(thread: &Thread, by: i64) -> Thread {
-    let cycle = |c: &Cycle| Cycle { park_ns: c.park_ns + by, unpark_ns: c.unpark_ns.map(|u| u + by), ..*c };
+    let cycle =
+        |c: &Cycle| Cycle { park_ns: c.park_ns + by, unpark_ns: c.unpark_ns.map(|u| u + by), ..*c };
     Thread {
         cycles: thread.cycles.iter().map(cycle).collect(),
         switches: thread
@@ -437,8 +520,10 @@ fn wakeup(expired_us: Option<i64>, woken_us: i64) -> Wakeup {
 }
 
 fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
-    let switches = vec![on(0), off(park_us + 5, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
-    let cycles = vec![cycle(park_us, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, 35))];
+    let switches =
+        vec![on(0), off(park_us + 5, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
+    let cycles =
+        vec![cycle(park_us, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, 35))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = Thread { cycles, switches: Some(switches) };
     let explained = explain(&[tick], std::slice::from_ref(&thread), &Facts::default()).remove(0);
@@ -447,12 +532,14 @@ fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
 
 #[test]
 fn the_links_of_a_way_add_up_to_the_lateness() {
-    let [before, again, after] = [wakeup(Some(100), 101), wakeup(None, 1_200), wakeup(Some(1_450), 1_451)];
+    let [before, again, after] =
+        [wakeup(Some(100), 101), wakeup(None, 1_200), wakeup(Some(1_450), 1_451)];
     let timer = wakeup(Some(1_030), 1_031);
     let Way::Whole { chain, apart_ns } = way_of(&[before, timer, again, after], 349, 600) else {
         panic!("it is whole")
     };
-    let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap(), chain.task_ns];
+    let links =
+        [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap(), chain.task_ns];
     assert_eq!(links.map(|ns| ns / US), [30, 1, 349, 10, 10]);
     assert_eq!((links.iter().sum::<i64>(), apart_ns), (400 * US, Some(0)));
     // The kernel says that it was ready for 349 us, its own account that it waited 20.
@@ -471,7 +558,8 @@ fn ways_are_added_up_without_being_kept() {
         runtime_ns: None,
         task_ns: 6_000,
     };
-    let whole = |timer_ns, apart_ns| Some(Way::Whole { chain: chain(timer_ns), apart_ns: Some(apart_ns) });
+    let whole =
+        |timer_ns, apart_ns| Some(Way::Whole { chain: chain(timer_ns), apart_ns: Some(apart_ns) });
     let tick = |(n, way): (u64, Option<Way>)| AskedTick {
         tick: n,
         deadline_ns: 0,
@@ -481,18 +569,30 @@ fn ways_are_added_up_without_being_kept() {
     };
     let mut pool = Pool::new(Some(1), 1_000);
     for index in 0..10 {
-        let ways = (0..98).map(|n| whole(17_000 + n % 2, 0)).chain([whole(-500, 10_000), Some(Way::Broken)]);
+        let ways = (0..98)
+            .map(|n| whole(17_000 + n % 2, 0))
+            .chain([whole(-500, 10_000), Some(Way::Broken)]);
         let ticks = (0..).zip(ways.chain([Some(Way::Awake)])).map(tick).collect();
         pool.add(AskedRound { index, ticks, tier: Some(Tier::B2), ..AskedRound::default() });
     }
     let found = pool.finish(&[], None).kernel_chain.expect("ways were recorded");
     assert_eq!((found.whole, found.broken), (990, 10));
-    assert!((found.agreement.unwrap() - (1.0 - 10_000.0 / (99.0 * 20_000.0))).abs() < 1e-9, "{found:?}");
+    assert!(
+        (found.agreement.unwrap() - (1.0 - 10_000.0 / (99.0 * 20_000.0))).abs() < 1e-9,
+        "{found:?}"
+    );
     let names: Vec<&str> = found.links.iter().map(|link| link.name.as_str()).collect();
     assert_eq!(names, ["timer", "woken", "on_cpu", "task"], "no runtime, no link of it");
     // Within a thousandth, and what is early is negative.
-    assert!((16_980..=17_001).contains(&found.links[0].p50) && found.links[0].within_1us > 0.98, "{:?}", found.links);
-    assert_eq!((found.links[1].p50, found.links[1].p99, found.links[1].within_1us), (400, Some(400), 1.0));
+    assert!(
+        (16_980..=17_001).contains(&found.links[0].p50) && found.links[0].within_1us > 0.98,
+        "{:?}",
+        found.links
+    );
+    assert_eq!(
+        (found.links[1].p50, found.links[1].p99, found.links[1].within_1us),
+        (400, Some(400), 1.0)
+    );
     // What one round lacks is not said of all of them.
     let mut less = Pool::new(Some(1), 10);
     for (index, tier) in [(0, Tier::B2), (1, Tier::B1)] {

@@ -15,9 +15,10 @@ use tokio::io::unix::AsyncFd;
 use super::kqueue_time::{units_until, wait_for_grid};
 use crate::backend::Backend;
 
-// The dialects. Each states: whether the kernel can repeat by itself in nanoseconds (whole milliseconds would bend a period
-// of 500 us); the unit of a time to wait, with its flag; data and flags of an absolute deadline where the kernel has one on
-// the monotonic clock (the BSDs' is on the wall clock, which can be set).
+// The dialects. Each states: whether the kernel can repeat by itself in nanoseconds (whole
+// milliseconds would bend a period of 500 us); the unit of a time to wait, with its flag; data and
+// flags of an absolute deadline where the kernel has one on the monotonic clock (the BSDs' is on
+// the wall clock, which can be set).
 #[cfg(target_vendor = "apple")]
 #[path = "kqueue_apple.rs"]
 mod dialect;
@@ -98,8 +99,9 @@ impl Periodic {
         self.repeating
     }
 
-    /// A repetition can only begin now. So it does at an expiration that is seen early in its period; one that is seen
-    /// late in it, because the reader came late, is followed by another single one at the next time of the schedule.
+    /// A repetition can only begin now. So it does at an expiration that is seen early in its
+    /// period; one that is seen late in it, because the reader came late, is followed by another
+    /// single one at the next time of the schedule.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.queue.poll_read_ready(cx))?;
@@ -115,13 +117,24 @@ impl Periodic {
         }
     }
 
-    #[allow(clippy::disallowed_methods, reason = "where in the period we are decides what the kernel is asked for")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "where in the period we are decides what the kernel is asked for"
+    )]
     fn follow_schedule(&mut self) -> io::Result<()> {
         let late = Instant::now().saturating_duration_since(self.first);
-        match wait_for_grid(late, self.period).and_then(|wait| self.first.checked_add(late)?.checked_add(wait)) {
+        match wait_for_grid(late, self.period)
+            .and_then(|wait| self.first.checked_add(late)?.checked_add(wait))
+        {
             Some(next) => {
                 let (data, fflags) = one_shot(next);
-                add_timer(self.queue.get_ref(), data, fflags, libc::EV_ADD as _, libc::EV_ONESHOT as _)
+                add_timer(
+                    self.queue.get_ref(),
+                    data,
+                    fflags,
+                    libc::EV_ADD as _,
+                    libc::EV_ONESHOT as _,
+                )
             }
             None => {
                 let data = units_until(self.period, Duration::ZERO, UNIT.0);
@@ -140,13 +153,13 @@ fn registered() -> io::Result<AsyncFd<OwnedFd>> {
     }
     // SAFETY: the call above has just made this descriptor, and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the descriptor is open; the call takes no pointer. A child of fork does not inherit a queue; one made by
-    // exec must not either.
+    // SAFETY: the descriptor is open; the call takes no pointer. A child of fork does not inherit a
+    // queue; one made by exec must not either.
     if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer, unsafe constructor
-    // asks for; this one exists in every tokio that we support.
+    // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
+    // unsafe constructor asks for; this one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
@@ -156,11 +169,15 @@ fn registered() -> io::Result<AsyncFd<OwnedFd>> {
 fn one_shot(deadline: Instant) -> (i64, u32) {
     match ABSOLUTE {
         Some(absolute) => absolute(deadline),
-        None => (units_until(deadline.saturating_duration_since(Instant::now()), Duration::ZERO, UNIT.0), UNIT.1),
+        None => (
+            units_until(deadline.saturating_duration_since(Instant::now()), Duration::ZERO, UNIT.0),
+            UNIT.1,
+        ),
     }
 }
 
-/// Adds or replaces the timer. The flags' types differ from system to system; the constants' own types are kept.
+/// Adds or replaces the timer. The flags' types differ from system to system; the constants' own
+/// types are kept.
 fn add_timer(queue: &OwnedFd, data: i64, fflags: u32, add: u32, once: u32) -> io::Result<()> {
     // SAFETY: all-zero is a valid `kevent`; some systems have more fields than those set below.
     let mut event = unsafe { std::mem::zeroed::<libc::kevent>() };
@@ -169,7 +186,8 @@ fn add_timer(queue: &OwnedFd, data: i64, fflags: u32, add: u32, once: u32) -> io
     event.flags = (add | once) as _;
     event.fflags = fflags as _;
     event.data = data.try_into().unwrap_or(isize::MAX as _);
-    // SAFETY: one event of ours is read, none is written; the descriptor is open as long as `queue` lives.
+    // SAFETY: one event of ours is read, none is written; the descriptor is open as long as `queue`
+    // lives.
     let result = unsafe { libc::kevent(queue.as_raw_fd(), &event, 1, null_mut(), 0, null()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -180,7 +198,8 @@ fn take_expiration(queue: &OwnedFd) -> io::Result<u64> {
     let mut event = unsafe { std::mem::zeroed::<libc::kevent>() };
     // SAFETY: all-zero is a valid `timespec`, and means not to wait.
     let at_once = unsafe { std::mem::zeroed::<libc::timespec>() };
-    // SAFETY: no event is read and at most one is written, into one of ours; the descriptor is open.
+    // SAFETY: no event is read and at most one is written, into one of ours; the descriptor is
+    // open.
     let taken = unsafe { libc::kevent(queue.as_raw_fd(), null(), 0, &mut event, 1, &at_once) };
     match taken {
         ..0 => Err(io::Error::last_os_error()),

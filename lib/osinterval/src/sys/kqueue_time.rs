@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// How long from now to a deadline, in whole `unit`s, rounded up so that the timer is not early; at least one, since a
-/// timer of zero means different things to different kernels.
+/// How long from now to a deadline, in whole `unit`s, rounded up so that the timer is not early; at
+/// least one, since a timer of zero means different things to different kernels.
 pub(super) fn units_until(deadline: Duration, now: Duration, unit: Duration) -> i64 {
     let left = deadline.saturating_sub(now).as_nanos();
     i64::try_from(left.div_ceil(unit.as_nanos()).max(1)).unwrap_or(i64::MAX)
@@ -16,16 +16,18 @@ pub(super) fn clock_ticks(ns: Duration, numer: u32, denom: u32) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// Whether a repetition that begins now keeps close to a schedule whose first time was `late` ago: `None` if we are
-/// within a sixteenth of the period after one of its times, otherwise how long it is to the next.
+/// Whether a repetition that begins now keeps close to a schedule whose first time was `late` ago:
+/// `None` if we are within a sixteenth of the period after one of its times, otherwise how long it
+/// is to the next.
 pub(super) fn wait_for_grid(late: Duration, period: Duration) -> Option<Duration> {
     const NANOS: u128 = 1_000_000_000;
     const CLOSE: u128 = 16;
     let period = period.as_nanos();
     let into = late.as_nanos() % period;
     let wait = period - into;
-    (into > period / CLOSE)
-        .then(|| Duration::new(u64::try_from(wait / NANOS).unwrap_or(u64::MAX), (wait % NANOS) as u32))
+    (into > period / CLOSE).then(|| {
+        Duration::new(u64::try_from(wait / NANOS).unwrap_or(u64::MAX), (wait % NANOS) as u32)
+    })
 }
 
 #[cfg(test)]
@@ -49,7 +51,8 @@ mod tests {
         assert_eq!(wait_for_grid(us(0), us(1_600)), None);
         assert_eq!(wait_for_grid(us(100), us(1_600)), None);
         assert_eq!(wait_for_grid(us(16_100), us(1_600)), None);
-        // Three whole periods and a bit more than a sixteenth of one: the rest of that period is waited for.
+        // Three whole periods and a bit more than a sixteenth of one: the rest of that period is
+        // waited for.
         assert_eq!(wait_for_grid(us(4_901), us(1_600)), Some(us(1_499)));
         assert_eq!(wait_for_grid(us(1_599), us(1_600)), Some(us(1)));
         assert_eq!(wait_for_grid(Duration::ZERO, Duration::MAX), None);

@@ -19,8 +19,8 @@ pub(crate) fn native() -> Option<Backend> {
     Some(Backend::Timerfd)
 }
 
-/// A timer whose expiration is seen through the runtime's poller and never read: arming sets its count back to zero,
-/// and the caller's look at the clock decides what an expiration was worth.
+/// A timer whose expiration is seen through the runtime's poller and never read: arming sets its
+/// count back to zero, and the caller's look at the clock decides what an expiration was worth.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     fd: AsyncFd<OwnedFd>,
@@ -65,9 +65,11 @@ impl Periodic {
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
-            // Read although nobody wants the count: only a read makes the kernel go on with its repetition.
+            // Read although nobody wants the count: only a read makes the kernel go on with its
+            // repetition.
             let count = read_count(self.fd.get_ref());
-            // A whole count was read, or there was none: either way the next one makes an edge of its own.
+            // A whole count was read, or there was none: either way the next one makes an edge of
+            // its own.
             guard.clear_ready();
             match count {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -79,14 +81,16 @@ impl Periodic {
 
 fn registered() -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the call takes no pointer.
-    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+    let fd = unsafe {
+        libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the call above has just made this descriptor, and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer, unsafe constructor
-    // asks for; this one exists in every tokio that we support.
+    // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
+    // unsafe constructor asks for; this one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
@@ -95,20 +99,25 @@ fn set(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
     // A value of zero would disarm; the first nanosecond of the clock's life has passed long ago.
     let value = timespec(kernel_time(first).max(Duration::from_nanos(1)));
     let spec = libc::itimerspec { it_interval: timespec(period), it_value: value };
-    // SAFETY: `spec` is ours and only read; no old value is asked for; the descriptor is open as long as `fd` lives.
-    let result = unsafe { libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, std::ptr::null_mut()) };
+    // SAFETY: `spec` is ours and only read; no old value is asked for; the descriptor is open as
+    // long as `fd` lives.
+    let result = unsafe {
+        libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, std::ptr::null_mut())
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn read_count(fd: &OwnedFd) -> io::Result<u64> {
     loop {
         let mut count = 0_u64;
-        // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for every bit pattern.
+        // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for
+        // every bit pattern.
         let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
         match usize::try_from(read).map_err(|_| io::Error::last_os_error()) {
             Ok(size) if size == size_of::<u64>() => return Ok(count),
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // Linux does not interrupt what does not wait; what stands in for it, a sandbox for one, may.
+            // Linux does not interrupt what does not wait; what stands in for it, a sandbox for
+            // one, may.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -117,7 +126,8 @@ fn read_count(fd: &OwnedFd) -> io::Result<u64> {
 
 /// A time on the kernel's clock, in its own field types; saturates where they are narrow.
 fn timespec(time: Duration) -> libc::timespec {
-    // SAFETY: all-zero is a valid `timespec`; some targets have padding in it, which has no name to be set by.
+    // SAFETY: all-zero is a valid `timespec`; some targets have padding in it, which has no name to
+    // be set by.
     let mut spec = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
     spec.tv_sec = time.as_secs().try_into().unwrap_or(libc::time_t::MAX);
     // Below 10^9, so it fits whichever width the target has.
@@ -125,14 +135,15 @@ fn timespec(time: Duration) -> libc::timespec {
     spec
 }
 
-/// The kernel's clock at `instant`, never less than the truth: a timer armed with it does not fire early.
+/// The kernel's clock at `instant`, never less than the truth: a timer armed with it does not fire
+/// early.
 fn kernel_time(instant: Instant) -> Duration {
     static LINE: OnceLock<ClockLine> = OnceLock::new();
     LINE.get_or_init(ClockLine::measure).kernel(instant)
 }
 
-/// The line between `std::time::Instant` and the kernel's clock. Both have one rate on this platform, so one point is
-/// enough, measured once per process.
+/// The line between `std::time::Instant` and the kernel's clock. Both have one rate on this
+/// platform, so one point is enough, measured once per process.
 #[derive(Clone, Copy, Debug)]
 struct ClockLine {
     origin: Instant,
@@ -157,13 +168,16 @@ impl ClockLine {
     fn kernel(&self, instant: Instant) -> Duration {
         match instant.checked_duration_since(self.origin) {
             Some(after) => self.kernel_at_origin.saturating_add(after),
-            None => self.kernel_at_origin.saturating_sub(self.origin.saturating_duration_since(instant)),
+            None => {
+                self.kernel_at_origin.saturating_sub(self.origin.saturating_duration_since(instant))
+            }
         }
     }
 }
 
-/// From pairs of (time since the origin, kernel's clock read *after* it), the least upper bound of the kernel's clock at
-/// the origin. Each pair bounds it from above; a pause between its two reads only makes that bound loose.
+/// From pairs of (time since the origin, kernel's clock read *after* it), the least upper bound of
+/// the kernel's clock at the origin. Each pair bounds it from above; a pause between its two reads
+/// only makes that bound loose.
 fn kernel_at_origin(reads: &[(Duration, Duration)]) -> Duration {
     reads.iter().map(|(since, kernel)| kernel.saturating_sub(*since)).min().unwrap_or(Duration::MAX)
 }

@@ -1,7 +1,9 @@
-//! Windows: a high-resolution waitable timer (Windows 10 1803, Server 2019 and later), otherwise the thread pool's timer.
+//! Windows: a high-resolution waitable timer (Windows 10 1803, Server 2019 and later), otherwise
+//! the thread pool's timer.
 //!
-//! Both wake the task through a callback on a thread of the system's pool. A callback reports only that something fired:
-//! which arming it was, and whether the deadline has come, the caller finds out from the clock.
+//! Both wake the task through a callback on a thread of the system's pool. A callback reports only
+//! that something fired: which arming it was, and whether the deadline has come, the caller finds
+//! out from the clock.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,17 +16,18 @@ use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, HANDLE};
 use windows_sys::Win32::System::Threading::{
-    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CloseThreadpoolTimer, CloseThreadpoolWait, CreateThreadpoolTimer,
-    CreateThreadpoolWait, CreateWaitableTimerExW, PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT, SetThreadpoolTimer,
-    SetThreadpoolWait, SetWaitableTimer, TIMER_ALL_ACCESS, WaitForThreadpoolTimerCallbacks,
-    WaitForThreadpoolWaitCallbacks,
+    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CloseThreadpoolTimer, CloseThreadpoolWait,
+    CreateThreadpoolTimer, CreateThreadpoolWait, CreateWaitableTimerExW, PTP_CALLBACK_INSTANCE,
+    PTP_TIMER, PTP_WAIT, SetThreadpoolTimer, SetThreadpoolWait, SetWaitableTimer, TIMER_ALL_ACCESS,
+    WaitForThreadpoolTimerCallbacks, WaitForThreadpoolWaitCallbacks,
 };
 
 use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
 
-/// Which of the two it is: found out by making one, once per process unless that fails for a passing reason.
+/// Which of the two it is: found out by making one, once per process unless that fails for a
+/// passing reason.
 pub(crate) fn native() -> Option<Backend> {
     Some(if high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
 }
@@ -44,12 +47,15 @@ fn high_resolution() -> bool {
     }
 }
 
-/// What making a timer proves about the system. One that is too old does not know the flag; any other error is a matter of
-/// the moment, and must not leave the process with a worse timer for good.
+/// What making a timer proves about the system. One that is too old does not know the flag; any
+/// other error is a matter of the moment, and must not leave the process with a worse timer for
+/// good.
 fn is_known(error: Option<&io::Error>) -> Option<bool> {
     match error {
         None => Some(true),
-        Some(error) if error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed()) => Some(false),
+        Some(error) if error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed()) => {
+            Some(false)
+        }
         Some(_) => None,
     }
 }
@@ -75,7 +81,8 @@ impl Shared {
             return Poll::Ready(());
         }
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        // The flag is set before the lock is taken over there: either it is seen here, or the waker is seen there.
+        // The flag is set before the lock is taken over there: either it is seen here, or the waker
+        // is seen there.
         if self.fired.swap(false, Ordering::Acquire) {
             return Poll::Ready(());
         }
@@ -119,7 +126,8 @@ impl OneShot {
         let due = relative_due(deadline);
         match &mut self.timer {
             Timer::Waitable { wait, handle } => {
-                // SAFETY: the handle is an open timer, `due` is ours and only read, and there is no completion routine.
+                // SAFETY: the handle is an open timer, `due` is ours and only read, and there is no
+                // completion routine.
                 let set = unsafe { SetWaitableTimer(handle.0, &due, 0, None, null(), 0) };
                 if set == 0 {
                     return Err(io::Error::last_os_error());
@@ -129,8 +137,10 @@ impl OneShot {
             }
             Timer::Pool(timer) => {
                 let bits = due.cast_unsigned();
-                let due = FILETIME { dwLowDateTime: bits as u32, dwHighDateTime: (bits >> 32) as u32 };
-                // SAFETY: the timer is open, and `due` is ours and only read; no period, no window to be late in.
+                let due =
+                    FILETIME { dwLowDateTime: bits as u32, dwHighDateTime: (bits >> 32) as u32 };
+                // SAFETY: the timer is open, and `due` is ours and only read; no period, no window
+                // to be late in.
                 unsafe { SetThreadpoolTimer(timer.0, &due, 0, 0) };
             }
         }
@@ -142,8 +152,8 @@ impl OneShot {
     }
 }
 
-/// The time left in units of 100 ns, negative as the interface has it for relative times, rounded up: never early, and
-/// at least one, since zero would be an absolute time.
+/// The time left in units of 100 ns, negative as the interface has it for relative times, rounded
+/// up: never early, and at least one, since zero would be an absolute time.
 #[allow(clippy::disallowed_methods, reason = "the kernel is given the time left")]
 fn relative_due(deadline: Instant) -> i64 {
     const UNIT_NS: u128 = 100;
@@ -163,8 +173,14 @@ unsafe impl Sync for Handle {}
 impl Handle {
     fn high_resolution_timer() -> io::Result<Self> {
         // SAFETY: no security attributes and no name: both pointers may be null.
-        let handle =
-            unsafe { CreateWaitableTimerExW(null(), null(), CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, TIMER_ALL_ACCESS) };
+        let handle = unsafe {
+            CreateWaitableTimerExW(
+                null(),
+                null(),
+                CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
+                TIMER_ALL_ACCESS,
+            )
+        };
         if handle.is_null() { Err(io::Error::last_os_error()) } else { Ok(Self(handle)) }
     }
 }
@@ -188,16 +204,19 @@ unsafe impl Sync for Wait {}
 impl Wait {
     /// `context` must outlive the wait.
     fn new(context: *const Shared) -> io::Result<Self> {
-        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means the default pool.
-        let wait = unsafe { CreateThreadpoolWait(Some(wait_fired), context.cast_mut().cast(), null()) };
+        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means
+        // the default pool.
+        let wait =
+            unsafe { CreateThreadpoolWait(Some(wait_fired), context.cast_mut().cast(), null()) };
         if wait == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(wait)) }
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: the wait is open and this is its only owner. It is unregistered, callbacks that have not begun are
-        // cancelled, and those under way are waited for, so that none sees a freed context.
+        // SAFETY: the wait is open and this is its only owner. It is unregistered, callbacks that
+        // have not begun are cancelled, and those under way are waited for, so that none sees a
+        // freed context.
         unsafe {
             SetThreadpoolWait(self.0, null_mut(), null());
             WaitForThreadpoolWaitCallbacks(self.0, 1);
@@ -218,8 +237,10 @@ unsafe impl Sync for PoolTimer {}
 impl PoolTimer {
     /// `context` must outlive the timer.
     fn new(context: *const Shared) -> io::Result<Self> {
-        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means the default pool.
-        let timer = unsafe { CreateThreadpoolTimer(Some(timer_fired), context.cast_mut().cast(), null()) };
+        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means
+        // the default pool.
+        let timer =
+            unsafe { CreateThreadpoolTimer(Some(timer_fired), context.cast_mut().cast(), null()) };
         if timer == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(timer)) }
     }
 }
@@ -235,17 +256,28 @@ impl Drop for PoolTimer {
     }
 }
 
-unsafe extern "system" fn wait_fired(_: PTP_CALLBACK_INSTANCE, context: *mut c_void, _: PTP_WAIT, _: u32) {
-    // SAFETY: the context is the `Shared` of the `OneShot` that owns the wait, which is alive until no callback is.
+unsafe extern "system" fn wait_fired(
+    _: PTP_CALLBACK_INSTANCE,
+    context: *mut c_void,
+    _: PTP_WAIT,
+    _: u32,
+) {
+    // SAFETY: the context is the `Shared` of the `OneShot` that owns the wait, which is alive until
+    // no callback is.
     unsafe { &*context.cast::<Shared>() }.fire();
 }
 
-unsafe extern "system" fn timer_fired(_: PTP_CALLBACK_INSTANCE, context: *mut c_void, _: PTP_TIMER) {
+unsafe extern "system" fn timer_fired(
+    _: PTP_CALLBACK_INSTANCE,
+    context: *mut c_void,
+    _: PTP_TIMER,
+) {
     // SAFETY: as in `wait_fired`.
     unsafe { &*context.cast::<Shared>() }.fire();
 }
 
-/// The kernel's own repetition is not used: a late reader could not find out how many periods have ended.
+/// The kernel's own repetition is not used: a late reader could not find out how many periods have
+/// ended.
 #[derive(Debug)]
 pub(crate) enum Periodic {}
 

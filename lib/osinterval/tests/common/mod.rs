@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
-/// Fails unless `make` panics and the panic names the line of the call of this, on which `make` has to be written.
+/// Fails unless `make` panics and the panic names the line of the call of this, on which `make` has
+/// to be written.
 #[track_caller]
 pub(crate) fn blames_this_line<T>(make: impl FnOnce() -> T) {
     type Place = (String, u32);

@@ -6,8 +6,9 @@ use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Cntvct;
 
-/// The generic timer is one system counter that all cores see: it must be impossible to see time go backwards between
-/// two that communicate (Arm Architecture Reference Manual, "The system counter").
+/// The generic timer is one system counter that all cores see: it must be impossible to see time go
+/// backwards between two that communicate (Arm Architecture Reference Manual, "The system
+/// counter").
 pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 
 /// The bare instruction.
@@ -15,22 +16,24 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 #[must_use]
 pub fn count() -> u64 {
     let count: u64;
-    // SAFETY: reads a system register that every supported operating system opens to user space; no memory, no flags,
-    // no stack. Without `nomem` the compiler moves no access across it, which the timeline relies on.
+    // SAFETY: reads a system register that every supported operating system opens to user space; no
+    // memory, no flags, no stack. Without `nomem` the compiler moves no access across it, which the
+    // timeline relies on.
     unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
 
-/// `isb` alone does not wait for an earlier load to have its value, so `dsb ishld` does, and then `isb` keeps the register
-/// from being read early. The load at the end depends on the count: for every barrier and release store that follows
-/// the reading of the counter so becomes an earlier load, as the Linux kernel's own reader makes it.
+/// `isb` alone does not wait for an earlier load to have its value, so `dsb ishld` does, and then
+/// `isb` keeps the register from being read early. The load at the end depends on the count: for
+/// every barrier and release store that follows the reading of the counter so becomes an earlier
+/// load, as the Linux kernel's own reader makes it.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
     let count: u64;
     let word = 0_u64;
-    // SAFETY: two barriers, the register of `count`, and a load from `word`, which lives on this stack frame: the
-    // offset added to its address is `count ^ count`, zero.
+    // SAFETY: two barriers, the register of `count`, and a load from `word`, which lives on this
+    // stack frame: the offset added to its address is `count ^ count`, zero.
     unsafe {
         asm!(
             "dsb ishld",

@@ -14,13 +14,15 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 #[must_use]
 pub fn count() -> u64 {
     let count: u64;
-    // SAFETY: reads the stable counter, which user space may; the counter's number goes to `$zero`. No memory, no stack.
-    // Without `nomem` the compiler moves no access across it, which the timeline relies on.
+    // SAFETY: reads the stable counter, which user space may; the counter's number goes to `$zero`.
+    // No memory, no stack. Without `nomem` the compiler moves no access across it, which the
+    // timeline relies on.
     unsafe { asm!("rdtime.d {}, $zero", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
 
-/// A best effort: the barrier completes every earlier access, but nothing is stated on when the counter is sampled.
+/// A best effort: the barrier completes every earlier access, but nothing is stated on when the
+/// counter is sampled.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {

@@ -16,13 +16,14 @@ pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
-    // SAFETY: `usable` has found the counter, and it touches no memory. An operating system that forbids it to user
-    // space makes it fault, which is no memory error.
+    // SAFETY: `usable` has found the counter, and it touches no memory. An operating system that
+    // forbids it to user space makes it fault, which is no memory error.
     unsafe { _rdtsc() }
 }
 
-/// `rdtscp` waits until every earlier instruction has been executed and every earlier load is globally visible (Intel
-/// SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store is seen by others only after it retires, so after this.
+/// `rdtscp` waits until every earlier instruction has been executed and every earlier load is
+/// globally visible (Intel SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store is seen
+/// by others only after it retires, so after this.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
@@ -34,8 +35,8 @@ pub fn ordered_count() -> u64 {
 #[inline]
 pub(crate) fn fenced_count() -> u64 {
     let count = ordered_count();
-    // SAFETY: part of SSE2, which this module is compiled for only; a fence and nothing else. It holds back every later
-    // instruction until the counter has been read.
+    // SAFETY: part of SSE2, which this module is compiled for only; a fence and nothing else. It
+    // holds back every later instruction until the counter has been read.
     unsafe { _mm_lfence() };
     count
 }
@@ -58,7 +59,8 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
     const HIGHEST: u32 = 0x8000_0000;
     const FEATURES: u32 = 0x8000_0001;
     const RDTSCP: u32 = 1 << 27;
-    // EDX bit 8: one rate in every power and performance state (Intel SDM volume 3, 18.17.1; AMD APM volume 3, E.4.7).
+    // EDX bit 8: one rate in every power and performance state (Intel SDM volume 3, 18.17.1; AMD
+    // APM volume 3, E.4.7).
     const POWER: u32 = 0x8000_0007;
     const INVARIANT_TSC: u32 = 1 << 8;
     if cpuid(HIGHEST).eax < POWER || cpuid(POWER).edx & INVARIANT_TSC == 0 {
@@ -82,8 +84,8 @@ pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
 
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     let hypervisor = || {
-        // Above the first leaf of a hypervisor, its own highest one; 10h is kHz of the counter by VMware's convention,
-        // which KVM and others follow.
+        // Above the first leaf of a hypervisor, its own highest one; 10h is kHz of the counter by
+        // VMware's convention, which KVM and others follow.
         const FIRST: u32 = 0x4000_0000;
         const TIMING: u32 = 0x4000_0010;
         let here = under_hypervisor() && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
@@ -93,7 +95,8 @@ pub(crate) fn stated_rate() -> Option<StatedRate> {
     let crystal = || {
         // Intel SDM volume 2, CPUID: counter = ECX crystal Hz * EBX / EAX.
         let l = leaf(0x15)?;
-        let (denominator, numerator, crystal_hz) = (u64::from(l.eax), u64::from(l.ebx), u64::from(l.ecx));
+        let (denominator, numerator, crystal_hz) =
+            (u64::from(l.eax), u64::from(l.ebx), u64::from(l.ecx));
         let hz = (crystal_hz * numerator).checked_div(denominator).filter(|&hz| hz > 0)?;
         Some(StatedRate { hz, by: StatedBy::Cpu })
     };

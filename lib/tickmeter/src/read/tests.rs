@@ -95,12 +95,19 @@ fn a_reader_that_comes_and_goes_sees_nothing_torn() {
         let mut last: Option<Snapshot> = None;
         for _ in 0..visits {
             let snapshot = File::open(&path).unwrap().snapshot().unwrap();
-            assert_eq!((snapshot.ticks, snapshot.lateness.count()), (snapshot.lateness.count(), snapshot.ticks));
+            assert_eq!(
+                (snapshot.ticks, snapshot.lateness.count()),
+                (snapshot.lateness.count(), snapshot.ticks)
+            );
             for late in &snapshot.late {
                 let k = late_tick(late.number);
                 let is = (late.at, late.lateness, late.work);
                 let work = entry(k).work_ns.map(Duration::from_nanos);
-                assert_eq!(is, (Duration::from_nanos(k), Duration::from_nanos(lateness_ns(k)), work), "{late:?}");
+                assert_eq!(
+                    is,
+                    (Duration::from_nanos(k), Duration::from_nanos(lateness_ns(k)), work),
+                    "{late:?}"
+                );
             }
             if snapshot.exact {
                 exact += 1;
@@ -157,7 +164,8 @@ fn mutate(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
             }
             n => {
                 let small = numbers.below(1_500) as u64;
-                let value = [u64::MAX, 0, 1, small, 1 << 63, u64::MAX - small, small << 3, small << 32][n];
+                let value =
+                    [u64::MAX, 0, 1, small, 1 << 63, u64::MAX - small, small << 3, small << 32][n];
                 if let Some(place) = bytes.get_mut(word..word + 8) {
                     place.copy_from_slice(&value.to_ne_bytes());
                 }
@@ -191,7 +199,8 @@ fn hostile(name: &str, files: usize) -> usize {
                     assert!(histogram.bins().all(|(start, end, count)| start <= end && count > 0));
                     let _ = histogram.plus(&earlier.lateness).quantile(1.0);
                 }
-                let _ = (snapshot.since(&earlier), earlier.since(&snapshot), format!("{snapshot:?}"));
+                let _ =
+                    (snapshot.since(&earlier), earlier.since(&snapshot), format!("{snapshot:?}"));
             }
         }
     }
@@ -201,7 +210,10 @@ fn hostile(name: &str, files: usize) -> usize {
 #[test]
 fn no_hostile_file_harms_a_reader() {
     let read = hostile("hostile", 20_000);
-    assert!((100..19_900).contains(&read), "{read} of 20,000 mutants could be read: they test too little");
+    assert!(
+        (100..19_900).contains(&read),
+        "{read} of 20,000 mutants could be read: they test too little"
+    );
 }
 
 #[test]
@@ -222,7 +234,9 @@ fn each_fault_has_its_error() {
         std::fs::write(&path, bytes).unwrap();
         File::open(&path).and_then(|mut file| file.snapshot())
     };
-    let set = |bytes: &mut Vec<u8>, at: usize, value: u64| bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+    let set = |bytes: &mut Vec<u8>, at: usize, value: u64| {
+        bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes())
+    };
     assert_eq!(with(&|_| {}).unwrap().ticks, 0);
     assert!(matches!(with(&|b| b.clear()), Err(ReadError::NotAMeter)));
     assert!(matches!(with(&|b| set(b, 0, 5)), Err(ReadError::NotAMeter)));
@@ -233,11 +247,17 @@ fn each_fault_has_its_error() {
     assert!(matches!(with(&|b| set(b, at::NAME, 65)), Err(ReadError::Malformed(_))));
     assert!(matches!(with(&|b| set(b, at::NAME + 1, u64::MAX)), Err(ReadError::Malformed(_))));
     assert!(matches!(with(&|b| b.resize(2 << 20, 0)), Err(ReadError::Malformed(_))));
-    assert!(matches!(with(&|b| set(b, 64, 5)), Err(ReadError::Torn)), "five ticks that nobody booked");
+    assert!(
+        matches!(with(&|b| set(b, 64, 5)), Err(ReadError::Torn)),
+        "five ticks that nobody booked"
+    );
     assert!(matches!(with(&|b| set(b, at::DONE, 5)), Err(ReadError::Torn)));
     assert!(matches!(File::open(&directory.0.join("3.tickmeter")), Err(ReadError::Io(_))));
     std::os::unix::fs::symlink(&path, directory.0.join("link.tickmeter")).unwrap();
-    assert!(matches!(File::open(&directory.0.join("link.tickmeter")), Err(ReadError::Io(_))), "a link is not followed");
+    assert!(
+        matches!(File::open(&directory.0.join("link.tickmeter")), Err(ReadError::Io(_))),
+        "a link is not followed"
+    );
     assert!(matches!(File::open(&directory.0), Err(ReadError::Io(_))));
     // A file that its owner truncates while it is open here: an error, no signal.
     let mut open = File::open(&path).unwrap();

@@ -1,10 +1,12 @@
-//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several threads; that of
-//! `elapsed`, interleaved; the first conversion; spans against the operating system's clock; instants out of order across threads.
+//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several
+//! threads; that of `elapsed`, interleaved; the first conversion; spans against the operating
+//! system's clock; instants out of order across threads.
 //!
 //!     peers-clock [--seconds N] [--reads N] > peers-clock.json
 //!
-//! The table goes to standard error, JSON to standard output. "First" is the first reading and the first span of a fresh
-//! process; what a crate does before `main`, as minstant and fastant do, is not in it.
+//! The table goes to standard error, JSON to standard output. "First" is the first reading and the
+//! first span of a fresh process; what a crate does before `main`, as minstant and fastant do, is
+//! not in it.
 #![allow(clippy::disallowed_methods, reason = "clocks are what is measured, and spans need time to pass")]
 
 use std::hint::black_box;
@@ -109,7 +111,8 @@ fn first_us<C: Clock>() -> f64 {
     start.elapsed().as_nanos() as f64 / 1e3
 }
 
-/// The tightest of many readings between two of the operating system's clock, and the middle of those.
+/// The tightest of many readings between two of the operating system's clock, and the middle of
+/// those.
 fn pair<C: Clock>() -> (Instant, C::Instant) {
     let one = || {
         let before = Instant::now();

@@ -1,10 +1,11 @@
 //! What polls, tasks, channels, wakes and idle turns cost, in busypoll and in nexus-async-rt.
 //!
-//! Both are measured by the same code (`side.rs`), in turns within one process, a fresh runtime for each round. The table
-//! gives medians over rounds in nanoseconds, the least of them, and the median over rounds of the ratio within one.
+//! Both are measured by the same code (`side.rs`), in turns within one process, a fresh runtime for
+//! each round. The table gives medians over rounds in nanoseconds, the least of them, and the
+//! median over rounds of the ratio within one.
 //!
-//! `cargo run --release -p peer-dispatch` in scripts/peers; `-- --rounds 100` for more, `-- --out DIR` for
-//! peers-dispatch.json and peers-dispatch.md.
+//! `cargo run --release -p peer-dispatch` in scripts/peers; `-- --rounds 100` for more,
+//! `-- --out DIR` for peers-dispatch.json and peers-dispatch.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program prints")]
 
 mod side;

@@ -1,6 +1,7 @@
 //! The same operations, in the same code, on both runtimes; a macro because they share no trait.
 //!
-//! Each measures once and gives the mean of many in nanoseconds; where threads are crossed, the median of many.
+//! Each measures once and gives the mean of many in nanoseconds; where threads are crossed, the
+//! median of many.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -276,7 +277,8 @@ macro_rules! side {
                 clock.ns(counts.expect("an hour is enough")) / ($turns(runtime) - before) as f64
             }
 
-            /// Everything once, in the order of `OPERATIONS`; on `asleep`, where parking is a matter of the runtime's making.
+            /// Everything once, in the order of `OPERATIONS`; on `asleep`, where parking is a
+            /// matter of the runtime's making.
             pub fn round(runtime: &mut rt::Runtime, asleep: Option<&mut rt::Runtime>, clock: Clock) -> Vec<f64> {
                 let mut round = runtime.$busy(async move {
                     vec![

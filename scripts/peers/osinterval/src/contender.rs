@@ -1,4 +1,5 @@
-//! Who is compared, and one round of each: a fresh runtime and timer, lateness against an absolute grid.
+//! Who is compared, and one round of each: a fresh runtime and timer, lateness against an absolute
+//! grid.
 
 use std::time::{Duration, Instant};
 
@@ -147,7 +148,8 @@ pub fn run_on(
     Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
 }
 
-/// An ordinary interval of `period`, on one worker with another of `other_period` and the given precision.
+/// An ordinary interval of `period`, on one worker with another of `other_period` and the given
+/// precision.
 pub fn run_beside(
     other: Option<Precision>,
     period: Duration,
@@ -243,7 +245,8 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
             }
         }
         Contender::AsyncTimer => {
-            // Its interval has no absolute start and lets ticks go: one of its timers, set anew for each.
+            // Its interval has no absolute start and lets ticks go: one of its timers, set anew for
+            // each.
             let left = |due: Instant| due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
             let mut timer = async_timer::new_timer(left(grid.due(0)));
             for k in 0.. {

@@ -1,7 +1,9 @@
-//! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON object.
+//! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON
+//! object.
 //!
-//! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only ticks N times at 1 ms,
-//! for `strace`. With `--short`, a few rounds of each: to see that all of it runs.
+//! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only
+//! ticks N times at 1 ms, for `strace`. With `--short`, a few rounds of each: to see that all of it
+//! runs.
 
 mod contender;
 mod crowd;
@@ -126,8 +128,8 @@ fn lateness() -> Value {
     })
 }
 
-/// Only rounds count in which the machine could do it: the spinning thread had p90 of at most 200 ns, and the sleeping
-/// thread a p90 below the cap of the lead.
+/// Only rounds count in which the machine could do it: the spinning thread had p90 of at most 200
+/// ns, and the sleeping thread a p90 below the cap of the lead.
 fn precise() -> Value {
     let (wanted, most) = (rounds(10), rounds(100));
     const LEAD_CAP_NS: f64 = 100_000.0;
@@ -155,8 +157,9 @@ fn precise() -> Value {
     result
 }
 
-/// What the precise mode does to another task of its worker: an interval of 510 us, so that it meets every phase, alone
-/// on its runtime, beside an ordinary interval of 500 us, and beside a precise one.
+/// What the precise mode does to another task of its worker: an interval of 510 us, so that it
+/// meets every phase, alone on its runtime, beside an ordinary interval of 500 us, and beside a
+/// precise one.
 fn neighbour() -> Value {
     let n = rounds(40);
     let mut random = SmallRng::seed_from_u64(4);

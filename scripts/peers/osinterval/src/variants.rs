@@ -1,5 +1,6 @@
-//! tokio's interval on a runtime of two threads, as it is and with what tokio offers behind `--cfg tokio_unstable`: the
-//! alternative timer, and the eager hand-off of the driver. `scripts/tokio-unstable.sh` builds and runs it.
+//! tokio's interval on a runtime of two threads, as it is and with what tokio offers behind
+//! `--cfg tokio_unstable`: the alternative timer, and the eager hand-off of the driver.
+//! `scripts/tokio-unstable.sh` builds and runs it.
 
 use std::time::Duration;
 

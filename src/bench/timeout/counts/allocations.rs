@@ -12,8 +12,9 @@ struct Counted;
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-// SAFETY: both calls are passed on unchanged to the system's allocator, which keeps the contract; counting neither
-// allocates nor unwinds. The other methods' defaults are made of these two, and so are counted as well.
+// SAFETY: both calls are passed on unchanged to the system's allocator, which keeps the contract;
+// counting neither allocates nor unwinds. The other methods' defaults are made of these two, and so
+// are counted as well.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);

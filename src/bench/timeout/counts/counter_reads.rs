@@ -1,7 +1,9 @@
-//! How often the CPU counter is read, by anybody: the instruction is made to trap, counted, carried out, and stepped over.
+//! How often the CPU counter is read, by anybody: the instruction is made to trap, counted, carried
+//! out, and stepped over.
 //!
-//! Where the kernel's clock source is the counter, every reading of a clock is one of the counter, so this counts clock
-//! readings inside other libraries without changing them. Linux on `x86_64` only; `None` elsewhere.
+//! Where the kernel's clock source is the counter, every reading of a clock is one of the counter,
+//! so this counts clock readings inside other libraries without changing them. Linux on `x86_64`
+//! only; `None` elsewhere.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod imp {
@@ -18,29 +20,38 @@ mod imp {
         unsafe { libc::prctl(libc::PR_SET_TSC, mode, 0, 0, 0) == 0 }
     }
 
-    extern "C" fn on_trap(signal: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: a handler installed with SA_SIGINFO gets a pointer to the interrupted thread's `ucontext_t`, ours to
-        // change until we return.
+    extern "C" fn on_trap(
+        signal: libc::c_int,
+        _: *mut libc::siginfo_t,
+        context: *mut libc::c_void,
+    ) {
+        // SAFETY: a handler installed with SA_SIGINFO gets a pointer to the interrupted thread's
+        // `ucontext_t`, ours to change until we return.
         let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let at = registers[libc::REG_RIP as usize] as *const u8;
-        // SAFETY: the thread was interrupted at an instruction, so its first two bytes are mapped and readable; every
-        // instruction that begins like RDTSCP is at least three long.
+        // SAFETY: the thread was interrupted at an instruction, so its first two bytes are mapped
+        // and readable; every instruction that begins like RDTSCP is at least three long.
         let (two, is_rdtscp) = unsafe {
             let two = at.cast::<[u8; 2]>().read_unaligned();
             (two, two == [RDTSCP[0], RDTSCP[1]] && *at.add(2) == RDTSCP[2])
         };
         if two != RDTSC && !is_rdtscp {
-            // A real fault: with the default action it ends the process when the instruction is run again.
-            // SAFETY: `signal` and SIG_DFL are valid; this is async-signal-safe.
+            // A real fault: with the default action it ends the process when the instruction is run
+            // again. SAFETY: `signal` and SIG_DFL are valid; this is async-signal-safe.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
             return;
         }
         READS.fetch_add(1, Ordering::Relaxed);
         set_trapping(false);
         let mut processor = 0_u32;
-        // SAFETY: both instructions exist wherever they just trapped (an unknown one raises another signal).
+        // SAFETY: both instructions exist wherever they just trapped (an unknown one raises another
+        // signal).
         let count = unsafe {
-            if is_rdtscp { std::arch::x86_64::__rdtscp(&raw mut processor) } else { std::arch::x86_64::_rdtsc() }
+            if is_rdtscp {
+                std::arch::x86_64::__rdtscp(&raw mut processor)
+            } else {
+                std::arch::x86_64::_rdtsc()
+            }
         };
         set_trapping(true);
         registers[libc::REG_RAX as usize] = (count & 0xFFFF_FFFF) as i64;
@@ -48,7 +59,8 @@ mod imp {
         if is_rdtscp {
             registers[libc::REG_RCX as usize] = i64::from(processor);
         }
-        registers[libc::REG_RIP as usize] += if is_rdtscp { RDTSCP.len() } else { RDTSC.len() } as i64;
+        registers[libc::REG_RIP as usize] +=
+            if is_rdtscp { RDTSCP.len() } else { RDTSC.len() } as i64;
     }
 
     /// While this lives, reads of this thread, and of threads it starts, are counted.
@@ -61,9 +73,12 @@ mod imp {
             action.sa_sigaction = on_trap as *const () as usize;
             // On the alternate stack where there is one, like the handler this one stands in for.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // SAFETY: the pointer is to a whole structure of ours; the handler is async-signal-safe: an atomic addition,
-            // two system calls, and the registers of its own context.
-            let installed = unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) == 0 };
+            // SAFETY: the pointer is to a whole structure of ours; the handler is
+            // async-signal-safe: an atomic addition, two system calls, and the registers of its own
+            // context.
+            let installed = unsafe {
+                libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) == 0
+            };
             (installed && set_trapping(true)).then_some(Self(()))
         }
 

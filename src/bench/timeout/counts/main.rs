@@ -1,6 +1,6 @@
-//! `osjitter-counts`: what a message asks of clocks, timers and the allocator. An allocator that counts and an
-//! instruction that traps are no part of a program that measures: `osjitter bench timeout` starts this one beside it, and
-//! writes a job on each line.
+//! `osjitter-counts`: what a message asks of clocks, timers and the allocator. An allocator that
+//! counts and an instruction that traps are no part of a program that measures:
+//! `osjitter bench timeout` starts this one beside it, and writes a job on each line.
 #![deny(unsafe_code)]
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
@@ -20,7 +20,9 @@ use tally::Counting;
 
 fn main() -> io::Result<()> {
     if io::stdin().is_terminal() {
-        return Err(io::Error::other("osjitter bench timeout starts this program, and writes a job on each line"));
+        return Err(io::Error::other(
+            "osjitter bench timeout starts this program, and writes a job on each line",
+        ));
     }
     grow_old();
     for job in io::stdin().lines() {
@@ -32,7 +34,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Conversions of `tach` read its anchors anew each time the process has doubled its age, which is no message's doing.
+/// Conversions of `tach` read its anchors anew each time the process has doubled its age, which is
+/// no message's doing.
 #[allow(clippy::disallowed_methods, reason = "time has to pass")]
 fn grow_old() {
     let born = tach::Instant::now();
@@ -51,10 +54,17 @@ fn count(job: Job) -> io::Result<Counted> {
         _ => MESSAGES,
     };
     let is_alone = job.workload.workers().is_none();
-    // Before the runtime, whose threads inherit the trap; where the loop's thread is the only one, it comes after the
-    // warm-up, because set-up is slow while every reading traps.
+    // Before the runtime, whose threads inherit the trap; where the loop's thread is the only one,
+    // it comes after the warm-up, because set-up is slow while every reading traps.
     let trap = if is_alone { None } else { Counter::start() };
-    let probe = Probe { messages, is_alone, reads_count: trap.is_some(), trap: None, start: None, counted: None };
+    let probe = Probe {
+        messages,
+        is_alone,
+        reads_count: trap.is_some(),
+        trap: None,
+        start: None,
+        counted: None,
+    };
     let probe = job.run::<Counting, _>(probe)?;
     drop(trap);
     probe.counted.ok_or_else(|| io::Error::other("the loop ended early"))
@@ -81,7 +91,11 @@ struct SoFar {
 
 impl SoFar {
     fn now() -> Self {
-        Self { timers: Counting::so_far(), allocations: allocations::so_far(), reads: Counter::so_far() }
+        Self {
+            timers: Counting::so_far(),
+            allocations: allocations::so_far(),
+            reads: Counter::so_far(),
+        }
     }
 }
 
@@ -155,7 +169,8 @@ mod tests {
             type Output = ();
             #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
             fn visit<G: Guard>(self) {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
                 runtime.block_on(async {
                     let length = Duration::from_millis(3);
                     let mut guard = std::pin::pin!(G::new(length));
@@ -164,11 +179,15 @@ mod tests {
                         let start = std::time::Instant::now();
                         guard.as_mut().begin();
                         if G::FIRES {
-                            assert_eq!(guard.as_mut().wait(std::future::pending::<()>()).await, None);
+                            assert_eq!(
+                                guard.as_mut().wait(std::future::pending::<()>()).await,
+                                None
+                            );
                             assert!(start.elapsed() >= length);
                         }
                         guard.as_mut().arm();
-                        let armed = std::future::poll_fn(|cx| Poll::Ready(guard.as_mut().poll_armed(cx)));
+                        let armed =
+                            std::future::poll_fn(|cx| Poll::Ready(guard.as_mut().poll_armed(cx)));
                         let _ = armed.await;
                     }
                 });

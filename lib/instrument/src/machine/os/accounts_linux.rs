@@ -25,11 +25,12 @@ impl Accounts {
     /// Nothing says how long the thread waits for a CPU.
     pub fn of_this_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
         // Of one thread: that of a whole process is read with its lock held.
-        let schedstat = File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
-            what: "/proc/thread-self/schedstat",
-            error: error.to_string(),
-            needs: "/proc, and a kernel with CONFIG_SCHED_INFO",
-        })?;
+        let schedstat =
+            File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
+                what: "/proc/thread-self/schedstat",
+                error: error.to_string(),
+                needs: "/proc, and a kernel with CONFIG_SCHED_INFO",
+            })?;
         let throttled = quotas.iter().filter_map(|quota| File::open(&quota.account).ok()).collect();
         Ok(Self { schedstat: Some(schedstat), throttled })
     }
@@ -47,7 +48,8 @@ impl Accounts {
     /// What they say now, asked from the thread itself. Allocates nothing.
     pub fn read(&self) -> Reading {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
+        // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not
+        // keep.
         let counted = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } == 0;
         // SAFETY: all-zero is a valid `rusage`, and the call fills it or leaves it alone.
         let usage = unsafe { usage.assume_init() };
@@ -65,7 +67,9 @@ impl Accounts {
 fn times(file: &File) -> Option<[u64; 2]> {
     let mut bytes = [0; 96];
     let n = file.read_at(&mut bytes, 0).ok()?;
-    let mut numbers = bytes[..n].split(|&b| b == b' ').map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    let mut numbers = bytes[..n]
+        .split(|&b| b == b' ')
+        .map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     Some([numbers.next()??, numbers.next()??])
 }
 
@@ -104,7 +108,8 @@ pub fn fault_ns() -> Option<u64> {
     const BYTES: usize = 1 << 20;
     // SAFETY: no address is asked for, so that no mapping is replaced; the result is checked.
     let memory = unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         libc::mmap(std::ptr::null_mut(), BYTES, access, kind, -1, 0)
     };
     if memory == libc::MAP_FAILED {
@@ -115,7 +120,8 @@ pub fn fault_ns() -> Option<u64> {
     let page = page_size();
     let started = monotonic_ns();
     for at in (0..BYTES).step_by(page) {
-        // SAFETY: `at` lies within the mapping, which is writable; volatile, so that the touch is not left out.
+        // SAFETY: `at` lies within the mapping, which is writable; volatile, so that the touch is
+        // not left out.
         unsafe { memory.cast::<u8>().add(at).write_volatile(1) };
     }
     let ended = monotonic_ns();
@@ -149,8 +155,8 @@ pub fn watch_stops() {
     let action = unsafe { action.assume_init_mut() };
     action.sa_sigaction = continued as extern "C" fn(libc::c_int) as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler is a function of the right signature that lives as long as the process, and does only what is
-    // safe in one; the old action is not asked for.
+    // SAFETY: the handler is a function of the right signature that lives as long as the process,
+    // and does only what is safe in one; the old action is not asked for.
     unsafe { libc::sigaction(libc::SIGCONT, action, std::ptr::null_mut()) };
 }
 
@@ -194,7 +200,8 @@ mod tests {
     fn a_stop_is_stamped_when_it_is_over() {
         watch_stops();
         let before = monotonic_ns();
-        // SAFETY: the signal goes to this process alone; without a stop before it, only the handler runs.
+        // SAFETY: the signal goes to this process alone; without a stop before it, only the handler
+        // runs.
         unsafe { libc::raise(libc::SIGCONT) };
         let stamped = continued_ns().into_iter().max();
         assert!(before <= stamped && stamped <= monotonic_ns());

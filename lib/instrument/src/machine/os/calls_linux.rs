@@ -1,4 +1,5 @@
-//! What is known of the threads of other programs: the calls in which they wait, and the CPUs that they may use.
+//! What is known of the threads of other programs: the calls in which they wait, and the CPUs that
+//! they may use.
 
 use std::fs::File;
 use std::io::Read;
@@ -55,7 +56,8 @@ const OTHERS: &[(i64, &str)] = &[
     (libc::SYS_io_getevents, "io_getevents"),
 ];
 
-/// The call in which a thread waits just now, as its manual page has it; `None` for one that does not.
+/// The call in which a thread waits just now, as its manual page has it; `None` for one that does
+/// not.
 pub fn call_of(thread: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let number: i64 = text.split_whitespace().next()?.parse().ok()?;
@@ -72,7 +74,8 @@ pub fn call_of(thread: u32) -> Option<String> {
 /// The threads of a process; none of one that is not there.
 pub fn threads_of(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let mut threads: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    let mut threads: Vec<u32> =
+        tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
     threads.sort_unstable();
     threads
 }
@@ -87,7 +90,8 @@ pub fn is_anothers(process: u32) -> bool {
 /// Whether a process runs a program for 32 bits, whose calls have other numbers.
 pub fn is_32_bit(process: u32) -> bool {
     let mut head = [0; 5];
-    let read = File::open(format!("/proc/{process}/exe")).and_then(|mut file| file.read_exact(&mut head));
+    let read =
+        File::open(format!("/proc/{process}/exe")).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == *b"\x7fELF\x01"
 }
 

@@ -1,5 +1,5 @@
-//! What the kernel writes into rings of tracepoints: read from plain bytes, whatever these hold. Where a field lies in a
-//! record, the kernel's own descriptions say.
+//! What the kernel writes into rings of tracepoints: read from plain bytes, whatever these hold.
+//! Where a field lies in a record, the kernel's own descriptions say.
 
 use crate::machine::os::switches::number;
 
@@ -116,7 +116,8 @@ pub enum Scope {
 
 impl Scope {
     pub fn holds(self, path: &str) -> bool {
-        const WAKEUPS: [&str; 3] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking"];
+        const WAKEUPS: [&str; 3] =
+            ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking"];
         self == Self::Waits || WAKEUPS.contains(&path)
     }
 }
@@ -145,8 +146,10 @@ impl Layout {
         let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let mut layout = Self { id: id.ok_or("it has no id")?, ..Self::default() };
         for (field, name) in layout.fields.iter_mut().zip(wanted) {
-            *field =
-                format.lines().find_map(|line| described(line, name)).ok_or_else(|| format!("it has no {name}"))?;
+            *field = format
+                .lines()
+                .find_map(|line| described(line, name))
+                .ok_or_else(|| format!("it has no {name}"))?;
         }
         Ok(layout)
     }
@@ -191,7 +194,8 @@ const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 /// Type, flags and size stand before every record.
 const HEADER: usize = 8;
-/// Behind every record but a sample stand process and thread, the time, and the CPU with a reserved word.
+/// Behind every record but a sample stand process and thread, the time, and the CPU with a reserved
+/// word.
 const TRAILER: usize = 24;
 /// These stand before a sample, and the length of what follows.
 const BEFORE_SAMPLE: usize = HEADER + TRAILER + 4;
@@ -248,7 +252,9 @@ impl Reader {
             let length = word(BEFORE_SAMPLE - 4)? as usize;
             let raw = record.get(BEFORE_SAMPLE..BEFORE_SAMPLE.checked_add(length)?)?;
             let id = number::<2>(raw, 0)?;
-            let Some(place) = layouts.iter().position(|layout| layout.id == id) else { return Some(None) };
+            let Some(place) = layouts.iter().position(|layout| layout.id == id) else {
+                return Some(None);
+            };
             let what = sampled(place, &layouts[place], raw)?;
             return Some(Some(stamped(record, HEADER, what)?));
         }
@@ -262,7 +268,8 @@ impl Reader {
             LOST => {
                 // Its number, then how many; they are missing since the record before.
                 let own = stamped(record, trailer, What::Ended { thread: 0 })?;
-                let what = What::Lost { records: number::<8>(body, HEADER + 8)?, until_ns: own.at_ns };
+                let what =
+                    What::Lost { records: number::<8>(body, HEADER + 8)?, until_ns: own.at_ns };
                 return Some(Some(TraceEvent { at_ns: self.last_ns, what, ..own }));
             }
             _ => return Some(None),
@@ -286,12 +293,21 @@ fn sampled(place: usize, layout: &Layout, raw: &[u8]) -> Option<What> {
     Some(match place {
         0 => What::Enter { call: of(0)? as i64 },
         1 => What::Return { call: of(0)? as i64 },
-        2 => What::Start { timer: of(0)?, function: of(1)?, soft_ns: of(2)? as i64, hard_ns: of(3)? as i64 },
+        2 => What::Start {
+            timer: of(0)?,
+            function: of(1)?,
+            soft_ns: of(2)? as i64,
+            hard_ns: of(3)? as i64,
+        },
         3 => What::Cancel { timer: of(0)? },
         4 => What::Expire { timer: of(0)?, function: of(1)?, now_ns: of(2)? as i64 },
         5 => What::Expired { timer: of(0)? },
         6 => What::Waking { thread: of(0)? as u32 },
-        7 => What::Switch { state: of(0)? as i64, next: of(1)? as u32, next_name: Name::of(layout.bytes(raw, 2)?) },
+        7 => What::Switch {
+            state: of(0)? as i64,
+            next: of(1)? as u32,
+            next_name: Name::of(layout.bytes(raw, 2)?),
+        },
         _ => return None,
     })
 }
@@ -331,7 +347,14 @@ mod tests {
     }
 
     fn trailer(at_ns: u64, thread: u32, cpu: u32) -> Vec<u8> {
-        [&7_u32.to_ne_bytes()[..], &thread.to_ne_bytes(), &at_ns.to_ne_bytes(), &cpu.to_ne_bytes(), &[0; 4]].concat()
+        [
+            &7_u32.to_ne_bytes()[..],
+            &thread.to_ne_bytes(),
+            &at_ns.to_ne_bytes(),
+            &cpu.to_ne_bytes(),
+            &[0; 4],
+        ]
+        .concat()
     }
 
     fn sample(at_ns: u64, id: u16, fields: &[u8]) -> Vec<u8> {
@@ -346,10 +369,21 @@ mod tests {
 
     fn several() -> Vec<u8> {
         let ids = |words: [u32; 4]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
-        let switch = [&[b'a'; 16][..], &numbers(&[0, 1]), b"hog\0junk-junk-ju", &9_u32.to_ne_bytes()].concat();
+        let switch =
+            [&[b'a'; 16][..], &numbers(&[0, 1]), b"hog\0junk-junk-ju", &9_u32.to_ne_bytes()]
+                .concat();
         [
             record(FORK, &[&ids([5, 3, 6, 3])[..], &numbers(&[90]), &trailer(90, 3, 0)].concat()),
-            record(COMM, &[&5_u32.to_ne_bytes()[..], &6_u32.to_ne_bytes(), b"a loop\0\0", &trailer(95, 6, 0)].concat()),
+            record(
+                COMM,
+                &[
+                    &5_u32.to_ne_bytes()[..],
+                    &6_u32.to_ne_bytes(),
+                    b"a loop\0\0",
+                    &trailer(95, 6, 0),
+                ]
+                .concat(),
+            ),
             sample(100, 102, &numbers(&[0xffff_8880_0000_0010, 7, 1_000, 1_050])),
             sample(150, 99, &numbers(&[1])),
             record(LOST, &[&numbers(&[1, 5])[..], &trailer(200, 0, 1)].concat()),
@@ -368,7 +402,12 @@ mod tests {
     #[test]
     fn events_are_read_by_the_kernels_own_description() {
         let of = |at_ns, cpu, thread, what| TraceEvent { at_ns, cpu, thread, what };
-        let start = What::Start { timer: 0xffff_8880_0000_0010, function: 7, soft_ns: 1_000, hard_ns: 1_050 };
+        let start = What::Start {
+            timer: 0xffff_8880_0000_0010,
+            function: 7,
+            soft_ns: 1_000,
+            hard_ns: 1_050,
+        };
         assert_eq!(
             read(&several()),
             [
@@ -392,7 +431,11 @@ mod tests {
         assert_eq!(refused(&SWITCH.replace("next_pid", "to")), "it has no next_pid");
         assert_eq!(refused(&SWITCH.replace("ID:", "")), "it has no id");
         assert_eq!(refused(&SWITCH.replace("size:8", "size:x")), "it has no prev_state");
-        let far = Layout::read(&SWITCH.replace("offset:56", "offset:18446744073709551615"), TRACEPOINTS[7].1).unwrap();
+        let far = Layout::read(
+            &SWITCH.replace("offset:56", "offset:18446744073709551615"),
+            TRACEPOINTS[7].1,
+        )
+        .unwrap();
         assert_eq!(far.number(&[0; 64], 1), None);
     }
 
@@ -410,7 +453,9 @@ mod tests {
                 bytes[at] = random.next_u64() as u8;
             }
             bytes.truncate(random.index(bytes.len() + 1));
-            for hostile in [bytes, (0..random.index(400)).map(|_| random.next_u64() as u8).collect()] {
+            for hostile in
+                [bytes, (0..random.index(400)).map(|_| random.next_u64() as u8).collect()]
+            {
                 let (mut events, mut reader) = (Vec::new(), Reader::default());
                 reader.read(&hostile, &layouts, &mut events);
                 assert!(events.len() <= hostile.len() / HEADER + 1 && reader.last_ns >= 0);

@@ -12,15 +12,17 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
-/// A reading is the count, the time it was asked for, and the time the CPU had a counter for it, all of all threads.
+/// A reading is the count, the time it was asked for, and the time the CPU had a counter for it,
+/// all of all threads.
 const TIMES: u64 = 1 | 2;
 
 const NEEDS: &str = "a CPU that shows its counter of instructions, which virtual machines seldom do, a \
                      kernel.perf_event_paranoid of at most 2, and a sandbox that allows the call";
 
-/// Counts the instructions in user mode of the next program that this thread starts, from its `exec` to its end, with all its
-/// threads and all that it starts itself. One counter a program: where the kernel switches from this thread to that program, it
-/// may hand it the counter itself instead of the copy, and the next program's copy is then one that no `exec` enables.
+/// Counts the instructions in user mode of the next program that this thread starts, from its
+/// `exec` to its end, with all its threads and all that it starts itself. One counter a program:
+/// where the kernel switches from this thread to that program, it may hand it the counter itself
+/// instead of the copy, and the next program's copy is then one that no `exec` enables.
 #[derive(Debug)]
 pub struct Instructions(File);
 
@@ -28,13 +30,22 @@ impl Instructions {
     /// # Errors
     /// There is no such counter for this process.
     pub fn of_next_program() -> Result<Self, NotAvailable> {
-        let refused = |e: io::Error| NotAvailable { what: "perf_event_open", error: e.to_string(), needs: NEEDS };
+        let refused = |e: io::Error| NotAvailable {
+            what: "perf_event_open",
+            error: e.to_string(),
+            needs: NEEDS,
+        };
         Self::open(HARDWARE, INSTRUCTIONS).map_err(refused)
     }
 
     fn open(kind: u32, config: u64) -> io::Result<Self> {
         let flags = perf::DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | ENABLE_ON_EXEC;
-        perf::open(Attributes { kind, config, read_format: TIMES, flags, ..Attributes::default() }, 0, -1).map(Self)
+        perf::open(
+            Attributes { kind, config, read_format: TIMES, flags, ..Attributes::default() },
+            0,
+            -1,
+        )
+        .map(Self)
     }
 
     /// The count of what has ended.
@@ -49,7 +60,9 @@ impl Instructions {
         if counted_ns < asked_ns {
             let share = 100.0 * counted_ns as f64 / asked_ns as f64;
             let what = "another program, or the kernel's own watchdog (kernel.nmi_watchdog), uses the counters too";
-            return Err(io::Error::other(format!("only {share:.1} % of the time was counted: {what}")));
+            return Err(io::Error::other(format!(
+                "only {share:.1} % of the time was counted: {what}"
+            )));
         }
         Ok(count)
     }
@@ -63,7 +76,13 @@ mod tests {
     const TASK_CLOCK: u64 = 1;
 
     fn shell(script: &str) {
-        assert!(std::process::Command::new("sh").args(["-c", script]).status().expect("a shell").success());
+        assert!(
+            std::process::Command::new("sh")
+                .args(["-c", script])
+                .status()
+                .expect("a shell")
+                .success()
+        );
     }
 
     #[test]
@@ -71,7 +90,11 @@ mod tests {
         let of = |script: &str| {
             let counter = Instructions::open(perf::SOFTWARE, TASK_CLOCK)?;
             let spun: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
-            assert_eq!((counter.count()?, spun > 0), (0, true), "of this thread nothing is counted");
+            assert_eq!(
+                (counter.count()?, spun > 0),
+                (0, true),
+                "of this thread nothing is counted"
+            );
             shell(script);
             counter.count()
         };
@@ -94,11 +117,18 @@ mod tests {
             Ok(counter) => counter,
             Err(why) => {
                 let why = why.to_string();
-                return assert!(why.contains("perf_event_open") && why.contains("perf_event_paranoid"), "{why}");
+                return assert!(
+                    why.contains("perf_event_open") && why.contains("perf_event_paranoid"),
+                    "{why}"
+                );
             }
         };
         shell(":");
         // What it takes to start a shell at least; elsewhere the counter may be shared.
-        assert!(counter.count().map_or_else(|e| e.to_string().contains("% of the time"), |n| n > 10_000));
+        assert!(
+            counter
+                .count()
+                .map_or_else(|e| e.to_string().contains("% of the time"), |n| n > 10_000)
+        );
     }
 }

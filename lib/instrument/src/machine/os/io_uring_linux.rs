@@ -1,4 +1,5 @@
-//! A thread that waits in `io_uring_enter`, on Linux 6.12 and later: an absolute deadline in the call that waits.
+//! A thread that waits in `io_uring_enter`, on Linux 6.12 and later: an absolute deadline in the
+//! call that waits.
 //!
 //! Nothing is ever submitted, so the ring itself is not mapped.
 
@@ -48,8 +49,10 @@ impl RingSleeper {
 
     pub fn new() -> io::Result<Self> {
         let mut params = Params([0; 30]);
-        // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and does not keep.
-        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1 as libc::c_long, &raw mut params) };
+        // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and
+        // does not keep.
+        let ring =
+            unsafe { libc::syscall(libc::SYS_io_uring_setup, 1 as libc::c_long, &raw mut params) };
         if ring < 0 {
             return Err(refused(&io::Error::last_os_error()));
         }
@@ -75,14 +78,17 @@ impl RingSleeper {
     }
 
     fn wait_until_ns(&self, until_ns: u64) -> io::Result<()> {
-        let until =
-            KernelTime { seconds: (until_ns / 1_000_000_000) as i64, nanoseconds: (until_ns % 1_000_000_000) as i64 };
+        let until = KernelTime {
+            seconds: (until_ns / 1_000_000_000) as i64,
+            nanoseconds: (until_ns % 1_000_000_000) as i64,
+        };
         let until = (&raw const until) as usize as u64;
         let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, until };
         let flags = GET_EVENTS | EXTENDED_ARGUMENTS | ABSOLUTE_TIMER;
         loop {
-            // SAFETY: the descriptor is open as long as `self`. The arguments and the time they point to are ours, of the
-            // stated size, only read, and outlive the call. Nothing is submitted.
+            // SAFETY: the descriptor is open as long as `self`. The arguments and the time they
+            // point to are ours, of the stated size, only read, and outlive the call. Nothing is
+            // submitted.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_io_uring_enter,

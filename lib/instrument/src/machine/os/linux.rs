@@ -26,7 +26,8 @@ pub fn usage() -> Usage {
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
     // The process clock has nanoseconds where rusage has microseconds.
-    let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
+    let cpu_ns =
+        clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
     Usage {
         cpu_ns: Some(cpu_ns),
         switches_voluntary: u64::try_from(usage.ru_nvcsw).ok(),
@@ -47,7 +48,8 @@ pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Time that the live threads of this process were runnable and waited for a CPU: second field of `schedstat`.
+/// Time that the live threads of this process were runnable and waited for a CPU: second field of
+/// `schedstat`.
 pub fn run_queue_ns() -> Option<u64> {
     let mut total = 0;
     for thread in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
@@ -63,7 +65,8 @@ pub fn steal_ns() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let jiffies: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
     // SAFETY: `sysconf` only reads a constant of the system.
-    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hz| hz > 0)?;
+    let per_second =
+        u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hz| hz > 0)?;
     Some(jiffies * (1_000_000_000 / per_second))
 }
 
@@ -73,7 +76,9 @@ pub fn throttled_ns() -> Option<u64> {
     static ACCOUNTS: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_accounts);
     let throttled = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).ok()?;
-        let number = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let number = |name: &str| {
+            text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok())
+        };
         number("throttled_usec ").map(|us| us * 1_000).or_else(|| number("throttled_time "))
     };
     ACCOUNTS.iter().filter_map(throttled).reduce(u64::saturating_add)
@@ -81,8 +86,10 @@ pub fn throttled_ns() -> Option<u64> {
 
 /// The files in which the process's control groups account for CPU time.
 fn cpu_accounts() -> Vec<PathBuf> {
-    let mut accounts: Vec<PathBuf> =
-        cgroup::directories(Path::new("/"), "cpu").into_iter().map(|group| group.join("cpu.stat")).collect();
+    let mut accounts: Vec<PathBuf> = cgroup::directories(Path::new("/"), "cpu")
+        .into_iter()
+        .map(|group| group.join("cpu.stat"))
+        .collect();
     accounts.retain(|path| path.is_file());
     accounts.dedup();
     accounts
@@ -92,7 +99,10 @@ fn cpu_accounts() -> Vec<PathBuf> {
 pub fn cpu_khz() -> Option<u64> {
     // SAFETY: it takes nothing, and returns a number.
     let cpu = unsafe { libc::sched_getcpu() };
-    let khz = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")).ok()?;
+    let khz = std::fs::read_to_string(format!(
+        "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
+    ))
+    .ok()?;
     khz.trim().parse().ok().filter(|&khz| khz > 0)
 }
 
@@ -111,8 +121,10 @@ pub fn timer_steps_ns() -> Option<[u64; 2]> {
 /// CPUs the calling thread may run on.
 pub fn affinity() -> Option<Vec<usize>> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the pointer is to a `cpu_set_t` of ours of the stated size; thread 0 is the calling one.
-    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
+    // SAFETY: the pointer is to a `cpu_set_t` of ours of the stated size; thread 0 is the calling
+    // one.
+    let result =
+        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
     if result != 0 {
         return None;
     }
@@ -148,7 +160,8 @@ pub fn timer_slack_ns() -> Option<u64> {
 
 /// Sets the timer slack of the calling thread; threads started later inherit it.
 pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
-    let slack = libc::c_ulong::try_from(slack_ns).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let slack = libc::c_ulong::try_from(slack_ns)
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: this operation takes a number, no pointer, and concerns the calling thread alone.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) })
 }
@@ -204,24 +217,28 @@ fn kib(file: &str, name: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Keeps what a process holds for hours near what it uses. By itself glibc gives each thread an arena, up to eight a CPU, and what
-/// many short threads leave half used in theirs adds up; and once a large piece was given back, the next ones come from the heap,
-/// which they leave with holes. All threads share one arena now, and large pieces always go back to the system.
+/// Keeps what a process holds for hours near what it uses. By itself glibc gives each thread an
+/// arena, up to eight a CPU, and what many short threads leave half used in theirs adds up; and
+/// once a large piece was given back, the next ones come from the heap, which they leave with
+/// holes. All threads share one arena now, and large pieces always go back to the system.
 pub fn hold_little_memory() {
     #[cfg(target_env = "gnu")]
     for (option, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
-        // SAFETY: it takes two numbers, and changes only from where memory comes that is asked for later.
+        // SAFETY: it takes two numbers, and changes only from where memory comes that is asked for
+        // later.
         unsafe { libc::mallopt(option, value) };
     }
 }
 
 /// Locks all pages of this process into memory, the ones to come too.
 pub fn lock_memory() -> io::Result<()> {
-    // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they hold.
+    // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they
+    // hold.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
-/// One moment by `Instant` and by `CLOCK_MONOTONIC`, in nanoseconds: the tightest of several bracketed reads.
+/// One moment by `Instant` and by `CLOCK_MONOTONIC`, in nanoseconds: the tightest of several
+/// bracketed reads.
 #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
 pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
     const PAIRS: usize = 16;
@@ -262,9 +279,15 @@ impl Sleeper {
         target.tv_sec = (target_ns / 1_000_000_000) as _;
         target.tv_nsec = (target_ns % 1_000_000_000) as _;
         loop {
-            // SAFETY: the target is ours and only read; no remainder is asked for, as the sleep is absolute.
+            // SAFETY: the target is ours and only read; no remainder is asked for, as the sleep is
+            // absolute.
             let result = unsafe {
-                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &target, std::ptr::null_mut())
+                libc::clock_nanosleep(
+                    libc::CLOCK_MONOTONIC,
+                    libc::TIMER_ABSTIME,
+                    &target,
+                    std::ptr::null_mut(),
+                )
             };
             match result {
                 0 => return Ok(()),
@@ -298,7 +321,8 @@ impl Scheduling {
     pub fn now() -> io::Result<Self> {
         let mut attr = SchedAttr::default();
         let size = size_of::<SchedAttr>();
-        // SAFETY: the pointer is to a `sched_attr` of ours of the stated size, which the call fills; thread 0 is ours.
+        // SAFETY: the pointer is to a `sched_attr` of ours of the stated size, which the call
+        // fills; thread 0 is ours.
         let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
         if result == 0 { Ok(Self(attr)) } else { Err(io::Error::last_os_error()) }
     }
@@ -313,7 +337,10 @@ impl Scheduling {
 
     /// The same with another slice, which only normal threads have, and only from Linux 6.12 on.
     pub fn with_slice(self, slice: Duration) -> Self {
-        Self(SchedAttr { runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX), ..self.0 })
+        Self(SchedAttr {
+            runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
+            ..self.0
+        })
     }
 
     /// Its slice; zero on a kernel that has none.

@@ -1,6 +1,8 @@
-//! What only the operating system can report or do: the one leaf of the program with `unsafe` in it.
+//! What only the operating system can report or do: the one leaf of the program with `unsafe` in
+//! it.
 //!
-//! Every implementation provides the same functions; where a platform has no such thing, they return `None` or an error:
+//! Every implementation provides the same functions; where a platform has no such thing, they
+//! return `None` or an error:
 //!
 //! - `usage() -> Usage`: CPU time and context switches of this process;
 //! - `run_queue_ns()`: time its live threads were runnable and waited for a CPU;
@@ -16,15 +18,20 @@
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `hold_little_memory()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
-//! - `open_regular(path)`: a file of someone else's making, opened without following a link and without waiting;
-//! - `lock(directory)`: keeps other processes that ask for it out, until the file that it returns is closed;
-//! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of a thread or a CPU;
-//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`, `continued_ns()`: what else explains a
-//!   late tick;
-//! - `Tracer`, `numbers_threads_as_the_kernel()`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`, `call_of(thread)`,
-//!   `threads_of(process)`, `cpus_allowed(thread)`, `is_anothers(process)`, `is_32_bit(process)`: timers, switches and waits as
-//!   the kernel records them, those of other programs, too;
-//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where there is one;
+//! - `open_regular(path)`: a file of someone else's making, opened without following a link and
+//!   without waiting;
+//! - `lock(directory)`: keeps other processes that ask for it out, until the file that it returns
+//!   is closed;
+//! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of
+//!   a thread or a CPU;
+//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`,
+//!   `continued_ns()`: what else explains a late tick;
+//! - `Tracer`, `numbers_threads_as_the_kernel()`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`,
+//!   `call_of(thread)`, `threads_of(process)`, `cpus_allowed(thread)`, `is_anothers(process)`,
+//!   `is_32_bit(process)`: timers, switches and waits as the kernel records them, those of other
+//!   programs, too;
+//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where
+//!   there is one;
 //! - `RingSleeper`: the same by the wait of an `io_uring`, where that takes an absolute deadline.
 #![allow(unsafe_code)]
 
@@ -99,12 +106,16 @@ pub use switches::{Drained, SwitchRecord};
 pub use tracer::*;
 pub use types::{NotAvailable, Sched, TreeUsage, Usage};
 
-/// Opens a regular file for reading: no link is followed where the system can refuse that, and no pipe waited for.
+/// Opens a regular file for reading: no link is followed where the system can refuse that, and no
+/// pipe waited for.
 pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NOFOLLOW | libc::O_NONBLOCK,
+    );
     let refused = |what| Err(std::io::Error::other(what));
     if std::fs::symlink_metadata(path)?.is_symlink() {
         return refused("it is a link, not a regular file");
@@ -113,16 +124,16 @@ pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     if file.metadata()?.is_file() { Ok(file) } else { refused("it is not a regular file") }
 }
 
-/// Whether an operation failed because the process or the system has no file descriptor left: `EMFILE` or `ENFILE`,
-/// which have the same numbers on every Unix.
+/// Whether an operation failed because the process or the system has no file descriptor left:
+/// `EMFILE` or `ENFILE`, which have the same numbers on every Unix.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// Waits until no other process has the lock of a directory, and takes it. Where the file system has no locks, on some
-/// networks, there is none.
+/// Waits until no other process has the lock of a directory, and takes it. Where the file system
+/// has no locks, on some networks, there is none.
 #[cfg(unix)]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     let file = std::fs::File::open(directory)?;
@@ -131,8 +142,8 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Waits until no other process has the lock of a directory, and takes it: a file there that nobody else may open, and
-/// that goes when it is closed.
+/// Waits until no other process has the lock of a directory, and takes it: a file there that nobody
+/// else may open, and that goes when it is closed.
 #[cfg(windows)]
 #[allow(clippy::disallowed_methods, reason = "nothing reports when a file can be opened")]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {

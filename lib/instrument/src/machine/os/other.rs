@@ -1,4 +1,5 @@
-//! Every platform but Linux: what a process uses, and a thread that sleeps; nothing else is supported.
+//! Every platform but Linux: what a process uses, and a thread that sleeps; nothing else is
+//! supported.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -92,7 +93,8 @@ pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }
 
-/// Sleeps the calling thread for the time left: what the standard library makes of it on this platform.
+/// Sleeps the calling thread for the time left: what the standard library makes of it on this
+/// platform.
 #[derive(Debug)]
 pub struct Sleeper(());
 

@@ -43,21 +43,35 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
 
-/// Where the kernel writes how far it has written, and reads how far has been read, in the first page.
+/// Where the kernel writes how far it has written, and reads how far has been read, in the first
+/// page.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
 /// An event of one thread, or of whoever runs on one CPU; stamped with `CLOCK_MONOTONIC`.
-pub(super) fn open(attributes: Attributes, thread: libc::pid_t, cpu: libc::c_int) -> io::Result<File> {
+pub(super) fn open(
+    attributes: Attributes,
+    thread: libc::pid_t,
+    cpu: libc::c_int,
+) -> io::Result<File> {
     let attributes = Attributes {
         size: size_of::<Attributes>() as u32,
         flags: attributes.flags | USE_CLOCKID,
         clockid: libc::CLOCK_MONOTONIC,
         ..attributes
     };
-    // SAFETY: the attributes are a whole structure of the size that they state, and are only read; the other arguments
-    // are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread, cpu, -1, CLOSE_ON_EXEC) };
+    // SAFETY: the attributes are a whole structure of the size that they state, and are only read;
+    // the other arguments are numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            thread,
+            cpu,
+            -1,
+            CLOSE_ON_EXEC,
+        )
+    };
     let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: the descriptor was just made for us, and nobody else owns it.
     Ok(unsafe { File::from_raw_fd(fd) })
@@ -86,20 +100,30 @@ pub(super) struct Ring {
     pages: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and the ring is read through `&mut self` alone.
+// SAFETY: the mapping belongs to the process, not to a thread, and the ring is read through
+// `&mut self` alone.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// With room for so many pages, powers of two with the most first: less where the limit of locked memory allows no more.
+    /// With room for so many pages, powers of two with the most first: less where the limit of
+    /// locked memory allows no more.
     pub fn map(event: File, pages: &[usize]) -> io::Result<Self> {
         let page = super::accounts::page_size();
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
         for &pages in pages {
             let length = (1 + pages) * page;
-            // SAFETY: no address is asked for, so that no mapping is replaced; the result is checked.
+            // SAFETY: no address is asked for, so that no mapping is replaced; the result is
+            // checked.
             let base = unsafe {
                 let access = libc::PROT_READ | libc::PROT_WRITE;
-                libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    access,
+                    libc::MAP_SHARED,
+                    event.as_raw_fd(),
+                    0,
+                )
             };
             match NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED) {
                 Some(base) => return Ok(Self { event, base, page, pages }),
@@ -119,8 +143,8 @@ impl Ring {
         // A power of two divides the size, so that the position in the ring is the remainder.
         let first = (tail % size as u64) as usize;
         let until_end = n.min(size - first);
-        // SAFETY: both parts lie within the mapping behind its first page, and within `bytes`. The kernel does not write
-        // between tail and head until the tail is moved.
+        // SAFETY: both parts lie within the mapping behind its first page, and within `bytes`. The
+        // kernel does not write between tail and head until the tail is moved.
         unsafe {
             let ring = self.base.as_ptr().add(self.page);
             std::ptr::copy_nonoverlapping(ring.add(first), bytes.as_mut_ptr(), until_end);
@@ -131,8 +155,8 @@ impl Ring {
     }
 
     fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: both positions are aligned words in the first page of the mapping, which lives as long as the ring; the
-        // kernel reads and writes them as whole words.
+        // SAFETY: both positions are aligned words in the first page of the mapping, which lives as
+        // long as the ring; the kernel reads and writes them as whole words.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 }

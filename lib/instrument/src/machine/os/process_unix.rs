@@ -1,5 +1,6 @@
-//! A program and everything it starts, on Unix: a process group of its own. On Linux this process adopts orphans, too, so
-//! that what has left the group, by `setsid` for example, is found and ended as well; elsewhere it gets away.
+//! A program and everything it starts, on Unix: a process group of its own. On Linux this process
+//! adopts orphans, too, so that what has left the group, by `setsid` for example, is found and
+//! ended as well; elsewhere it gets away.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,7 +13,8 @@ use crate::machine::os::types::{Ended, TreeUsage};
 /// A program that was started, with everything that it starts.
 pub struct Tree {
     leader: libc::pid_t,
-    /// Children of this process that were there before it: of a shell that became this process, for example.
+    /// Children of this process that were there before it: of a shell that became this process, for
+    /// example.
     #[cfg(target_os = "linux")]
     others: Vec<libc::pid_t>,
     reaped: Mutex<Reaped>,
@@ -58,13 +60,15 @@ impl Tree {
         self.leader.unsigned_abs()
     }
 
-    /// What blocks until the program itself has exited, and leaves it to be reaped by [`Self::end`].
+    /// What blocks until the program itself has exited, and leaves it to be reaped by
+    /// [`Self::end`].
     pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let leader = self.leader;
         move || wait_for(libc::P_PID, leader, 0)
     }
 
-    /// Lets its process group stand still, and whether that can be done; what has left the group runs on.
+    /// Lets its process group stand still, and whether that can be done; what has left the group
+    /// runs on.
     pub fn pause(&self) -> bool {
         self.signal(libc::SIGSTOP);
         true
@@ -93,7 +97,8 @@ impl Tree {
         loop {
             let mut left = Vec::new();
             if !self.reaped().all {
-                // Each at once when it is found: a moment later it may have started another one, and be gone.
+                // Each at once when it is found: a moment later it may have started another one,
+                // and be gone.
                 left.extend(self.left()?.inspect(|child| {
                     // Not reaped yet, it keeps its number: no other process can be hit.
                     kill(child.id);
@@ -117,12 +122,16 @@ impl Tree {
                 Some(status) if reaped.all => return Ok(Ended { status, usage: reaped.usage }),
                 _ if started.elapsed() > limit => {
                     let ids: Vec<String> = left.iter().map(|child| child.id.to_string()).collect();
-                    return Err(io::Error::other(format!("cannot be ended: process {}", ids.join(", "))));
+                    return Err(io::Error::other(format!(
+                        "cannot be ended: process {}",
+                        ids.join(", ")
+                    )));
                 }
                 _ => {}
             }
             drop(reaped);
-            // No sleep: it would give a chain of processes, each of which starts the next and ends, time to run ahead.
+            // No sleep: it would give a chain of processes, each of which starts the next and ends,
+            // time to run ahead.
             std::thread::yield_now();
         }
     }
@@ -131,13 +140,15 @@ impl Tree {
         self.reaped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes that are of the tree and children of this one; what they started becomes so once they have ended. Of
-    /// several trees, an orphan that has left its group is of the one that ends first.
+    /// Processes that are of the tree and children of this one; what they started becomes so once
+    /// they have ended. Of several trees, an orphan that has left its group is of the one that ends
+    /// first.
     #[cfg(target_os = "linux")]
     fn left(&self) -> io::Result<impl Iterator<Item = Child>> {
         let mut of_others = leaders().clone();
         of_others.retain(|leader| *leader != self.leader);
-        let is_ours = move |c: &Child| !self.others.contains(&c.id) && !of_others.contains(&c.group);
+        let is_ours =
+            move |c: &Child| !self.others.contains(&c.id) && !of_others.contains(&c.group);
         let mut left: Vec<Child> = listed().filter(&is_ours).collect();
         if left.is_empty() {
             left.extend(children()?.filter(is_ours));
@@ -148,8 +159,10 @@ impl Tree {
     /// The leader stands for its group as long as that has a member.
     #[cfg(not(target_os = "linux"))]
     fn left(&self) -> io::Result<impl Iterator<Item = Child>> {
-        // SAFETY: the signal 0 is sent to nobody; the call only reports whether there is such a group.
-        let is_there = unsafe { libc::kill(-self.leader, 0) } == 0 || self.reaped().status.is_none();
+        // SAFETY: the signal 0 is sent to nobody; the call only reports whether there is such a
+        // group.
+        let is_there =
+            unsafe { libc::kill(-self.leader, 0) } == 0 || self.reaped().status.is_none();
         Ok(is_there.then_some(Child { id: self.leader, group: self.leader }).into_iter())
     }
 }
@@ -159,8 +172,9 @@ struct Child {
     group: libc::pid_t,
 }
 
-/// Makes this process the parent of every orphan among its descendants, and keeps those that have exited until they are
-/// reaped: both may have been set otherwise before this process became osjitter.
+/// Makes this process the parent of every orphan among its descendants, and keeps those that have
+/// exited until they are reaped: both may have been set otherwise before this process became
+/// osjitter.
 fn keep_children() {
     // SAFETY: the default action of a signal needs no handler to stay valid.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -171,21 +185,29 @@ fn keep_children() {
     };
 }
 
-/// Children of this process, with those that wait to be reaped. A kernel before 3.4 leaves orphans to process 1; as
-/// process 1 itself, osjitter takes every orphan of its container for one of the program's.
+/// Children of this process, with those that wait to be reaped. A kernel before 3.4 leaves orphans
+/// to process 1; as process 1 itself, osjitter takes every orphan of its container for one of the
+/// program's.
 #[cfg(target_os = "linux")]
 fn children() -> io::Result<impl Iterator<Item = Child>> {
-    let none = wait_for(libc::P_ALL, 0, libc::WNOHANG).is_err_and(|e| e.raw_os_error() == Some(libc::ECHILD));
+    let none = wait_for(libc::P_ALL, 0, libc::WNOHANG)
+        .is_err_and(|e| e.raw_os_error() == Some(libc::ECHILD));
     let processes = if none { None } else { Some(std::fs::read_dir("/proc")?) };
-    Ok(processes.into_iter().flatten().flatten().filter_map(|entry| child(entry.file_name().to_str()?)))
+    Ok(processes
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| child(entry.file_name().to_str()?)))
 }
 
-/// The same from the kernel's list, which may miss some while others end, and which not every kernel has. It takes no look at
-/// all other processes: a chain of which each starts the next and ends is caught up with although the machine is busy.
+/// The same from the kernel's list, which may miss some while others end, and which not every
+/// kernel has. It takes no look at all other processes: a chain of which each starts the next and
+/// ends is caught up with although the machine is busy.
 #[cfg(target_os = "linux")]
 fn listed() -> impl Iterator<Item = Child> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().filter_map(child).collect::<Vec<_>>())
 }
 
@@ -197,12 +219,14 @@ fn child(id: &str) -> Option<Child> {
     // The name, in parentheses, may hold anything.
     let after = &stat[stat.iter().rposition(|&byte| byte == b')')?..];
     let mut fields = std::str::from_utf8(after).ok()?.split_whitespace().skip(2);
-    let (parent, group): (u32, libc::pid_t) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let (parent, group): (u32, libc::pid_t) =
+        (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     (parent == std::process::id()).then_some(Child { id, group })
 }
 
 fn kill(id: libc::pid_t) {
-    // SAFETY: the call takes numbers only. It fails for what is gone, and for what may not be ended, which stays.
+    // SAFETY: the call takes numbers only. It fails for what is gone, and for what may not be
+    // ended, which stays.
     unsafe { libc::kill(id, libc::SIGKILL) };
 }
 
@@ -211,8 +235,11 @@ fn wait_for(which: libc::idtype_t, id: libc::pid_t, options: libc::c_int) -> io:
     let id = libc::id_t::try_from(id).map_err(io::Error::other)?;
     loop {
         let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the pointer is to a whole `siginfo_t` of ours, which the call fills and does not keep.
-        match unsafe { libc::waitid(which, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT | options) } {
+        // SAFETY: the pointer is to a whole `siginfo_t` of ours, which the call fills and does not
+        // keep.
+        match unsafe {
+            libc::waitid(which, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT | options)
+        } {
             0 => return Ok(()),
             _ => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => {}
@@ -227,7 +254,8 @@ fn reap(id: libc::pid_t, to: &mut TreeUsage) -> Option<ExitStatus> {
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     loop {
-        // SAFETY: both pointers are to whole values of ours, which the call fills and does not keep.
+        // SAFETY: both pointers are to whole values of ours, which the call fills and does not
+        // keep.
         match unsafe { libc::wait4(id, &mut status, libc::WNOHANG, usage.as_mut_ptr()) } {
             reaped if reaped == id => break,
             -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
@@ -241,7 +269,8 @@ fn reap(id: libc::pid_t, to: &mut TreeUsage) -> Option<ExitStatus> {
     // In KiB, but on Apple's systems in bytes.
     let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
     to.cpu_ns += ns(usage.ru_utime) + ns(usage.ru_stime);
-    let more = |sum: Option<u64>, n: libc::c_long| Some(sum.unwrap_or(0) + u64::try_from(n).unwrap_or(0));
+    let more =
+        |sum: Option<u64>, n: libc::c_long| Some(sum.unwrap_or(0) + u64::try_from(n).unwrap_or(0));
     to.switches_voluntary = more(to.switches_voluntary, usage.ru_nvcsw);
     to.switches_involuntary = more(to.switches_involuntary, usage.ru_nivcsw);
     to.max_rss = to.max_rss.max(u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit);

@@ -1,4 +1,5 @@
-//! A program and everything it starts, on Windows: a job object, which ends all of it when it is closed.
+//! A program and everything it starts, on Windows: a job object, which ends all of it when it is
+//! closed.
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
@@ -10,8 +11,9 @@ use std::time::{Duration, Instant};
 use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
-    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectBasicAccountingInformation,
-    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+    JobObjectBasicAccountingInformation, JobObjectExtendedLimitInformation,
+    QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
 };
 use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
@@ -20,8 +22,8 @@ use crate::machine::os::types::{Ended, TreeUsage};
 /// Between two looks at what is left.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A program that was started, with everything that it starts; but not what it starts before it is in the job, in the
-/// first moments of its life.
+/// A program that was started, with everything that it starts; but not what it starts before it is
+/// in the job, in the first moments of its life.
 pub struct Tree {
     job: OwnedHandle,
     program: Mutex<Child>,
@@ -29,7 +31,8 @@ pub struct Tree {
 
 impl Tree {
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
-        // SAFETY: neither attributes nor a name are given; the handle is checked before it is owned.
+        // SAFETY: neither attributes nor a name are given; the handle is checked before it is
+        // owned.
         let job = unsafe { CreateJobObjectW(null(), null()) };
         if job.is_null() {
             return Err(io::Error::last_os_error());
@@ -39,7 +42,8 @@ impl Tree {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         let size = size_of_val(&limits) as u32;
-        // SAFETY: the pointer is to a whole structure of the class named, of the stated size, which is only read.
+        // SAFETY: the pointer is to a whole structure of the class named, of the stated size, which
+        // is only read.
         let set = unsafe {
             SetInformationJobObject(
                 job.as_raw_handle(),
@@ -73,7 +77,12 @@ impl Tree {
 
     /// What blocks until the program itself has exited.
     pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
-        let handle = self.program.lock().unwrap_or_else(PoisonError::into_inner).as_handle().try_clone_to_owned();
+        let handle = self
+            .program
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_handle()
+            .try_clone_to_owned();
         move || {
             let handle = handle?;
             // SAFETY: the handle is owned by this closure and open.
@@ -95,17 +104,22 @@ impl Tree {
     ///
     /// # Errors
     /// Some of it is still there after `limit`.
-    #[allow(clippy::disallowed_methods, reason = "a time limit on other processes needs a clock and a pause")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a time limit on other processes needs a clock and a pause"
+    )]
     pub fn end(&self, limit: Duration) -> io::Result<Ended> {
         let started = Instant::now();
         let job = self.job.as_raw_handle();
         // SAFETY: the handle is ours and open.
         unsafe { TerminateJobObject(job, 1) };
         loop {
-            let accounts: JOBOBJECT_BASIC_ACCOUNTING_INFORMATION = query(job, JobObjectBasicAccountingInformation)?;
+            let accounts: JOBOBJECT_BASIC_ACCOUNTING_INFORMATION =
+                query(job, JobObjectBasicAccountingInformation)?;
             let status = self.program.lock().unwrap_or_else(PoisonError::into_inner).try_wait()?;
             if let (Some(status), 0) = (status, accounts.ActiveProcesses) {
-                let memory: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = query(job, JobObjectExtendedLimitInformation)?;
+                let memory: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
+                    query(job, JobObjectExtendedLimitInformation)?;
                 let ns = |steps: i64| u64::try_from(steps).unwrap_or(0) * 100;
                 let cpu_ns = ns(accounts.TotalUserTime) + ns(accounts.TotalKernelTime);
                 let max_rss = memory.PeakProcessMemoryUsed as u64;
@@ -113,7 +127,10 @@ impl Tree {
                 return Ok(Ended { status, usage });
             }
             if started.elapsed() > limit {
-                return Err(io::Error::other(format!("cannot be ended: {} processes", accounts.ActiveProcesses)));
+                return Err(io::Error::other(format!(
+                    "cannot be ended: {} processes",
+                    accounts.ActiveProcesses
+                )));
             }
             std::thread::sleep(PAUSE);
         }
@@ -123,9 +140,16 @@ impl Tree {
 /// What the system knows about a job; `T` is the structure of that class.
 fn query<T: Default>(job: std::os::windows::io::RawHandle, class: i32) -> io::Result<T> {
     let mut found = T::default();
-    // SAFETY: the pointer is to a whole structure of ours, of the stated size and of the class named by the callers.
+    // SAFETY: the pointer is to a whole structure of ours, of the stated size and of the class
+    // named by the callers.
     let known = unsafe {
-        QueryInformationJobObject(job, class, (&raw mut found).cast(), size_of::<T>() as u32, std::ptr::null_mut())
+        QueryInformationJobObject(
+            job,
+            class,
+            (&raw mut found).cast(),
+            size_of::<T>() as u32,
+            std::ptr::null_mut(),
+        )
     };
     if known == 0 { Err(io::Error::last_os_error()) } else { Ok(found) }
 }

@@ -13,7 +13,8 @@ const COMM: u64 = 1 << 9;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const CONTEXT_SWITCH: u64 = 1 << 26;
 /// What seeing the switches of one's own threads needs.
-const OF_ONES_OWN: &str = "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
+const OF_ONES_OWN: &str =
+    "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
 /// Pages of records.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
 /// Of a whole program.
@@ -29,18 +30,20 @@ impl SwitchRing {
     /// # Errors
     /// The kernel or a sandbox refuses it, or there is no memory that can be locked.
     pub fn of_this_thread() -> Result<Self, NotAvailable> {
-        Self::open(0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, &PAGES).map_err(|error| refused(&error, OF_ONES_OWN))
+        Self::open(0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, &PAGES)
+            .map_err(|error| refused(&error, OF_ONES_OWN))
     }
 
-    /// Of all threads, on this CPU, of the programs that the calling thread starts from now on; each records from the moment
-    /// that it is a program of its own. The kernel hands the event on to whatever is forked, so that no right over another
-    /// process is needed.
+    /// Of all threads, on this CPU, of the programs that the calling thread starts from now on;
+    /// each records from the moment that it is a program of its own. The kernel hands the event on
+    /// to whatever is forked, so that no right over another process is needed.
     ///
     /// # Errors
     /// As [`SwitchRing::of_this_thread`].
     pub fn of_programs(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
+        let flags =
+            EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
         Self::open(0, cpu, flags, &PAGES_OF_PROGRAMS).map_err(|error| refused(&error, OF_ONES_OWN))
     }
 
@@ -54,7 +57,12 @@ impl SwitchRing {
         Self::open(-1, cpu, perf::DISABLED, &PAGES).map_err(|error| refused(&error, needs))
     }
 
-    fn open(thread: libc::pid_t, cpu: libc::c_int, flags: u64, pages: &[usize]) -> io::Result<Self> {
+    fn open(
+        thread: libc::pid_t,
+        cpu: libc::c_int,
+        flags: u64,
+        pages: &[usize],
+    ) -> io::Result<Self> {
         let attributes = Attributes {
             kind: perf::SOFTWARE,
             config: perf::DUMMY,
@@ -88,13 +96,16 @@ mod tests {
     #[test]
     fn the_threads_of_a_program_are_seen_and_named_and_this_one_is_not() {
         let cpus = super::super::affinity().expect("a list");
-        let mut rings = match cpus.into_iter().map(SwitchRing::of_programs).collect::<Result<Vec<_>, _>>() {
-            Ok(rings) => rings,
-            Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
-        };
+        let mut rings =
+            match cpus.into_iter().map(SwitchRing::of_programs).collect::<Result<Vec<_>, _>>() {
+                Ok(rings) => rings,
+                Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
+            };
         std::thread::yield_now();
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "sleep 0.01; sleep 0.01"]).spawn().expect("a shell");
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 0.01; sleep 0.01"])
+            .spawn()
+            .expect("a shell");
         let id = child.id();
         assert!(child.wait().expect("its end").success());
         let drained: Vec<Drained> = rings.iter_mut().map(SwitchRing::drain).collect();
@@ -102,7 +113,8 @@ mod tests {
             drained.iter().flat_map(|d| d.switches.iter().map(|s| s.thread)).collect();
         assert!(threads.contains(&id) && threads.len() >= 2, "{threads:?}");
         assert!(!threads.contains(&std::process::id()), "{threads:?}");
-        let names: Vec<&str> = drained.iter().flat_map(|d| d.names.iter().map(|(_, name)| name.as_str())).collect();
+        let names: Vec<&str> =
+            drained.iter().flat_map(|d| d.names.iter().map(|(_, name)| name.as_str())).collect();
         assert_eq!(names.iter().filter(|name| **name == "sleep").count(), 2, "{names:?}");
         assert!(drained.iter().all(|d| d.lost == 0));
     }
@@ -122,7 +134,10 @@ mod tests {
         let kinds: Vec<SwitchKind> = drained.switches.iter().map(|s| s.kind).collect();
         let slept = kinds.iter().position(|k| *k == SwitchKind::Waits).expect("it slept");
         assert!(kinds[slept..].contains(&SwitchKind::On), "{kinds:?}");
-        assert!(drained.switches.iter().all(|s| (before..=after).contains(&s.at_ns)), "one clock for all");
+        assert!(
+            drained.switches.iter().all(|s| (before..=after).contains(&s.at_ns)),
+            "one clock for all"
+        );
         // On a busy machine the thread is switched again meanwhile.
         let last = drained.switches.last().expect("two switches at least").at_ns;
         assert!(ring.drain().switches.iter().all(|s| s.at_ns > last), "none is reported twice");

@@ -1,4 +1,5 @@
-//! Records of context switches as the kernel writes them into a ring: read from plain bytes, whatever these hold.
+//! Records of context switches as the kernel writes them into a ring: read from plain bytes,
+//! whatever these hold.
 
 use jitterstat::why::SwitchKind;
 
@@ -53,7 +54,10 @@ pub fn parse(bytes: &[u8]) -> Drained {
         let kind = number::<4>(record, 0).unwrap_or(0) as u32;
         match kind {
             // Its number, then how many.
-            LOST => drained.lost = drained.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1)),
+            LOST => {
+                drained.lost =
+                    drained.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1))
+            }
             SWITCH | SWITCH_CPU_WIDE => match switch(record, kind == SWITCH_CPU_WIDE) {
                 Some(switch) => drained.switches.push(switch),
                 None => drained.lost += 1,
@@ -78,7 +82,8 @@ fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
         (true, false) => SwitchKind::Waits,
     };
     // Process and thread of the next one, or of the one before.
-    let other = if is_cpu_wide { Some(number::<4>(&record[..trailer], HEADER + 4)? as u32) } else { None };
+    let other =
+        if is_cpu_wide { Some(number::<4>(&record[..trailer], HEADER + 4)? as u32) } else { None };
     Some(SwitchRecord {
         at_ns: number::<8>(record, trailer + 8)?,
         cpu: number::<4>(record, trailer + 16)? as u32,
@@ -115,7 +120,14 @@ mod tests {
     }
 
     fn trailer(at_ns: u64, cpu: u32) -> Vec<u8> {
-        [&7_u32.to_ne_bytes()[..], &8_u32.to_ne_bytes(), &at_ns.to_ne_bytes(), &cpu.to_ne_bytes(), &[0; 4]].concat()
+        [
+            &7_u32.to_ne_bytes()[..],
+            &8_u32.to_ne_bytes(),
+            &at_ns.to_ne_bytes(),
+            &cpu.to_ne_bytes(),
+            &[0; 4],
+        ]
+        .concat()
     }
 
     fn several() -> Vec<u8> {
@@ -124,8 +136,16 @@ mod tests {
             record(SWITCH, 0, &trailer(100, 1)),
             record(SWITCH, SWITCH_OUT, &trailer(200, 1)),
             record(99, 0, &[1, 2, 3, 4, 5, 6, 7, 8]),
-            record(LOST, 0, &[&1_u64.to_ne_bytes()[..], &5_u64.to_ne_bytes(), &trailer(250, 1)].concat()),
-            record(SWITCH_CPU_WIDE, SWITCH_OUT | SWITCH_OUT_PREEMPT, &[&other[..], &trailer(300, 0)].concat()),
+            record(
+                LOST,
+                0,
+                &[&1_u64.to_ne_bytes()[..], &5_u64.to_ne_bytes(), &trailer(250, 1)].concat(),
+            ),
+            record(
+                SWITCH_CPU_WIDE,
+                SWITCH_OUT | SWITCH_OUT_PREEMPT,
+                &[&other[..], &trailer(300, 0)].concat(),
+            ),
             record(SWITCH_CPU_WIDE, 0, &[&other[..], &trailer(400, 0)].concat()),
             record(COMM, 0, &[&other[..], b"worker\0\0", &trailer(500, 0)].concat()),
         ]
@@ -141,7 +161,10 @@ mod tests {
             of(300, 0, SwitchKind::Preempted, Some(42)),
             of(400, 0, SwitchKind::On, None),
         ];
-        assert_eq!(parse(&several()), Drained { switches, names: vec![(42, "worker".to_owned())], lost: 5 });
+        assert_eq!(
+            parse(&several()),
+            Drained { switches, names: vec![(42, "worker".to_owned())], lost: 5 }
+        );
         assert_eq!(parse(&[]), Drained::default());
     }
 
@@ -150,7 +173,11 @@ mod tests {
         let whole = several();
         for end in 0..whole.len() {
             let cut = parse(&whole[..end]);
-            assert!(cut.switches.len() <= 4 && (cut.lost > 0 || parse(&whole[..end]).switches.len() < 4), "{end}");
+            assert!(
+                cut.switches.len() <= 4
+                    && (cut.lost > 0 || parse(&whole[..end]).switches.len() < 4),
+                "{end}"
+            );
         }
         let mut random = SplitMix64::new(7);
         for _ in 0..2_000 {
@@ -169,10 +196,15 @@ mod tests {
 
     #[test]
     fn a_record_without_a_size_ends_the_reading() {
-        let endless = [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
+        let endless =
+            [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
         let drained = parse(&endless);
         assert_eq!((drained.switches.len(), drained.lost), (1, 1));
         assert_eq!(parse(&record(SWITCH, 0, &[0; 8])), Drained { lost: 1, ..Drained::default() });
-        assert_eq!(parse(&record(COMM, 0, &[0; 30])), Drained { lost: 1, ..Drained::default() }, "no room for a name");
+        assert_eq!(
+            parse(&record(COMM, 0, &[0; 30])),
+            Drained { lost: 1, ..Drained::default() },
+            "no room for a name"
+        );
     }
 }

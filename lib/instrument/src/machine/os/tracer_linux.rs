@@ -1,4 +1,5 @@
-//! Timers, switches and waits of a whole machine, by the kernel's tracepoints through `perf_event_open`, on Linux.
+//! Timers, switches and waits of a whole machine, by the kernel's tracepoints through
+//! `perf_event_open`, on Linux.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -45,7 +46,11 @@ impl Tracer {
     /// A right is missing, or the kernel has no such tracepoints.
     pub fn open(scope: Scope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
-            return Err(NotAvailable { what: "tracing", error: String::new(), needs: "a 64-bit system" });
+            return Err(NotAvailable {
+                what: "tracing",
+                error: String::new(),
+                needs: "a 64-bit system",
+            });
         }
         let events = tracefs()?;
         let read = |(path, wanted): (&str, &[&str])| {
@@ -54,23 +59,29 @@ impl Tracer {
                 io::ErrorKind::NotFound => missing(format!("{} is not there", file.display())),
                 _ => refused(format!("{}: {e}", file.display())),
             })?;
-            Layout::read(&text, wanted).map_err(|what| missing(format!("{}: {what}", file.display())))
+            Layout::read(&text, wanted)
+                .map_err(|what| missing(format!("{}: {what}", file.display())))
         };
         let layouts = TRACEPOINTS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let filters = filters();
-        let open =
-            |cpu| Cpu::open(cpu, scope, &layouts, &filters).map_err(|e| refused(format!("perf_event_open: {e}")));
+        let open = |cpu| {
+            Cpu::open(cpu, scope, &layouts, &filters)
+                .map_err(|e| refused(format!("perf_event_open: {e}")))
+        };
         let cpus = online().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { cpus, layouts, bytes: 0 })
     }
 
     /// Records from now on, or no longer.
     pub fn record(&self, on: bool) {
-        let all = |cpu: &Cpu| cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, on));
+        let all = |cpu: &Cpu| {
+            cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, on))
+        };
         self.cpus.iter().for_each(all);
     }
 
-    /// Appends what was recorded since the last time: each CPU's events in order, one CPU after the other.
+    /// Appends what was recorded since the last time: each CPU's events in order, one CPU after the
+    /// other.
     pub fn drain(&mut self, events: &mut Vec<TraceEvent>) {
         for cpu in &mut self.cpus {
             let bytes = cpu.ring.drain();
@@ -79,9 +90,11 @@ impl Tracer {
         }
     }
 
-    /// Stops, and appends what was recorded until then: so many more the kernel counted than it recorded or says it lost.
+    /// Stops, and appends what was recorded until then: so many more the kernel counted than it
+    /// recorded or says it lost.
     ///
-    /// Some virtual machines lose records of interrupts like this, on one of their CPUs and not on another.
+    /// Some virtual machines lose records of interrupts like this, on one of their CPUs and not on
+    /// another.
     pub fn finish(&mut self, events: &mut Vec<TraceEvent>) -> u64 {
         self.record(false);
         self.drain(events);
@@ -99,7 +112,12 @@ impl Tracer {
 }
 
 impl Cpu {
-    fn open(cpu: usize, scope: Scope, layouts: &[Layout], filters: &[Option<CString>]) -> io::Result<Self> {
+    fn open(
+        cpu: usize,
+        scope: Scope,
+        layouts: &[Layout],
+        filters: &[Option<CString>],
+    ) -> io::Result<Self> {
         let number = i32::try_from(cpu).unwrap_or(i32::MAX);
         let attributes = || Attributes {
             sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU | SAMPLE_RAW,
@@ -108,20 +126,31 @@ impl Cpu {
         };
         // Threads that begin, end and are named; the rest is written into its ring.
         let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes().flags | COMM | TASK);
-        let ring = Ring::map(perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?, &PAGES)?;
+        let ring = Ring::map(
+            perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?,
+            &PAGES,
+        )?;
         let mut events = Vec::new();
-        let recorded = layouts.iter().zip(filters).zip(TRACEPOINTS).filter(|(_, (path, _))| scope.holds(path));
+        let recorded =
+            layouts.iter().zip(filters).zip(TRACEPOINTS).filter(|(_, (path, _))| scope.holds(path));
         for ((layout, filter), _) in recorded {
-            let of = Attributes { kind: TRACEPOINT, config: layout.id, sample_period: 1, ..attributes() };
+            let of = Attributes {
+                kind: TRACEPOINT,
+                config: layout.id,
+                sample_period: 1,
+                ..attributes()
+            };
             let event = perf::open(of, -1, number)?;
             // SAFETY: both descriptors are open as long as their files; the request takes a number.
-            let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd()) };
+            let result = unsafe {
+                libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd())
+            };
             if result != 0 {
                 return Err(io::Error::last_os_error());
             }
             if let Some(filter) = filter {
-                // SAFETY: the descriptor is open; the string ends in a zero byte and is only read. Without the filter there
-                // are more records, so that a refusal does no harm.
+                // SAFETY: the descriptor is open; the string ends in a zero byte and is only read.
+                // Without the filter there are more records, so that a refusal does no harm.
                 unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
             }
             events.push(event);
@@ -135,7 +164,8 @@ fn filters() -> [Option<CString>; TRACEPOINTS.len()] {
     let calls: Vec<String> = WAITS.iter().map(|(call, _)| format!("id == {call}")).collect();
     let calls = CString::new(calls.join(" || ")).ok();
     let names = functions(&["tick_nohz_handler", "tick_sched_timer", "hrtick", "dl_task_timer"]);
-    let ticks: Vec<String> = names.keys().map(|address| format!("function != 0x{address:x}")).collect();
+    let ticks: Vec<String> =
+        names.keys().map(|address| format!("function != 0x{address:x}")).collect();
     let ticks = CString::new(ticks.join(" && ")).ok().filter(|text| !text.is_empty());
     let mut filters = [const { None }; TRACEPOINTS.len()];
     for (filter, (path, _)) in filters.iter_mut().zip(TRACEPOINTS) {
@@ -153,7 +183,9 @@ fn tracefs() -> Result<PathBuf, NotAvailable> {
     for place in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
         match std::fs::read_dir(Path::new(place).join("events")) {
             Ok(_) => return Ok(Path::new(place).join("events")),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied = Some(refused(format!("{place}: {e}"))),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                denied = Some(refused(format!("{place}: {e}")))
+            }
             Err(_) => {}
         }
     }
@@ -170,10 +202,15 @@ fn refused(error: String) -> NotAvailable {
 }
 
 fn missing(error: String) -> NotAvailable {
-    NotAvailable { what: "tracing", error, needs: "a kernel with tracepoints of timers, switches and system calls" }
+    NotAvailable {
+        what: "tracing",
+        error,
+        needs: "a kernel with tracepoints of timers, switches and system calls",
+    }
 }
 
-/// Whether threads have here the numbers that the kernel's own records have: not in a container, as a rule.
+/// Whether threads have here the numbers that the kernel's own records have: not in a container, as
+/// a rule.
 pub fn numbers_threads_as_the_kernel() -> bool {
     /// The number of the first of all namespaces is fixed.
     const FIRST: &str = "pid:[4026531836]";
@@ -199,16 +236,21 @@ pub fn functions(names: &[&str]) -> HashMap<u64, String> {
     text.lines().filter_map(function).collect()
 }
 
-/// By how much other clocks of the kernel, on which timers may be set, are ahead of `CLOCK_MONOTONIC`.
+/// By how much other clocks of the kernel, on which timers may be set, are ahead of
+/// `CLOCK_MONOTONIC`.
 pub fn clocks_ahead_ns() -> Vec<i64> {
     /// A clock this near is the same one, read a moment later.
     const SAME_NS: i64 = 1_000_000;
     let ahead = |clock| {
         let now = |clock| i64::try_from(super::imp::clock_ns(clock).ok()?).ok();
-        let (before, there, after) = (now(libc::CLOCK_MONOTONIC)?, now(clock)?, now(libc::CLOCK_MONOTONIC)?);
+        let (before, there, after) =
+            (now(libc::CLOCK_MONOTONIC)?, now(clock)?, now(libc::CLOCK_MONOTONIC)?);
         Some(there - before.midpoint(after)).filter(|ahead| ahead.abs() > SAME_NS)
     };
-    [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI].into_iter().filter_map(ahead).collect()
+    [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI]
+        .into_iter()
+        .filter_map(ahead)
+        .collect()
 }
 
 #[cfg(test)]
@@ -218,7 +260,8 @@ mod tests {
 
     /// Sleeps on a thread of its own, and counts the timers that this thread set.
     ///
-    /// The kernel may set others in its name, its bandwidth control's for one, so that each is told by its time.
+    /// The kernel may set others in its name, its bandwidth control's for one, so that each is told
+    /// by its time.
     #[allow(clippy::disallowed_methods, reason = "a sleep is what sets a timer")]
     fn sleep(tracer: &mut Tracer, all: &mut Vec<TraceEvent>) -> usize {
         const SLEEP_NS: i64 = 2_000_000;
@@ -226,16 +269,20 @@ mod tests {
         let asleep = || {
             // SAFETY: it takes nothing, and returns a number.
             let own = u32::try_from(unsafe { libc::gettid() }).unwrap();
-            let before_ns = i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
+            let before_ns =
+                i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
             std::thread::sleep(std::time::Duration::from_nanos(SLEEP_NS.unsigned_abs()));
             (own, before_ns)
         };
-        let (own, before_ns) = std::thread::scope(|scope| scope.spawn(asleep).join()).expect("it sleeps");
+        let (own, before_ns) =
+            std::thread::scope(|scope| scope.spawn(asleep).join()).expect("it sleeps");
         let from = all.len();
         tracer.drain(all);
         let due = before_ns + SLEEP_NS..before_ns + SECOND_NS;
         let set = |e: &&TraceEvent| match e.what {
-            What::Start { soft_ns, hard_ns, .. } => e.thread == own && due.contains(&soft_ns) && hard_ns >= soft_ns,
+            What::Start { soft_ns, hard_ns, .. } => {
+                e.thread == own && due.contains(&soft_ns) && hard_ns >= soft_ns
+            }
             _ => false,
         };
         all[from..].iter().filter(set).count()
@@ -251,17 +298,23 @@ mod tests {
         let mut all = Vec::new();
         let seen: usize = (0..50).map(|_| sleep(&mut tracer, &mut all)).sum();
         let unrecorded = tracer.finish(&mut all);
-        let counted: u64 = tracer.cpus.iter().flat_map(|cpu| &cpu.events).map(|e| perf::count(e).unwrap()).sum();
+        let counted: u64 =
+            tracer.cpus.iter().flat_map(|cpu| &cpu.events).map(|e| perf::count(e).unwrap()).sum();
         let read: u64 = tracer.cpus.iter().map(|cpu| cpu.reader.samples).sum();
         assert!(
             read <= counted && counted - read >= unrecorded,
             "{counted} counted, {read} read, {unrecorded} not recorded"
         );
-        let place = TRACEPOINTS.iter().position(|(path, _)| *path == "timer/hrtimer_start").unwrap();
-        let starts: u64 = tracer.cpus.iter().map(|cpu| perf::count(&cpu.events[place]).unwrap()).sum();
+        let place =
+            TRACEPOINTS.iter().position(|(path, _)| *path == "timer/hrtimer_start").unwrap();
+        let starts: u64 =
+            tracer.cpus.iter().map(|cpu| perf::count(&cpu.events[place]).unwrap()).sum();
         let read = all.iter().filter(|e| matches!(e.what, What::Start { .. })).count() as u64;
         // Where the kernel recorded all timers that it counted, these are among them.
-        assert!(seen > 0 || read < starts, "{starts} counted, {read} read, none of them the sleepers'");
+        assert!(
+            seen > 0 || read < starts,
+            "{starts} counted, {read} read, none of them the sleepers'"
+        );
         assert_eq!(tracer.bytes() > 0, !all.is_empty());
     }
 }

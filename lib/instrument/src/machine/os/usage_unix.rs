@@ -1,4 +1,5 @@
-//! What a process has used, by `getrusage`: every Unix but Linux, which has a finer clock for the CPU time.
+//! What a process has used, by `getrusage`: every Unix but Linux, which has a finer clock for the
+//! CPU time.
 
 use std::mem::MaybeUninit;
 

@@ -20,7 +20,11 @@ impl Chains {
     pub fn open() -> Self {
         if !os::numbers_threads_as_the_kernel() {
             let needs = "to run outside a container that numbers threads by itself";
-            return Self(Err(NotAvailable { what: "records of timers", error: String::new(), needs }));
+            return Self(Err(NotAvailable {
+                what: "records of timers",
+                error: String::new(),
+                needs,
+            }));
         }
         Self(Tracer::open(Scope::Wakeups).map(Mutex::new))
     }
@@ -31,7 +35,8 @@ impl Chains {
         }
     }
 
-    /// Who of these was woken when since the last time: each with its number in the system, where that is known.
+    /// Who of these was woken when since the last time: each with its number in the system, where
+    /// that is known.
     pub fn wakeups(&self, threads: &[Option<u32>], kernel: &Kernel) -> Wakeups {
         let tracer = self.0.as_ref().map_err(NotAvailable::to_string)?;
         let mut events = Vec::new();
@@ -102,7 +107,8 @@ mod tests {
             last,
         ];
         let by = |expired_ns, woken_ns| Wakeup { expired_ns, woken_ns };
-        let expected = [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
+        let expected =
+            [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
         assert_eq!(woken(events).unwrap(), expected.into());
         let lost = vec![first, at(110, 1, What::Lost { records: 1, until_ns: 120 })];
         assert_eq!(woken(lost), None, "what is missing may have been a wake-up");

@@ -1,5 +1,5 @@
-//! A program of the user's, asked from outside why its ticks are late: the switches of its threads, which the kernel records,
-//! are held against the times that it wrote itself.
+//! A program of the user's, asked from outside why its ticks are late: the switches of its threads,
+//! which the kernel records, are held against the times that it wrote itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
@@ -35,8 +35,9 @@ pub struct Ended<'a> {
     pub grid: Grid,
     /// What it is called.
     pub name: &'a str,
-    /// Series, start and length of the run. They come from one place because the times in the series are checked against
-    /// the other two, and two readings of the start can be far apart on a busy machine.
+    /// Series, start and length of the run. They come from one place because the times in the
+    /// series are checked against the other two, and two readings of the start can be far apart on
+    /// a busy machine.
     pub written: &'a Written,
     pub steal_ns: Option<u64>,
 }
@@ -63,12 +64,16 @@ impl<'a> Outside<'a> {
     /// Of this round, switches were lost.
     pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
         self.record(false);
-        let standstills = self.witnesses.take().and_then(|witnesses| witnesses.end(round.written.started));
-        let drained: Vec<Drained> = self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
+        let standstills =
+            self.witnesses.take().and_then(|witnesses| witnesses.end(round.written.started));
+        let drained: Vec<Drained> =
+            self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
         }
-        Ok(self.explained(&drained, standstills, round).unwrap_or_else(|why| Answer::none(round.index, &why)))
+        Ok(self
+            .explained(&drained, standstills, round)
+            .unwrap_or_else(|why| Answer::none(round.index, &why)))
     }
 
     fn explained(
@@ -78,7 +83,8 @@ impl<'a> Outside<'a> {
         round: &Ended<'_>,
     ) -> Result<Answer, String> {
         self.rings.as_ref().map_err(NotAvailable::to_string)?;
-        let kernel = Kernel::new(round.written.started).ok_or("the kernel's clock cannot be read")?;
+        let kernel =
+            Kernel::new(round.written.started).ok_or("the kernel's clock cannot be read")?;
         let threads = threads(drained, &kernel);
         let ids: Vec<Option<u32>> = threads.iter().map(|thread| Some(thread.id)).collect();
         let (wakeups, why_no_chains) = match self.session.chains.wakeups(&ids, &kernel) {
@@ -99,21 +105,35 @@ impl<'a> Outside<'a> {
             .collect();
         let wall = 0..=i64::try_from(round.written.wall.as_nanos()).unwrap_or(i64::MAX);
         if !ticks.iter().all(|(_, wake_ns)| wall.contains(wake_ns)) {
-            return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
+            return Err(
+                "the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned()
+            );
         }
         let (given, why_no_names) = match &self.session.cpus {
             Err(why) => (None, Some(why.to_string())),
-            Ok(rings) => match occupants(&mut rings.lock().unwrap_or_else(PoisonError::into_inner), &kernel) {
-                Some(given) => (Some(given), None),
-                None => (None, Some("the kernel's buffer was too small: switches of others were lost".to_owned())),
-            },
+            Ok(rings) => {
+                match occupants(&mut rings.lock().unwrap_or_else(PoisonError::into_inner), &kernel)
+                {
+                    Some(given) => (Some(given), None),
+                    None => (
+                        None,
+                        Some(
+                            "the kernel's buffer was too small: switches of others were lost"
+                                .to_owned(),
+                        ),
+                    ),
+                }
+            }
         };
         let waited_ns = round.written.series.waited_ns.as_deref();
         let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), LONGEST_PATH_NS);
         if (seen.placed as f64) < LEAST_PLACED * ticks.len() as f64 {
-            return Err("none of its threads was seen to run at the times that it writes".to_owned());
+            return Err(
+                "none of its threads was seen to run at the times that it writes".to_owned()
+            );
         }
-        let mut names: HashMap<u32, String> = threads.iter().map(|t| (t.id, round.name.to_owned())).collect();
+        let mut names: HashMap<u32, String> =
+            threads.iter().map(|t| (t.id, round.name.to_owned())).collect();
         names.extend(drained.iter().flat_map(|d| d.names.iter().cloned()));
         // The better tier has what is in the lesser.
         let wakeups = wakeups.filter(|_| given.is_some());
@@ -124,7 +144,14 @@ impl<'a> Outside<'a> {
             ..Facts::default()
         };
         let standstill_ns = standstills.map(|_| facts.standstill_ns());
-        let asked = asked(round.grid.first_tick, &facts, &seen, given.as_ref(), wakeups.as_deref(), &mut names);
+        let asked = asked(
+            round.grid.first_tick,
+            &facts,
+            &seen,
+            given.as_ref(),
+            wakeups.as_deref(),
+            &mut names,
+        );
         let tier = match (&given, &wakeups) {
             (None, _) => Tier::A2,
             (Some(_), None) => Tier::B1,
@@ -145,16 +172,27 @@ impl<'a> Outside<'a> {
         ran.sort_unstable();
         ran.dedup();
         let threads = ran.len() as u64;
-        let evidence = Evidence { steal_ns: round.steal_ns, standstill_ns, threads, ..Evidence::default() };
+        let evidence =
+            Evidence { steal_ns: round.steal_ns, standstill_ns, threads, ..Evidence::default() };
         let known = why::Known::default();
-        let round =
-            AskedRound { index: round.index, ticks: asked, tier: Some(tier), known, evidence, ..AskedRound::default() };
-        let threads = ran.into_iter().filter_map(|place| seen.threads.get(place).cloned()).collect::<Vec<Thread>>();
+        let round = AskedRound {
+            index: round.index,
+            ticks: asked,
+            tier: Some(tier),
+            known,
+            evidence,
+            ..AskedRound::default()
+        };
+        let threads = ran
+            .into_iter()
+            .filter_map(|place| seen.threads.get(place).cloned())
+            .collect::<Vec<Thread>>();
         Ok(Answer { round, missing, threads, occupants: given.unwrap_or_default() })
     }
 }
 
-/// Also where a program failed, so that nobody was asked for an answer: what comes next is not to be recorded at its own cost.
+/// Also where a program failed, so that nobody was asked for an answer: what comes next is not to
+/// be recorded at its own cost.
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
         self.record(false);
@@ -183,10 +221,14 @@ fn asked(
     wakeups: Option<&[Vec<Wakeup>]>,
     names: &mut HashMap<u32, String>,
 ) -> Vec<AskedTick> {
-    // When its runtime came back is not seen from outside: what is taken for it is no station of the way.
+    // When its runtime came back is not seen from outside: what is taken for it is no station of
+    // the way.
     let unstamped = wakeups.map(|wakeups| {
         let mut threads = seen.threads.clone();
-        threads.iter_mut().flat_map(|thread| &mut thread.cycles).for_each(|cycle| cycle.unpark_ns = None);
+        threads
+            .iter_mut()
+            .flat_map(|thread| &mut thread.cycles)
+            .for_each(|cycle| cycle.unpark_ns = None);
         (threads, wakeups)
     });
     let way = |of: &why::Tick, explained: &why::Explained| {
@@ -197,7 +239,8 @@ fn asked(
     let tick = |((tick, of), explained): ((u64, &why::Tick), why::Explained)| {
         let mut behind: HashMap<String, u64> = HashMap::new();
         for queued in &explained.queued {
-            let switches = given.and_then(|given| given.get(&queued.cpu)).map_or(&[][..], Vec::as_slice);
+            let switches =
+                given.and_then(|given| given.get(&queued.cpu)).map_or(&[][..], Vec::as_slice);
             for (thread, ns) in why::behind(queued, switches) {
                 *behind.entry(name(names, thread)).or_default() += ns;
             }

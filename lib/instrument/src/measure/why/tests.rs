@@ -1,5 +1,5 @@
-//! Causes that are injected are the ones that are found: those that need a task beside the ticks. `tests/it/why.rs` has
-//! those that need another process.
+//! Causes that are injected are the ones that are found: those that need a task beside the ticks.
+//! `tests/it/why.rs` has those that need another process.
 
 use std::io;
 use std::pin::Pin;
@@ -68,7 +68,8 @@ impl<C: Cause> Subject for Beside<C> {
                 C::strike();
             }
         });
-        let interval = OsInterval::builder(schedule.period).start_at(schedule.start.into()).build()?;
+        let interval =
+            OsInterval::builder(schedule.period).start_at(schedule.start.into()).build()?;
         Ok(Self { interval, neighbour: neighbour.abort_handle(), cause: std::marker::PhantomData })
     }
 }
@@ -106,8 +107,8 @@ fn scenario() -> Scenario {
     args.only().expect("one scenario")
 }
 
-/// What the ticks of a few rounds beside such a task were late by, and the time that the host took meanwhile; `None` where
-/// nothing can be asked.
+/// What the ticks of a few rounds beside such a task were late by, and the time that the host took
+/// meanwhile; `None` where nothing can be asked.
 fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
     let (scenario, stop) = (scenario(), Arc::default());
     let mut pool = Pool::new(Some(150_000), 2_000);
@@ -141,9 +142,10 @@ fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
     Some((why.shares_ns?, why.evidence.steal_ns.unwrap_or(0)))
 }
 
-/// At least this share of what was neither spent waiting for a CPU nor taken by the host, in three tries before three without
-/// it. A try in which the host took time is repeated: all that a thread does takes longer then. On a host that does so in
-/// every try, half of that share is enough, and once.
+/// At least this share of what was neither spent waiting for a CPU nor taken by the host, in three
+/// tries before three without it. A try in which the host took time is repeated: all that a thread
+/// does takes longer then. On a host that does so in every try, half of that share is enough, and
+/// once.
 fn is_found<C: Cause>(class: Class, least: f64) {
     const TRIES: usize = 12;
     let session = Session::open();

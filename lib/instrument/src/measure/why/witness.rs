@@ -1,4 +1,5 @@
-//! Two threads that wait for nothing but the clock, beside a round that is asked: where neither is woken, nothing was.
+//! Two threads that wait for nothing but the clock, beside a round that is asked: where neither is
+//! woken, nothing was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,15 @@ use jitterstat::why::{LEAST_STANDSTILL_NS, Overslept, Standstill, standstills};
 use crate::machine::os::{self, Accounts};
 use crate::measure::why::kernel::ns_after;
 
-/// Each sleeps for so many periods at a time: being woken on an idle CPU costs tens of microseconds in a virtual machine.
+/// Each sleeps for so many periods at a time: being woken on an idle CPU costs tens of microseconds
+/// in a virtual machine.
 const PERIODS: u32 = 40;
-/// But for a time within these: what stands still for less is not seen, and nobody waits longer for the end of a round.
+/// But for a time within these: what stands still for less is not seen, and nobody waits longer for
+/// the end of a round.
 const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(20);
-/// It reads its account so often where it was woken in time. What it waited for a CPU in between counts against the next time that it is late.
+/// It reads its account so often where it was woken in time. What it waited for a CPU in between
+/// counts against the next time that it is late.
 const READ_EVERY: u32 = 16;
 /// More than that is not kept of one round.
 const MOST_LATE: usize = 1 << 12;
@@ -37,8 +41,8 @@ struct Late {
 }
 
 impl Witnesses {
-    /// On the first and the last CPU that the process may use; none where it may use only one, or where nothing says how long a
-    /// thread waits for its CPU.
+    /// On the first and the last CPU that the process may use; none where it may use only one, or
+    /// where nothing says how long a thread waits for its CPU.
     #[allow(clippy::disallowed_methods, reason = "both sleep by one grid")]
     pub fn begin(period: Duration) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
@@ -51,7 +55,10 @@ impl Witnesses {
         let start = Instant::now();
         let witness = |cpu: usize| {
             let ended = Arc::clone(&ended);
-            Builder::new().name("witness".to_owned()).spawn(move || watch(cpu, start, asleep, &ended)).ok()
+            Builder::new()
+                .name("witness".to_owned())
+                .spawn(move || watch(cpu, start, asleep, &ended))
+                .ok()
         };
         let threads = two.into_iter().filter_map(witness).collect();
         Self { ended, threads }
@@ -59,8 +66,12 @@ impl Witnesses {
 
     /// When everything stood still, counted from `origin`; `None` without two witnesses.
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
-        let of = |late: Late| Overslept { from_ns: ns_after(late.due, origin), to_ns: ns_after(late.ready, origin) };
-        let all: Vec<Vec<Overslept>> = self.join().into_iter().map(|w| w.into_iter().map(of).collect()).collect();
+        let of = |late: Late| Overslept {
+            from_ns: ns_after(late.due, origin),
+            to_ns: ns_after(late.ready, origin),
+        };
+        let all: Vec<Vec<Overslept>> =
+            self.join().into_iter().map(|w| w.into_iter().map(of).collect()).collect();
         (all.len() > 1).then(|| standstills(&all))
     }
 
@@ -77,7 +88,8 @@ impl Drop for Witnesses {
     }
 }
 
-/// Sleeps until the end, and returns when it was not woken though it was due; `None` where it is no witness.
+/// Sleeps until the end, and returns when it was not woken though it was due; `None` where it is no
+/// witness.
 #[allow(clippy::disallowed_methods, reason = "a witness reads the time")]
 fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Option<Vec<Late>> {
     // Anywhere it is a witness, too.
@@ -105,7 +117,9 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
         }
         in_time = 0;
         let waited_ns = waited()?;
-        let ready = now.checked_sub(Duration::from_nanos(waited_ns.saturating_sub(before_ns))).unwrap_or(due);
+        let ready = now
+            .checked_sub(Duration::from_nanos(waited_ns.saturating_sub(before_ns)))
+            .unwrap_or(due);
         before_ns = waited_ns;
         if ready.saturating_duration_since(due) >= LEAST && late.len() < MOST_LATE {
             late.push(Late { due, ready });

@@ -1,4 +1,5 @@
-//! Gates made of the pairs of a calibration, whatever the pairs are of: under labels drawn anew, and as they were.
+//! Gates made of the pairs of a calibration, whatever the pairs are of: under labels drawn anew,
+//! and as they were.
 
 use crate::gate::look::{self, MIN_PAIRS, Outcome};
 use crate::model::model;
@@ -36,7 +37,8 @@ model! {
         pub gates: u64,
     }
 
-    /// Gates that were really measured: the pairs in their order, under their own labels, each gate after the last.
+    /// Gates that were really measured: the pairs in their order, under their own labels, each gate
+    /// after the last.
     pub struct RealGates {
         /// Gates that came to an end.
         pub gates: u64,
@@ -53,7 +55,8 @@ model! {
     }
 }
 
-/// A pair of a relabelled gate: which of the recorded ones it is, and whether its sides are exchanged.
+/// A pair of a relabelled gate: which of the recorded ones it is, and whether its sides are
+/// exchanged.
 pub(super) type Label = (usize, bool);
 
 /// Gates of recorded pairs under labels drawn anew.
@@ -90,8 +93,13 @@ pub(super) fn spread(differences: impl Iterator<Item = f64> + Clone) -> f64 {
     SD_OF_MAD * look::median(differences.map(|d| (d - centre).abs()))
 }
 
-/// How a gate over so many pairs ends, and how many it took: it looks at the first of them, and is told when for the last time.
-pub(super) fn decide(looks: &[usize], pairs: usize, mut look: impl FnMut(usize, bool) -> Outcome) -> (Outcome, usize) {
+/// How a gate over so many pairs ends, and how many it took: it looks at the first of them, and is
+/// told when for the last time.
+pub(super) fn decide(
+    looks: &[usize],
+    pairs: usize,
+    mut look: impl FnMut(usize, bool) -> Outcome,
+) -> (Outcome, usize) {
     for (i, &n) in looks.iter().enumerate().take_while(|&(_, &n)| n <= pairs) {
         let outcome = look(n, i + 1 == looks.len());
         if outcome != Outcome::Inconclusive {
@@ -101,8 +109,8 @@ pub(super) fn decide(looks: &[usize], pairs: usize, mut look: impl FnMut(usize, 
     (Outcome::Inconclusive, looks.last().copied().unwrap_or(0))
 }
 
-/// The chance that a gate ends undecided although nothing has changed, for each of the times; `ends` says how a relabelled
-/// gate with such looks ends.
+/// The chance that a gate ends undecided although nothing has changed, for each of the times;
+/// `ends` says how a relabelled gate with such looks ends.
 pub(super) fn inconclusive(
     pairs: usize,
     looks: &[usize],
@@ -110,23 +118,38 @@ pub(super) fn inconclusive(
     mut ends: impl FnMut(&[usize], &[Label]) -> Outcome,
 ) -> Vec<InconclusiveChance> {
     let mut chance = |seconds: u64| {
-        let within = |n: &usize| u128::from(pair_ns) * *n as u128 <= u128::from(seconds) * 1_000_000_000;
+        let within =
+            |n: &usize| u128::from(pair_ns) * *n as u128 <= u128::from(seconds) * 1_000_000_000;
         // A gate that knows how long it may take plans its looks by that.
         let looks = &looks[..looks.iter().take_while(|n| within(n)).count()];
         let (Some(&last), true) = (looks.last(), pairs >= LEAST_PAIRS) else {
-            return InconclusiveChance { seconds, pairs: looks.last().map_or(0, |&n| n as u64), share: None, gates: 0 };
+            return InconclusiveChance {
+                seconds,
+                pairs: looks.last().map_or(0, |&n| n as u64),
+                share: None,
+                gates: 0,
+            };
         };
         let mut relabelled = Relabelled::new(pairs);
-        let open = (0..RELABELLED).filter(|_| ends(looks, &relabelled.gate(last)) == Outcome::Inconclusive);
+        let open = (0..RELABELLED)
+            .filter(|_| ends(looks, &relabelled.gate(last)) == Outcome::Inconclusive);
         let share = tidy(open.count() as f64 / f64::from(RELABELLED));
-        InconclusiveChance { seconds, pairs: last as u64, share: Some(share), gates: RELABELLED.into() }
+        InconclusiveChance {
+            seconds,
+            pairs: last as u64,
+            share: Some(share),
+            gates: RELABELLED.into(),
+        }
     };
     TIMES_S.into_iter().map(&mut chance).collect()
 }
 
-/// The gates that the pairs really were, one after the other; what is left at the end is none. `gate` says how one ends that
-/// begins at a pair, and how many it takes.
-pub(super) fn real_gates(pairs: usize, mut gate: impl FnMut(usize) -> (Outcome, usize)) -> RealGates {
+/// The gates that the pairs really were, one after the other; what is left at the end is none.
+/// `gate` says how one ends that begins at a pair, and how many it takes.
+pub(super) fn real_gates(
+    pairs: usize,
+    mut gate: impl FnMut(usize) -> (Outcome, usize),
+) -> RealGates {
     let (mut passed, mut regressed, mut inconclusive, mut from) = (0, 0, 0, 0);
     while from < pairs {
         let (outcome, taken) = gate(from);
@@ -152,8 +175,9 @@ pub(super) fn real_gates(pairs: usize, mut gate: impl FnMut(usize) -> (Outcome, 
     }
 }
 
-/// The exact 95 % upper bound of a probability of which `k` of `n` trials came true (Clopper and Pearson, "The Use of
-/// Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika, 1934).
+/// The exact 95 % upper bound of a probability of which `k` of `n` trials came true (Clopper and
+/// Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial",
+/// Biometrika, 1934).
 fn upper95(k: u64, n: u64) -> f64 {
     let at_most = |p: f64| {
         let mut term = (n as f64 * (-p).ln_1p()).exp();
@@ -177,7 +201,8 @@ pub(super) fn tidy(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// How much wider intervals are where each look has this share of alpha, than where it has that of the calibration.
+/// How much wider intervals are where each look has this share of alpha, than where it has that of
+/// the calibration.
 pub(super) fn widening(share: f64, calibrated: f64) -> f64 {
     // The normal distribution's quantile for a small probability.
     let z = |share: f64| {
@@ -187,7 +212,8 @@ pub(super) fn widening(share: f64, calibrated: f64) -> f64 {
     (z(share) + Z_POWER) / (z(calibrated) + Z_POWER)
 }
 
-/// The smallest changes that were calibrated, for a gate whose intervals may be wider. Changes are logarithms, above zero.
+/// The smallest changes that were calibrated, for a gate whose intervals may be wider. Changes are
+/// logarithms, above zero.
 pub(super) struct Sight {
     /// Pairs, and the change that they see; by pairs.
     pub(super) looks: Vec<(u64, f64)>,
@@ -197,8 +223,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// The smallest change at a look that may lie between those calibrated: what is not the lift of stalls narrows with the
-    /// root of the pairs.
+    /// The smallest change at a look that may lie between those calibrated: what is not the lift of
+    /// stalls narrows with the root of the pairs.
     pub(super) fn at(&self, pairs: u64) -> Option<f64> {
         let next = self.looks.iter().find(|(n, _)| *n >= pairs);
         let (from, change) = next.or(self.looks.last())?;
@@ -206,11 +232,13 @@ impl Sight {
         Some((change - self.lift) * self.widening * narrows + self.lift)
     }
 
-    /// From the first calibrated look that sees as much, or from the last one, the pairs that see such a change.
+    /// From the first calibrated look that sees as much, or from the last one, the pairs that see
+    /// such a change.
     pub(super) fn pairs_for(&self, change: f64) -> Option<u64> {
         let room = change - self.lift;
         let wide = |change: &f64| (change - self.lift) * self.widening;
-        let (from, seen) = self.looks.iter().find(|(_, c)| wide(c) <= room).or(self.looks.last())?;
+        let (from, seen) =
+            self.looks.iter().find(|(_, c)| wide(c) <= room).or(self.looks.last())?;
         let before = self.looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
         let pairs = (*from as f64 * (wide(seen) / room).powi(2)).ceil() as u64;
         (room > 0.0).then(|| pairs.max(before).max(LEAST_PAIRS as u64))
@@ -234,6 +262,8 @@ mod tests {
         let mut relabelled = Relabelled::new(5);
         let gate = relabelled.gate(12);
         assert!(gate.windows(2).all(|w| w[1].0 == (w[0].0 + 1) % 5), "{gate:?}");
-        assert!(gate.iter().any(|(_, swapped)| *swapped) && gate.iter().any(|(_, swapped)| !swapped));
+        assert!(
+            gate.iter().any(|(_, swapped)| *swapped) && gate.iter().any(|(_, swapped)| !swapped)
+        );
     }
 }

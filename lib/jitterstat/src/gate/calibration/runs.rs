@@ -1,6 +1,9 @@
-//! What a gate of whole runs can see: one program against itself, by any number. Written as `osjitter.run-calibration/1`.
+//! What a gate of whole runs can see: one program against itself, by any number. Written as
+//! `osjitter.run-calibration/1`.
 
-use super::gates::{self, Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening};
+use super::gates::{
+    self, Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening,
+};
 use super::{InconclusiveChance, LEAST_PAIRS, RealGates, ToleranceBelowNoise};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
@@ -41,7 +44,8 @@ model! {
         pub pair_ns: u64,
         /// One entry for each number that a gate judges.
         pub metrics: Vec<CalibratedRunMetric>,
-        /// How often a gate with the tolerances of the metrics ends undecided, by the time it is given.
+        /// How often a gate with the tolerances of the metrics ends undecided, by the time it is
+        /// given.
         pub inconclusive: Vec<InconclusiveChance>,
         /// Gates that were really measured here, one after the other.
         pub real_gates: RealGates,
@@ -67,7 +71,8 @@ model! {
 
     /// One number of whole runs.
     pub struct CalibratedRunMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the
+        /// percentile of its samples.
         pub name: String,
         /// `ns`, `bytes`, or what the program states.
         pub unit: String,
@@ -79,12 +84,13 @@ model! {
         pub floor: f64,
         /// Median run of both sides, in the quieter half of the pairs, by which it is judged.
         pub median: f64,
-        /// How far the two runs of a pair are apart: robust standard deviation of the difference of their natural
-        /// logarithms, so that 0.02 is about 2 %.
+        /// How far the two runs of a pair are apart: robust standard deviation of the difference of
+        /// their natural logarithms, so that 0.02 is about 2 %.
         pub spread: f64,
         /// The same in the quieter half of the pairs.
         pub spread_quiet_half: f64,
-        /// At each look, the smallest change for the worse that a gate sees with 95 % probability; empty with too few pairs.
+        /// At each look, the smallest change for the worse that a gate sees with 95 % probability;
+        /// empty with too few pairs.
         pub smallest_change: Vec<SmallestRunChange>,
         /// The values of both sides, pair by pair, in the order they were measured.
         pub values: Vec<[f64; 2]>,
@@ -134,7 +140,12 @@ pub fn share(alpha: f64, metrics: usize, looks: usize) -> f64 {
 
 /// What a gate at these looks can see of each number.
 #[must_use]
-pub fn metrics(recorded: &[Recorded], alpha: f64, looks: &[usize], pair_ns: u64) -> Vec<CalibratedRunMetric> {
+pub fn metrics(
+    recorded: &[Recorded],
+    alpha: f64,
+    looks: &[usize],
+    pair_ns: u64,
+) -> Vec<CalibratedRunMetric> {
     let share = share(alpha, recorded.len(), looks.len());
     let metric = |of: &Recorded| {
         let mut by_sum = of.values.clone();
@@ -151,7 +162,12 @@ pub fn metrics(recorded: &[Recorded], alpha: f64, looks: &[usize], pair_ns: u64)
             let change = smallest_change(of, n, share)?;
             let ratio = tidy(if of.rule.higher_is_better { (-change).exp() } else { change.exp() });
             let (pairs, after_ns) = (n as u64, pair_ns.saturating_mul(n as u64));
-            Some(SmallestRunChange { pairs, after_ns, ratio, difference: tidy(median * (ratio - 1.0)) })
+            Some(SmallestRunChange {
+                pairs,
+                after_ns,
+                ratio,
+                difference: tidy(median * (ratio - 1.0)),
+            })
         };
         CalibratedRunMetric {
             name: of.name.clone(),
@@ -169,8 +185,8 @@ pub fn metrics(recorded: &[Recorded], alpha: f64, looks: &[usize], pair_ns: u64)
     recorded.iter().filter(|of| !of.values.is_empty()).map(metric).collect()
 }
 
-/// The bound of the interval that most relabelled gates stay below, as a logarithm: without a change, the interval is as
-/// likely to lie so far above as below.
+/// The bound of the interval that most relabelled gates stay below, as a logarithm: without a
+/// change, the interval is as likely to lie so far above as below.
 fn smallest_change(of: &Recorded, n: usize, share: f64) -> Option<f64> {
     let rule = MetricRule { tolerance: ALL_OF_IT, floor: 0.0, ..of.rule };
     let mut relabelled = Relabelled::new(of.values.len());
@@ -183,7 +199,12 @@ fn smallest_change(of: &Recorded, n: usize, share: f64) -> Option<f64> {
 
 /// The chance that a gate ends undecided although nothing has changed, for each of the times.
 #[must_use]
-pub fn inconclusive(recorded: &[Recorded], alpha: f64, looks: &[usize], pair_ns: u64) -> Vec<InconclusiveChance> {
+pub fn inconclusive(
+    recorded: &[Recorded],
+    alpha: f64,
+    looks: &[usize],
+    pair_ns: u64,
+) -> Vec<InconclusiveChance> {
     gates::inconclusive(pairs(recorded), looks, pair_ns, |looks, labels| {
         let values: Vec<Vec<[f64; 2]>> = recorded.iter().map(|of| of.labelled(labels)).collect();
         let values: Vec<&[[f64; 2]]> = values.iter().map(Vec::as_slice).collect();
@@ -205,12 +226,20 @@ fn pairs(recorded: &[Recorded]) -> usize {
 }
 
 /// A gate over the pairs in their order: its outcome, and the pairs it took.
-fn decide(recorded: &[Recorded], values: &[&[[f64; 2]]], alpha: f64, looks: &[usize]) -> (Outcome, usize) {
+fn decide(
+    recorded: &[Recorded],
+    values: &[&[[f64; 2]]],
+    alpha: f64,
+    looks: &[usize],
+) -> (Outcome, usize) {
     let share = share(alpha, recorded.len(), looks.len());
     let pairs = values.iter().map(|values| values.len()).min().unwrap_or(0);
     gates::decide(looks, pairs, |n, last| {
         Outcome::of_all(
-            recorded.iter().zip(values).map(|(of, values)| of.rule.judge(&values[..n], share, last).outcome),
+            recorded
+                .iter()
+                .zip(values)
+                .map(|(of, values)| of.rule.judge(&values[..n], share, last).outcome),
         )
     })
 }
@@ -223,7 +252,8 @@ impl File for RunCalibration {
     fn check(&self) -> Result<(), Invalid> {
         let numbers = self.metrics.iter().enumerate().flat_map(|(i, metric)| {
             let ratios = metric.smallest_change.iter().enumerate();
-            let ratios = ratios.map(move |(k, c)| (format!("metrics[{i}].smallest_change[{k}].ratio"), c.ratio));
+            let ratios = ratios
+                .map(move |(k, c)| (format!("metrics[{i}].smallest_change[{k}].ratio"), c.ratio));
             std::iter::once((format!("metrics[{i}].median"), metric.median)).chain(ratios)
         });
         match { numbers }.find(|(_, number)| !(number.is_normal() && *number > 0.0)) {
@@ -246,10 +276,16 @@ impl RunCalibration {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The pairs at whose look a gate with such a share of alpha ([`share`]) sees a change by `change`, above zero: 0.05 for
-    /// 5 % more, or 5 % less where more is better. `None` where the calibration did not come to a look.
+    /// The pairs at whose look a gate with such a share of alpha ([`share`]) sees a change by
+    /// `change`, above zero: 0.05 for 5 % more, or 5 % less where more is better. `None` where the
+    /// calibration did not come to a look.
     #[must_use]
-    pub fn pairs_to_see(&self, metric: &CalibratedRunMetric, change: f64, share: f64) -> Option<u64> {
+    pub fn pairs_to_see(
+        &self,
+        metric: &CalibratedRunMetric,
+        change: f64,
+        share: f64,
+    ) -> Option<u64> {
         self.sight(metric, share).pairs_for(metric.rule(change).tolerated(metric.median))
     }
 
@@ -260,7 +296,8 @@ impl RunCalibration {
         Some(if metric.higher_is_better { -(-change).exp_m1() } else { change.exp_m1() })
     }
 
-    /// Whether a gate with such a rule for it often ends undecided: it tolerates less than its last look can see.
+    /// Whether a gate with such a rule for it often ends undecided: it tolerates less than its last
+    /// look can see.
     #[must_use]
     pub fn below_noise(
         &self,
@@ -269,9 +306,11 @@ impl RunCalibration {
         last: u64,
         share: f64,
     ) -> Option<ToleranceBelowNoise> {
-        let (tolerated, smallest) = (rule.tolerated(metric.median), self.sight(metric, share).at(last)?);
+        let (tolerated, smallest) =
+            (rule.tolerated(metric.median), self.sight(metric, share).at(last)?);
         let name = metric.name.clone();
-        let ratio = |change: f64| if metric.higher_is_better { (-change).exp() } else { change.exp() };
+        let ratio =
+            |change: f64| if metric.higher_is_better { (-change).exp() } else { change.exp() };
         (tolerated < smallest - 1e-6).then(|| ToleranceBelowNoise {
             name,
             tolerated: ratio(tolerated),
@@ -284,7 +323,10 @@ impl RunCalibration {
         Sight {
             looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln().abs())).collect(),
             lift: 0.0,
-            widening: widening(gates, share(self.plan.alpha, self.metrics.len(), self.plan.looks.len())),
+            widening: widening(
+                gates,
+                share(self.plan.alpha, self.metrics.len(), self.plan.looks.len()),
+            ),
         }
     }
 }
@@ -306,7 +348,8 @@ mod tests {
     const ALPHA: f64 = 0.005;
     const LOOKS: [usize; 4] = [50, 100, 200, 400];
 
-    /// Runs of 50 ms whose logarithms have a standard deviation of `noise` within a pair, as times and as rates.
+    /// Runs of 50 ms whose logarithms have a standard deviation of `noise` within a pair, as times
+    /// and as rates.
     fn recorded(n: usize, noise: f64) -> [Recorded; 2] {
         let mut random = SplitMix64::new(17);
         let mut run = || {
@@ -315,7 +358,12 @@ mod tests {
         };
         let times: Vec<[f64; 2]> = (0..n).map(|_| [run(), run()]).collect();
         let rates = times.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
-        let of = |name: &str, unit: &str, rule, values| Recorded { name: name.into(), unit: unit.into(), rule, values };
+        let of = |name: &str, unit: &str, rule, values| Recorded {
+            name: name.into(),
+            unit: unit.into(),
+            rule,
+            values,
+        };
         [of("wall", "ns", TIME, times), of("throughput", "/s", RATE, rates)]
     }
 
@@ -327,8 +375,10 @@ mod tests {
             duration_ns: 1,
             partial: false,
             failure: None,
-            environment: serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#)
-                .unwrap(),
+            environment: serde_json::from_str(
+                r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#,
+            )
+            .unwrap(),
             program: "./bench".into(),
             plan: RunCalibrationPlan {
                 warmup_runs: 1,
@@ -381,7 +431,10 @@ mod tests {
     fn it_survives_json_plans_pairs_and_names_what_is_below_noise() {
         let of = calibration(&recorded(200, 0.1));
         let again = RunCalibration::from_json(&of.to_json()).unwrap();
-        assert!(again.metrics[0].smallest_change == of.metrics[0].smallest_change && again.plan == of.plan);
+        assert!(
+            again.metrics[0].smallest_change == of.metrics[0].smallest_change
+                && again.plan == of.plan
+        );
         assert!(of.differences(&of.environment).is_empty());
         let mut flawed = of.clone();
         flawed.metrics[1].smallest_change[2].ratio = 0.0;
@@ -391,11 +444,24 @@ mod tests {
             let share = share(ALPHA, 2, 4);
             let seen = of.seen_at(metric, 400, share).unwrap();
             assert_eq!(of.pairs_to_see(metric, seen + 1e-9, share), Some(400), "{}", metric.name);
-            assert!(of.pairs_to_see(metric, seen / 2.0, share).unwrap() > 1_400, "a fourth of the variance");
-            assert!(of.pairs_to_see(metric, seen, share / 10.0).unwrap() > 450, "a smaller alpha takes more");
-            let rule = MetricRule { higher_is_better: metric.higher_is_better, tolerance: seen * 0.9, floor: 0.0 };
+            assert!(
+                of.pairs_to_see(metric, seen / 2.0, share).unwrap() > 1_400,
+                "a fourth of the variance"
+            );
+            assert!(
+                of.pairs_to_see(metric, seen, share / 10.0).unwrap() > 450,
+                "a smaller alpha takes more"
+            );
+            let rule = MetricRule {
+                higher_is_better: metric.higher_is_better,
+                tolerance: seen * 0.9,
+                floor: 0.0,
+            };
             let below = of.below_noise(metric, &rule, 400, share).unwrap();
-            assert!((below.smallest - 1.0).abs() > (below.tolerated - 1.0).abs() && below.pairs == 400, "{below:?}");
+            assert!(
+                (below.smallest - 1.0).abs() > (below.tolerated - 1.0).abs() && below.pairs == 400,
+                "{below:?}"
+            );
             let wide = MetricRule { tolerance: seen * 1.1, ..rule };
             assert_eq!(of.below_noise(metric, &wide, 400, share), None);
         }

@@ -18,7 +18,10 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
             let mut round = || {
                 let (x, y) = (normal() * noise / 2_f64.sqrt(), normal() * noise / 2_f64.sqrt());
                 let late = |ln: f64| Late { ln, ln_own: ln };
-                RoundValue { median: late(14e3_f64.ln() + level + x), tail: late(48e3_f64.ln() + level + y) }
+                RoundValue {
+                    median: late(14e3_f64.ln() + level + x),
+                    tail: late(48e3_f64.ln() + level + y),
+                }
             };
             Pair { a: round(), b: round() }
         })
@@ -33,10 +36,13 @@ fn the_spread_of_a_pair_is_found_and_narrower_looks_see_more() {
     assert!((0.17..0.23).contains(&p50.spread) && p50.spread_quiet_half.is_none(), "{p50:?}");
     assert!((0.17..0.23).contains(&p99.spread) && p99.spread_quiet_half.is_some());
     let ratios: Vec<f64> = p50.smallest_change.iter().map(|c| c.ratio).collect();
-    assert_eq!(p50.smallest_change.iter().map(|c| c.pairs).collect::<Vec<_>>(), [50, 100, 200, 400]);
+    assert_eq!(
+        p50.smallest_change.iter().map(|c| c.pairs).collect::<Vec<_>>(),
+        [50, 100, 200, 400]
+    );
     assert!(ratios.is_sorted_by(|a, b| a > b), "{ratios:?}");
-    // Of 400 pairs the standard error is 0.2/20 = 0.01; a bound at alpha/8 lies 3.2 of those away, and 95 % of the
-    // bounds are another 1.6 closer than the change.
+    // Of 400 pairs the standard error is 0.2/20 = 0.01; a bound at alpha/8 lies 3.2 of those away,
+    // and 95 % of the bounds are another 1.6 closer than the change.
     assert!((1.04..1.06).contains(&ratios[3]), "{ratios:?}");
     let last = &p50.smallest_change[3];
     assert_eq!(last.after_ns, 400 * 278_000_000);
@@ -49,7 +55,8 @@ fn the_smallest_change_is_one_that_gates_see() {
     let rules = Rules::new(PERIOD_NS);
     let recorded = pairs(400, 0.2);
     let smallest = metrics(&recorded, &rules, 0.99, 1)[0].smallest_change[3].ratio;
-    let rules = Rules { tolerance_median: smallest - 1.0, tolerance_tail: 9.0, floor_ns: 0.0, ..rules };
+    let rules =
+        Rules { tolerance_median: smallest - 1.0, tolerance_tail: 9.0, floor_ns: 0.0, ..rules };
     let mut relabelled = Relabelled::seeded(recorded.len(), 99);
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
@@ -90,7 +97,10 @@ fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
     let many = real_gates(&pairs(6_000, 0.1), &rules);
     assert!(many.gates >= LEAST_REAL_GATES && many.passed == many.gates, "{many:?}");
     assert_eq!(many.false_alarm_rate, Some(0.0));
-    assert!(many.false_alarm_rate_upper95.is_some_and(|p| (0.02..=0.029_6).contains(&p)), "{many:?}");
+    assert!(
+        many.false_alarm_rate_upper95.is_some_and(|p| (0.02..=0.029_6).contains(&p)),
+        "{many:?}"
+    );
     assert_eq!(real_gates(&pairs(49, 0.1), &rules).gates, 0);
 }
 
@@ -107,7 +117,8 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         tolerance: None,
     };
     let environment: EnvironmentKey =
-        serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#).unwrap();
+        serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#)
+            .unwrap();
     Calibration {
         schema: SCHEMA.into(),
         tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
@@ -138,14 +149,22 @@ fn a_calibration_survives_json_and_knows_where_it_holds() {
     assert!(Calibration::from_json(&text).unwrap() == of);
     assert!(Calibration::from_json(&text[..100]).unwrap_err().to_string().contains("line"));
     assert!(
-        Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2")).unwrap_err().to_string().contains("/2")
+        Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2"))
+            .unwrap_err()
+            .to_string()
+            .contains("/2")
     );
     assert!(of.differences(&of.environment, PERIOD_NS, 250).is_empty());
     let other = EnvironmentKey { kernel: Some("6.2".into()), ..of.environment.clone() };
-    let told: Vec<String> = of.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();
+    let told: Vec<String> =
+        of.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();
     assert_eq!(
         told,
-        ["kernel: 6.1 against 6.2", "period: 500000 ns against 1000000 ns", "ticks of a round: 250 against 100"]
+        [
+            "kernel: 6.1 against 6.2",
+            "period: 500000 ns against 1000000 ns",
+            "ticks of a round: 250 against 100"
+        ]
     );
 }
 
@@ -157,14 +176,20 @@ fn a_tolerance_below_what_can_be_seen_is_named() {
     let tight = Rules { tolerance_median: 0.05, floor_ns: 0.0, ..rules.clone() };
     let [below] = &of.below_noise(&tight)[..] else { panic!() };
     assert!(
-        below.name == "p50" && below.pairs == 400 && below.smallest > 1.05 && (below.tolerated - 1.05).abs() < 1e-9
+        below.name == "p50"
+            && below.pairs == 400
+            && below.smallest > 1.05
+            && (below.tolerated - 1.05).abs() < 1e-9
     );
     // An absolute floor is a tolerance, too.
     assert!(of.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
     let hasty = Rules { looks: vec![50], ..rules };
     let names: Vec<String> = of.below_noise(&hasty).into_iter().map(|b| b.name).collect();
     assert_eq!(names, ["p50", "p99"], "at 50 pairs neither +20 % nor +50 % is seen");
-    assert!(of.seen_at("p50", 24, &Rules::new(PERIOD_NS)).unwrap() > of.metrics[0].smallest_change[0].ratio);
+    assert!(
+        of.seen_at("p50", 24, &Rules::new(PERIOD_NS)).unwrap()
+            > of.metrics[0].smallest_change[0].ratio
+    );
 }
 
 #[test]
@@ -182,7 +207,10 @@ fn the_pairs_that_see_a_change_are_planned() {
             let ratio = 1.0 + f64::from(percent) / 100.0;
             let n = planned(&metric.name, ratio).unwrap();
             assert!(n <= before, "a larger change takes no more pairs");
-            assert!(of.seen_at(&metric.name, n, &rules).unwrap() <= ratio + 1e-3 || n == 24, "{percent} {n}");
+            assert!(
+                of.seen_at(&metric.name, n, &rules).unwrap() <= ratio + 1e-3 || n == 24,
+                "{percent} {n}"
+            );
             before = n;
         }
     }
@@ -203,5 +231,7 @@ fn the_pairs_that_see_a_change_are_planned() {
 #[test]
 fn few_pairs_say_nothing() {
     assert!(metrics(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 0.99, 1).is_empty());
-    assert!(inconclusive(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 1).iter().all(|c| c.share.is_none()));
+    assert!(
+        inconclusive(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 1).iter().all(|c| c.share.is_none())
+    );
 }

@@ -117,10 +117,11 @@ impl fmt::Display for SummaryPath {
 }
 
 impl SummaryPath {
-    /// Finds a number of a summary: `lateness_ns.p99`, `jitter_spread_ns.p99_9`, `missed`, `cpu_ns_per_tick`.
+    /// Finds a number of a summary: `lateness_ns.p99`, `jitter_spread_ns.p99_9`, `missed`,
+    /// `cpu_ns_per_tick`.
     ///
-    /// Without a head a statistic is of lateness (`p99`); the `_ns` of a head may be left out (`jitter_spread.p99`), and
-    /// a percentile may be written as people do (`p99.9`).
+    /// Without a head a statistic is of lateness (`p99`); the `_ns` of a head may be left out
+    /// (`jitter_spread.p99`), and a percentile may be written as people do (`p99.9`).
     ///
     /// ```
     /// use jitterstat::gate::limit::SummaryPath;
@@ -136,10 +137,14 @@ impl SummaryPath {
             return Err(PathError::OfTheLength);
         }
         let written = [("p99.99", "p99_99"), ("p99.9", "p99_9")];
-        let stored = written.iter().find_map(|(as_read, name)| Some(text.strip_suffix(as_read)?.to_owned() + name));
+        let stored = written
+            .iter()
+            .find_map(|(as_read, name)| Some(text.strip_suffix(as_read)?.to_owned() + name));
         let text = stored.as_deref().unwrap_or(text);
         let is = |path: &Self| match (path.name.split_once('.'), text.split_once('.')) {
-            (Some((head, last)), Some((h, l))) => l == last && (h == head || head.strip_suffix("_ns") == Some(h)),
+            (Some((head, last)), Some((h, l))) => {
+                l == last && (h == head || head.strip_suffix("_ns") == Some(h))
+            }
             (Some((head, last)), None) => head == LATENESS && last == text,
             (None, _) => path.name == text,
         };
@@ -156,9 +161,16 @@ impl SummaryPath {
         let of = |name: String, kind| Self { name, kind };
         let mut all = Vec::new();
         for (head, series) in SERIES {
-            all.extend(statistics.iter().map(|(last, s)| of(format!("{head}.{last}"), Kind::Of(series, *s))));
+            all.extend(
+                statistics
+                    .iter()
+                    .map(|(last, s)| of(format!("{head}.{last}"), Kind::Of(series, *s))),
+            );
         }
-        all.extend(PERCENTILES.map(|p| of(format!("median_round_ns.{}", p.key), Kind::MedianRound(p.quantile))));
+        all.extend(
+            PERCENTILES
+                .map(|p| of(format!("median_round_ns.{}", p.key), Kind::MedianRound(p.quantile))),
+        );
         all.extend(SINGLE.map(|(name, kind)| of(name.to_owned(), kind)));
         all
     }
@@ -177,16 +189,23 @@ impl SummaryPath {
     /// Whether only a subject that runs in a runtime has it.
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
-        matches!(self.kind, Kind::Of(Series::UntilUnpark | Series::AfterUnpark, _) | Kind::Ticks(Count::NoPark))
+        matches!(
+            self.kind,
+            Kind::Of(Series::UntilUnpark | Series::AfterUnpark, _) | Kind::Ticks(Count::NoPark)
+        )
     }
 
-    /// The least number of ticks that can carry it, in rounds of `round_ticks`; `None` if rounds like that never do.
+    /// The least number of ticks that can carry it, in rounds of `round_ticks`; `None` if rounds
+    /// like that never do.
     #[must_use]
     pub fn least_ticks(&self, round_ticks: u64) -> Option<u64> {
         match self.kind {
-            Kind::Of(_, Statistic::Quantile(q)) => Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64),
+            Kind::Of(_, Statistic::Quantile(q)) => {
+                Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64)
+            }
             Kind::MedianRound(q) => {
-                let carried = usize::try_from(round_ticks).is_ok_and(|n| quantile::is_supported_by_round(n, q));
+                let carried = usize::try_from(round_ticks)
+                    .is_ok_and(|n| quantile::is_supported_by_round(n, q));
                 carried.then_some(round_ticks * bootstrap::MIN_ROUNDS as u64)
             }
             _ => Some(1),

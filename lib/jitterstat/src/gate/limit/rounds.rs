@@ -19,14 +19,17 @@ impl SummaryPath {
         self.measure_at(rounds, CONFIDENCE)
     }
 
-    /// Its value over all rounds, and its interval at another confidence; at most 0.998, which 1,000 resamples show.
+    /// Its value over all rounds, and its interval at another confidence; at most 0.998, which
+    /// 1,000 resamples show.
     #[must_use]
     pub fn measure_at(&self, rounds: &[RoundTicks], confidence: f64) -> Measured {
         let (value, interval) = match self.kind {
             Kind::Of(series, statistic) => statistic.of(&series_of(series, rounds), confidence),
             Kind::MedianRound(q) => median_round(rounds, q, confidence),
             // Where no park was seen there is nothing to count.
-            Kind::Ticks(Count::NoPark) if series_of(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) => {
+            Kind::Ticks(Count::NoPark)
+                if series_of(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) =>
+            {
                 (None, None)
             }
             Kind::Ticks(count) => {
@@ -34,7 +37,8 @@ impl SummaryPath {
                 ratio(shares.collect(), confidence)
             }
             Kind::Drift => {
-                let (value, interval) = ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
+                let (value, interval) =
+                    ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
                 (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
             }
             Kind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick, confidence),
@@ -73,7 +77,10 @@ impl fmt::Display for Unmeasured {
         match self {
             Self::NoSummary(id) => write!(f, "{id} was not measured"),
             Self::NoSamples(id) => {
-                write!(f, "the samples of {id} were left out of the report, and intervals need them")
+                write!(
+                    f,
+                    "the samples of {id} were left out of the report, and intervals need them"
+                )
             }
         }
     }
@@ -101,13 +108,17 @@ impl RoundTicks {
             // The instances of a round stand together.
             match rounds.last_mut() {
                 Some((index, round)) if *index == entry.index => {
-                    let ticks = round.parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
+                    let ticks =
+                        round.parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
                     round.parts.push(RoundSamples { grid: Grid { ticks, ..part.grid }, ..part });
                 }
                 _ => {
                     let cpu_ns_per_tick = whole.and_then(|s| s.cpu_ns_per_tick);
                     let wakeups_per_tick = whole.and_then(|s| s.wakeups_per_tick);
-                    rounds.push((entry.index, Self { parts: vec![part], cpu_ns_per_tick, wakeups_per_tick }));
+                    rounds.push((
+                        entry.index,
+                        Self { parts: vec![part], cpu_ns_per_tick, wakeups_per_tick },
+                    ));
                 }
             }
         }
@@ -153,15 +164,18 @@ impl Statistic {
             Self::Min => (all().min().map(float), None),
             Self::Max => (all().max().map(float), None),
             Self::Mean => {
-                let sums = rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64));
+                let sums =
+                    rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64));
                 ratio(sums.collect(), confidence)
             }
             Self::Quantile(q) => {
                 let mut sorted: Vec<i64> = all().collect();
                 sorted.sort_unstable();
-                let value = quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q));
+                let value = quantile::nearest_rank(&sorted, q)
+                    .filter(|_| quantile::is_supported(sorted.len(), q));
                 let slices: Vec<&[i64]> = rounds.iter().map(Vec::as_slice).collect();
-                let interval = bootstrap::percentile_intervals(&slices, &[q], confidence).pop().flatten();
+                let interval =
+                    bootstrap::percentile_intervals(&slices, &[q], confidence).pop().flatten();
                 (value.map(float), interval.map(|i| i.map(float)))
             }
         }
@@ -170,7 +184,12 @@ impl Statistic {
 
 /// The values of a series, round by round.
 fn series_of(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
-    let least = rounds.iter().flat_map(|r| &r.parts).flat_map(|p| p.lateness_ns.iter().copied()).min().unwrap_or(0);
+    let least = rounds
+        .iter()
+        .flat_map(|r| &r.parts)
+        .flat_map(|p| p.lateness_ns.iter().copied())
+        .min()
+        .unwrap_or(0);
     let of = |part: &RoundSamples| -> Vec<i64> {
         let stamped = || part.lateness_ns.iter().zip(&part.until_unpark_ns);
         match series {
@@ -188,10 +207,13 @@ fn median_round(rounds: &[RoundTicks], q: f64, confidence: f64) -> (Option<f64>,
     let of = |round: Vec<i64>| {
         let mut sorted = round;
         sorted.sort_unstable();
-        quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported_by_round(sorted.len(), q))
+        quantile::nearest_rank(&sorted, q)
+            .filter(|_| quantile::is_supported_by_round(sorted.len(), q))
     };
-    let values: Option<Vec<i64>> = series_of(Series::Lateness, rounds).into_iter().map(of).collect();
-    let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, confidence)) else {
+    let values: Option<Vec<i64>> =
+        series_of(Series::Lateness, rounds).into_iter().map(of).collect();
+    let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, confidence))
+    else {
         return (None, None);
     };
     let interval = interval.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
@@ -205,7 +227,11 @@ fn cost(
     confidence: f64,
 ) -> (Option<f64>, Option<[f64; 2]>) {
     let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
-    rounds.iter().map(sums).collect::<Option<Vec<_>>>().map_or((None, None), |sums| ratio(sums, confidence))
+    rounds
+        .iter()
+        .map(sums)
+        .collect::<Option<Vec<_>>>()
+        .map_or((None, None), |sums| ratio(sums, confidence))
 }
 
 /// A quotient of two sums over rounds.

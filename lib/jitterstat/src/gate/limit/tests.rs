@@ -39,7 +39,16 @@ fn every_number_of_a_summary_is_found_by_its_path() {
     ] {
         assert_eq!(SummaryPath::find(short).unwrap().to_string(), full);
     }
-    for unknown in ["", "p98", "p99.999", "lateness", "lateness_ns.", "jitter.p99", "missed.p50", "lateness_ns.p50.x"] {
+    for unknown in [
+        "",
+        "p98",
+        "p99.999",
+        "lateness",
+        "lateness_ns.",
+        "jitter.p99",
+        "missed.p50",
+        "lateness_ns.p50.x",
+    ] {
         assert_eq!(SummaryPath::find(unknown), Err(PathError::Unknown), "{unknown}");
     }
     assert_eq!(SummaryPath::find("elapsed_ns"), Err(PathError::OfTheLength));
@@ -54,7 +63,10 @@ fn a_limit_is_broken_kept_or_not_known() {
     assert_eq!(judge("p50", &uneven, 20_000.0), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let more = SummaryPath::find("p50").unwrap().measure(&uneven).ticks_to_decide(20_000.0);
     assert!(more.is_some_and(|ticks| ticks > 4_000), "{more:?}");
-    assert_eq!(judge("p50", &uneven[..9], 1.0), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
+    assert_eq!(
+        judge("p50", &uneven[..9], 1.0),
+        (Outcome::Inconclusive, Some(Reason::TooFewRounds))
+    );
     assert_eq!(judge("p99_99", &uneven, 1.0), (Outcome::Inconclusive, Some(Reason::TooFewTicks)));
 }
 
@@ -65,7 +77,11 @@ fn a_value_at_the_limit_keeps_it() {
     assert_eq!(judge("p50", &even, 10_048.0), (Outcome::LimitBroken, None));
     assert_eq!(judge("max", &even, 10_099.0), (Outcome::Pass, None));
     assert_eq!(judge("max", &even, 10_098.0), (Outcome::LimitBroken, None));
-    assert_eq!(SummaryPath::find("max").unwrap().measure(&even).interval, None, "the largest value has no interval");
+    assert_eq!(
+        SummaryPath::find("max").unwrap().measure(&even).interval,
+        None,
+        "the largest value has no interval"
+    );
 }
 
 proptest! {
@@ -90,13 +106,20 @@ fn numbers_other_than_lateness_have_their_own_units() {
     some[7].parts[0].lateness_ns[..10].fill(500_000);
     let measured = |path: &str| SummaryPath::find(path).unwrap().measure(&some);
     assert_eq!(measured("missed").value, Some(0.5));
-    assert!(measured("missed").interval.is_some_and(|[low, high]| low == 0.0 && (1.0..5.0).contains(&high)));
+    assert!(
+        measured("missed")
+            .interval
+            .is_some_and(|[low, high]| low == 0.0 && (1.0..5.0).contains(&high))
+    );
     assert_eq!((measured("delivered").value, measured("early").value), (Some(100.0), Some(0.0)));
     assert_eq!(
         (measured("wakeups_per_tick").value, measured("wakeups_per_tick").interval),
         (Some(2.0), Some([2.0; 2]))
     );
-    assert_eq!(measured("cpu_ns_per_tick").judge(1.0), (Outcome::Inconclusive, Some(Reason::NotMeasured)));
+    assert_eq!(
+        measured("cpu_ns_per_tick").judge(1.0),
+        (Outcome::Inconclusive, Some(Reason::NotMeasured))
+    );
     assert_eq!(measured("no_park").value, None, "nobody watched for parks");
     assert_eq!(measured("jitter_spread.p50").value, Some(50.0));
     // Each tick is a nanosecond later than the one before: 1 ns in 500 us.
@@ -110,6 +133,9 @@ fn what_a_number_of_ticks_cannot_carry_is_known_before() {
     let least = |path: &str, round: u64| SummaryPath::find(path).unwrap().least_ticks(round);
     assert_eq!(least("p99", 250), Some(500));
     assert_eq!(least("p99.9", 250), Some(5_000));
-    assert_eq!((least("median_round.p99", 250), least("median_round.p99", 100)), (Some(2_500), None));
+    assert_eq!(
+        (least("median_round.p99", 250), least("median_round.p99", 100)),
+        (Some(2_500), None)
+    );
     assert_eq!(least("missed", 250), Some(1));
 }
