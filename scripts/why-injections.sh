@@ -6,7 +6,7 @@
 #
 # OSJITTER names the binary (default: target/release/osjitter). A case passes if three of five tries reach its share. Shares
 # but those of `contend` and `quota` are of what was not spent waiting for a CPU, which a busy machine adds. What is injected
-# by a task beside the ticks (busy, blocking, faulting) is in the tests of lib/instrument/src/measure/why. Exits with 1 if a case failed.
+# by a task beside the ticks (busy, blocking, faulting) is in the tests of lib/internal/engine/src/measure/why. Exits with 1 if a case failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 osjitter=${OSJITTER:-target/release/osjitter}

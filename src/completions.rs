@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use instrument::exit::{Error, ExitStatus, Result};
+use cli::exit::{Error, ExitStatus, Result};
 
 pub fn run(shell: clap_complete::Shell, mut command: clap::Command) -> Result<ExitStatus> {
     let mut script = Vec::new();

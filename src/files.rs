@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use instrument::exit::{Error, Result, usage, without_name};
-use instrument::machine::os;
-use instrument::text::position::after;
+use cli::exit::{Error, Result, usage, without_name};
+use cli::position::after;
+use engine::machine::os;
 
 use crate::picture::canvas::Picture;
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
-use instrument::exit::{self, Error, ExitStatus, usage};
-use instrument::text::align::fit;
-use instrument::text::printable::printable;
-use instrument::text::time::time;
-use instrument::text::units::{index, short};
+use cli::align::fit;
+use cli::exit::{self, Error, ExitStatus, usage};
+use cli::printable::printable;
+use cli::time::time;
+use cli::units::{index, short};
 use jitterstat::fitness::Verdict;
 use jitterstat::report::Plan;
 use serde::Serialize;

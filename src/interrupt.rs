@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use instrument::exit::{self, Error};
-use instrument::measure::{child, waiting};
+use cli::exit::{self, Error};
+use engine::measure::{child, waiting};
 
 use crate::terminal;
 

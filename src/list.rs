@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use instrument::exit::{self, Error, ExitStatus};
-use instrument::subject;
-use instrument::text::wrap::wrap;
+use cli::exit::{self, Error, ExitStatus};
+use cli::wrap::wrap;
+use engine::subject;
 use serde::Serialize;
 
 use crate::render::formats::{Format, parser};

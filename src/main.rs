@@ -1,5 +1,5 @@
 //! Measures how late periodic async tasks really are, and at what price. What measures is in
-//! `instrument`.
+//! `lib/internal/engine`.
 #![deny(unsafe_code)]
 // A binary has no public interface: an item is documented where there is something to add to its
 // name.
@@ -8,7 +8,7 @@
 #![cfg_attr(fuzzing, allow(dead_code))]
 
 // In reading order, a floor at a time from the top down; ARCHITECTURE.md is the map.
-mod cli; // the commands; each owns its arguments
+mod commands; // the commands; each owns its arguments
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz; // every reader on hostile bytes
@@ -46,11 +46,11 @@ mod picture; // the canvas that every room draws on
 use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, FromArgMatches};
-use instrument::exit;
-use instrument::machine::host::{self, Program};
-use instrument::measure::caught;
+use cli::exit;
+use engine::machine::host::{self, Program};
+use engine::measure::caught;
 
-use cli::{Cli, Command};
+use commands::{Cli, Command};
 
 /// What only the build knows.
 const PROGRAM: Program = Program {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn answer() -> exit::Result<exit::ExitStatus> {
-    let line = settings::read(&Cli::command(), std::env::args_os().collect(), &cli::STATED)?;
+    let line = settings::read(&Cli::command(), std::env::args_os().collect(), &commands::STATED)?;
     let cli = match line {
         settings::Line::Answered(status) => return Ok(status),
         settings::Line::Run(matches) => {

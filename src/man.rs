@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Command;
-use instrument::exit::{Error, ExitStatus, Result};
+use cli::exit::{Error, ExitStatus, Result};
 
 use crate::files;
 

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use instrument::exit::{ExitStatus, Result, usage};
-use instrument::text::time::time;
+use cli::exit::{ExitStatus, Result, usage};
+use cli::time::time;
 use jitterstat::file::File as _;
 use jitterstat::merge::{self, MergeError};
 use jitterstat::report::Report;

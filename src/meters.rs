@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{self, usage};
+use cli::exit::{self, usage};
 use tickmeter::Snapshot;
 use tickmeter::read::{self, File, ReadError};
 

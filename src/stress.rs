@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use instrument::exit::{Error, ExitStatus, Result};
-use instrument::load::{Kind, READY, Stress};
+use cli::exit::{Error, ExitStatus, Result};
+use engine::load::{Kind, READY, Stress};
 
 use crate::terminal;
 

@@ -4,9 +4,9 @@
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 
+use cli::exit::Error;
+use cli::printable::{message, printable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use instrument::exit::Error;
-use instrument::text::printable::{message, printable};
 
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {

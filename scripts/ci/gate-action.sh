@@ -17,8 +17,9 @@ mkdir -p "$work/runner" "$work/repository"
 trap 'rm -rf "$(dirname "$work")"' EXIT
 
 die() {
-  printf 'gate-action: %s\n' "$*" >&2
   cat "$work/log" "$work/summary" >&2 || true
+  # Last, because CI repeats the last lines of a failed step.
+  printf 'gate-action: %s\n' "$*" >&2
   exit 1
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
-use instrument::exit::{self, Error, ExitStatus};
-use instrument::machine::host;
-use instrument::scenario::{chosen, within};
-use instrument::text::units;
+use cli::exit::{self, Error, ExitStatus};
+use cli::units;
+use engine::machine::host;
+use engine::scenario::{chosen, within};
 use jitterstat::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};

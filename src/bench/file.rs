@@ -1,8 +1,8 @@
 //! What the files of all benches have in common: the formats they have.
 
-use instrument::exit;
-use instrument::text::markdown::cell;
-use instrument::text::wrap::wrap;
+use cli::exit;
+use cli::markdown::cell;
+use cli::wrap::wrap;
 use jitterstat::file::File;
 use jitterstat::report::Warning;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use benchloops::batches::{Load, counts};
-use instrument::exit::{self, Error, usage};
-use instrument::scenario;
+use cli::exit::{self, Error, usage};
+use engine::scenario;
 use jitterstat::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};

@@ -8,7 +8,7 @@ mod harness;
 mod timeout;
 
 use clap::Subcommand;
-use instrument::exit::{self, ExitStatus, usage};
+use cli::exit::{self, ExitStatus, usage};
 use jitterstat::file::File as _;
 
 use crate::bench::clock::file::ClockReport;

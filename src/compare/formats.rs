@@ -1,6 +1,6 @@
 //! The formats of a comparison.
 
-use instrument::exit::Error;
+use cli::exit::Error;
 use jitterstat::compare::Comparison;
 use jitterstat::file::File as _;
 

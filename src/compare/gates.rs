@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::host;
+use cli::exit::{self, Error, usage};
+use engine::machine::host;
 use jitterstat::compare::{
     ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences,
     program_warnings,

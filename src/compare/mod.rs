@@ -8,8 +8,8 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{self, Error, ExitStatus, usage};
-use instrument::machine::host;
+use cli::exit::{self, Error, ExitStatus, usage};
+use engine::machine::host;
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::environment::Difference;
 use jitterstat::report::{Report, Status, Subject};

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use instrument::text::align::fit;
-use instrument::text::amount::shown;
-use instrument::text::markdown::cell;
-use instrument::text::printable::printable;
-use instrument::text::time::{interval, time};
-use instrument::text::wrap::paragraph;
+use cli::align::fit;
+use cli::amount::shown;
+use cli::markdown::cell;
+use cli::printable::printable;
+use cli::time::{interval, time};
+use cli::wrap::paragraph;
 use jitterstat::compare::{
     Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate,
 };

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use instrument::scenario::{Subjects, SubjectsParser};
-use instrument::text::units;
+use cli::units;
+use engine::scenario::{Subjects, SubjectsParser};
 
 use crate::doctor::text::FORMATS;
 use crate::render::formats::{Format, parser};

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use instrument::machine::cgroup::{self, Quota};
-use instrument::machine::os::{self, cpu_list};
+use engine::machine::cgroup::{self, Quota};
+use engine::machine::os::{self, cpu_list};
 
 /// A fact, or why it is not known.
 pub type Reading<T> = Result<T, String>;

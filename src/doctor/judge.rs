@@ -1,8 +1,8 @@
 //! What the facts mean for a tick: one function a thing, from the facts to a line. Nothing is read
 //! here.
 
-use instrument::machine::os::cpu_list;
-use instrument::text::time::{share, time};
+use cli::time::{share, time};
+use engine::machine::os::cpu_list;
 
 use crate::doctor::facts::{Facts, Reading};
 use crate::doctor::file::{Item, Weight};

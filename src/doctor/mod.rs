@@ -15,8 +15,8 @@ mod tools;
 use std::path::Path;
 use std::time::SystemTime;
 
-use instrument::exit::{self, ExitStatus, usage};
-use instrument::machine::host;
+use cli::exit::{self, ExitStatus, usage};
+use engine::machine::host;
 use jitterstat::file::File as _;
 
 use crate::render::formats::make;

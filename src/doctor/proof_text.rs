@@ -1,9 +1,9 @@
 //! A proof for the terminal and for Markdown.
 
-use instrument::text::align::align_by;
-use instrument::text::markdown;
-use instrument::text::time::{real_time, time};
-use instrument::text::wrap::wrap;
+use cli::align::align_by;
+use cli::markdown;
+use cli::time::{real_time, time};
+use cli::wrap::wrap;
 use jitterstat::compare::{Change, Differences, Shown};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};

@@ -1,7 +1,7 @@
 //! Machines that are directories: what is read of them, and what is made of it.
 
-use instrument::machine::host;
-use instrument::machine::os::cpu_list;
+use engine::machine::host;
+use engine::machine::os::cpu_list;
 
 use super::facts::{Facts, Process};
 use super::file::{Checkup, Item, Weight};

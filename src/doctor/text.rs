@@ -1,7 +1,7 @@
 //! A checkup for the terminal and for Markdown.
 
-use instrument::text::markdown;
-use instrument::text::wrap::{WIDEST_PARAGRAPH, wrap};
+use cli::markdown;
+use cli::wrap::{WIDEST_PARAGRAPH, wrap};
 use jitterstat::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};

@@ -1,8 +1,8 @@
 //! Other people's tools that see what a process cannot: whether they would work here, and what
 //! their results say.
 
-use instrument::exit::{self, usage};
-use instrument::text::time::time;
+use cli::exit::{self, usage};
+use cli::time::time;
 use jitterstat::report::Report;
 
 use crate::doctor::facts::{Facts, Reading};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use instrument::load::Load;
-use instrument::machine::os::Sched;
-use instrument::scenario::{Runtime, Subjects, SubjectsParser};
-use instrument::text::units;
+use cli::units;
+use engine::load::Load;
+use engine::machine::os::Sched;
+use engine::scenario::{Runtime, Subjects, SubjectsParser};
 use jitterstat::find::Goal;
 
 use crate::render::formats::{Format, parser};

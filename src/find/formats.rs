@@ -1,6 +1,6 @@
 //! The formats of what was found.
 
-use instrument::exit::Error;
+use cli::exit::Error;
 use jitterstat::file::File as _;
 use jitterstat::find::Find;
 

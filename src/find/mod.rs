@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use instrument::exit::{self, ExitStatus, usage};
-use instrument::load::Load;
-use instrument::machine::{host, tuning};
-use instrument::measure::load::Loads;
-use instrument::measure::order::Observer;
-use instrument::measure::program::Starts;
-use instrument::measure::record::{self, Conditions};
-use instrument::measure::round::MeasuredRound;
-use instrument::scenario::{
+use cli::exit::{self, ExitStatus, usage};
+use cli::units;
+use engine::load::Load;
+use engine::machine::{host, tuning};
+use engine::measure::load::Loads;
+use engine::measure::order::Observer;
+use engine::measure::program::Starts;
+use engine::measure::record::{self, Conditions};
+use engine::measure::round::MeasuredRound;
+use engine::scenario::{
     Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough,
 };
-use instrument::subject::{self, Entry, Place};
-use instrument::text::units;
+use engine::subject::{self, Entry, Place};
 use jitterstat::file::File as _;
 use jitterstat::find::{
     self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use instrument::text::align::fit;
-use instrument::text::markdown::{self, cell};
-use instrument::text::time::{cost, time};
-use instrument::text::units;
-use instrument::text::wrap::{paragraph, wrap};
+use cli::align::fit;
+use cli::markdown::{self, cell};
+use cli::time::{cost, time};
+use cli::units;
+use cli::wrap::{paragraph, wrap};
 use jitterstat::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
 
 use crate::render::fitness;

@@ -4,13 +4,13 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use instrument::exit::{self, Error};
-use instrument::load::Load;
-use instrument::machine::os::Sched;
-use instrument::measure::metric::Wanted;
-use instrument::program::Program;
-use instrument::scenario::{self, Runtime, Subjects};
-use instrument::text::units;
+use cli::exit::{self, Error};
+use cli::units;
+use engine::load::Load;
+use engine::machine::os::Sched;
+use engine::measure::metric::Wanted;
+use engine::program::Program;
+use engine::scenario::{self, Runtime, Subjects};
 
 use crate::fuzz::files::text;
 use crate::fuzz::stage::Stages;

@@ -1,6 +1,6 @@
 //! Rows of bins, and of intervals.
 
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 use jitterstat::bins::{Cells, kind, read_bins, read_intervals};
 
 use crate::fuzz::files::text;

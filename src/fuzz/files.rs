@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 use jitterstat::compare::Comparison;
 use jitterstat::file::File;
 use jitterstat::find::Find;

@@ -1,6 +1,6 @@
 //! The gate's arithmetic, on pairs that the bytes describe.
 
-use instrument::exit;
+use cli::exit;
 use jitterstat::gate::look::{Judged, Look, Outcome, Reason, Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::random::SplitMix64;

@@ -1,6 +1,6 @@
 //! HdrHistogram's encoding by itself: behind base64 and zlib, no mutation of a file reaches it.
 
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 use jitterstat::histogram;
 
 use crate::fuzz::stage::Stages;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 use tickmeter::read::File;
 
 use crate::fuzz::again;

@@ -23,7 +23,7 @@ mod mutate;
 #[cfg(test)]
 mod tests;
 
-use instrument::exit;
+use cli::exit;
 use stage::Stages;
 
 /// Reads some bytes. What is refused is an error; whatever else is wrong is a panic.

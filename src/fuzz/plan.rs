@@ -1,6 +1,6 @@
 //! Plans, and reports in which one is.
 
-use instrument::exit;
+use cli::exit;
 
 use crate::fuzz::again;
 use crate::fuzz::files::text;

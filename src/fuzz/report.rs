@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use instrument::exit;
+use cli::exit;
 use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
 use jitterstat::file::File as _;
 use jitterstat::merge;

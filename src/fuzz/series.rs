@@ -1,6 +1,6 @@
 //! What a gated program writes.
 
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 use jitterstat::series::{Better, Metric, Reader, Writer, metrics};
 
 use crate::fuzz::stage::Stages;

@@ -16,9 +16,9 @@ pub struct Stages {
 impl Stages {
     pub fn of<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         let mut done = None;
-        let before = instrument::machine::os::thread_cpu_ns();
+        let before = engine::machine::os::thread_cpu_ns();
         let memory = allocation_counter::measure(|| done = Some(work()));
-        let spent = instrument::machine::os::thread_cpu_ns()
+        let spent = engine::machine::os::thread_cpu_ns()
             .zip(before)
             .map_or(0, |(after, before)| after - before);
         self.peak_bytes.set(self.peak_bytes.get().max(memory.bytes_max));

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-use instrument::machine::os::thread_cpu_ns;
-use instrument::text::printable;
+use cli::printable;
+use engine::machine::os::thread_cpu_ns;
 use jitterstat::stats::random::SplitMix64;
 
 use super::mutate::mutated;
@@ -63,7 +63,7 @@ enum Class {
     Refused(String),
 }
 
-fn class(bytes: &[u8], result: &instrument::exit::Result<()>, stages: &Stages) -> Class {
+fn class(bytes: &[u8], result: &cli::exit::Result<()>, stages: &Stages) -> Class {
     const WORDS: usize = 40;
     match result {
         // Steps of a quarter of an octave.
@@ -267,7 +267,7 @@ fn what_a_target_does_wrong_is_seen() {
         Ok(())
     };
     assert!(execute(hungry, &[0], &mut totals).unwrap_err().contains("bytes of memory"));
-    let mute: Body = |_, _| Err(instrument::exit::Error::usage("\n"));
+    let mute: Body = |_, _| Err(cli::exit::Error::usage("\n"));
     assert!(execute(mute, &[0], &mut totals).unwrap_err().contains("without a word"));
     let slow: Body = |_, stages| {
         let until = thread_cpu_ns().map(|ns| ns + 1_100_000_000);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use instrument::exit::{self, usage};
-use instrument::machine::os::{Layout, Name, Reader, TRACEPOINTS};
+use cli::exit::{self, usage};
+use engine::machine::os::{Layout, Name, Reader, TRACEPOINTS};
 
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;

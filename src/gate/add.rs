@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use instrument::exit::{self, Error, ExitStatus, usage};
-use instrument::machine::{host, os, tuning};
+use cli::exit::{self, Error, ExitStatus, usage};
+use engine::machine::{host, os, tuning};
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File as _;
 use jitterstat::gate::against;

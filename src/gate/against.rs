@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::{host, tuning};
-use instrument::scenario::one_subject;
-use instrument::text::time::time;
+use cli::exit::{self, Error, usage};
+use cli::time::time;
+use engine::machine::{host, tuning};
+use engine::scenario::one_subject;
 use jitterstat::environment::{Difference, EnvironmentKey};
 use jitterstat::fitness::Fitness;
 use jitterstat::gate::against;

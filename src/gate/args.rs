@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use instrument::measure::metric::Wanted;
-use instrument::program::Program;
-use instrument::scenario::{Runtime, one_subject};
-use instrument::subject::Entry;
-use instrument::text::units;
+use cli::units;
+use engine::measure::metric::Wanted;
+use engine::program::Program;
+use engine::scenario::{Runtime, one_subject};
+use engine::subject::Entry;
 use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;

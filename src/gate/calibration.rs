@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use instrument::exit::{self, usage};
-use instrument::machine::host;
-use instrument::measure::metric::Number;
-use instrument::text::time::{long, time};
+use cli::exit::{self, usage};
+use cli::time::{long, time};
+use engine::machine::host;
+use engine::measure::metric::Number;
 use jitterstat::environment::{Difference, EnvironmentKey};
 use jitterstat::file::File;
 use jitterstat::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration, share};

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use instrument::exit::{self, usage};
-use instrument::machine::os;
-use instrument::measure::child;
-use instrument::program::Program;
-use instrument::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
-use instrument::subject::Entry;
+use cli::exit::{self, usage};
+use engine::machine::os;
+use engine::measure::child;
+use engine::program::Program;
+use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
+use engine::subject::Entry;
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::verdict::{GateDesign, Mode, Tolerance};

@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::tuning;
-use instrument::measure::load::Loads;
-use instrument::measure::order::Observer;
-use instrument::measure::program::Starts;
-use instrument::measure::record::{self, Conditions};
-use instrument::measure::round::MeasuredRound;
-use instrument::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
-use instrument::text::time::time;
+use cli::exit::{self, Error, usage};
+use cli::time::time;
+use engine::machine::tuning;
+use engine::measure::load::Loads;
+use engine::measure::order::Observer;
+use engine::measure::program::Starts;
+use engine::measure::record::{self, Conditions};
+use engine::measure::round::MeasuredRound;
+use engine::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
 use jitterstat::file::File as _;
 use jitterstat::gate::limit::{RoundTicks, SummaryPath};
 use jitterstat::gate::look::{Outcome, Reason};

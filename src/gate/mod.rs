@@ -24,7 +24,7 @@ pub mod text;
 
 use std::sync::Arc;
 
-use instrument::exit::{self, Error, ExitStatus};
+use cli::exit::{self, Error, ExitStatus};
 use jitterstat::file::File as _;
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::Verdict;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
-use instrument::exit;
-use instrument::machine::host;
+use cli::exit;
+use engine::machine::host;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{SCHEMA, Verdict};
 use jitterstat::report::{Fitness, Warning};

@@ -1,6 +1,6 @@
 //! What the figures of judged percentiles say: which rule decided, and what would where none did.
 
-use instrument::text::time::long;
+use cli::time::long;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 

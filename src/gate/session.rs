@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::host;
-use instrument::scenario::one_subject;
-use instrument::subject::{Entry, control_of};
+use cli::exit::{self, Error, usage};
+use engine::machine::host;
+use engine::scenario::one_subject;
+use engine::subject::{Entry, control_of};
 use jitterstat::environment::Difference;
 use jitterstat::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use jitterstat::gate::look::{Reason, Rules};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::tuning;
-use instrument::measure::duet;
-use instrument::program::Program;
-use instrument::scenario::{Scenario, draw_seed, one_subject};
-use instrument::text::time::{long, time};
+use cli::exit::{self, Error, usage};
+use cli::time::{long, time};
+use engine::machine::tuning;
+use engine::measure::duet;
+use engine::program::Program;
+use engine::scenario::{Scenario, draw_seed, one_subject};
 use jitterstat::fitness::Fitness;
 use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;

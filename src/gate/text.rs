@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use instrument::text::align::fit;
-use instrument::text::markdown::block;
-use instrument::text::time::time;
-use instrument::text::wrap::paragraph;
+use cli::align::fit;
+use cli::markdown::block;
+use cli::time::time;
+use cli::wrap::paragraph;
 use jitterstat::gate::look::{Outcome, Reason};
 use jitterstat::gate::verdict::{Side, Verdict};
 

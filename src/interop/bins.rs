@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use instrument::exit::{Result, usage};
-use instrument::text::time::time;
+use cli::exit::{Result, usage};
+use cli::time::time;
 use jitterstat::histogram;
 use jitterstat::report::{
     Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning,

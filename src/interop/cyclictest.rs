@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use instrument::exit::Result;
-use instrument::text::units;
+use cli::exit::Result;
+use cli::units;
 use jitterstat::report::Report;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use instrument::exit::{Error, Result, usage};
-use instrument::text::units;
+use cli::exit::{Error, Result, usage};
+use cli::units;
 use jitterstat::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_intervals, stamp,

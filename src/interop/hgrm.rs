@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use instrument::exit::{Result, usage};
+use cli::exit::{Result, usage};
 use jitterstat::histogram;
 use jitterstat::report::Subject;
 

@@ -2,7 +2,7 @@
 //! tracer found while it held a CPU with interrupts off, so that only what is below the kernel can
 //! have made them.
 
-use instrument::exit::{Result, usage};
+use cli::exit::{Result, usage};
 use jitterstat::report::{LONGEST_NS, Report, Status};
 use jitterstat::stats::quantile::nearest_rank;
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use instrument::exit::{Result, usage};
+use cli::exit::{Result, usage};
 use jitterstat::file::read_json;
 use jitterstat::report::{
     Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::report::Report;
 use serde::Deserialize;
 

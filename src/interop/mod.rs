@@ -21,7 +21,7 @@ pub mod trackers;
 
 use std::path::Path;
 
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::file::File as _;
 use jitterstat::report::{Report, SCHEMA};
 use serde::Deserialize;

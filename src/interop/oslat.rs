@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use instrument::exit::Result;
+use cli::exit::Result;
 use jitterstat::report::Report;
 use serde::Deserialize;
 

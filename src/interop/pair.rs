@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::bins::{Interval, bins_csv, intervals_csv};
 
 use crate::files;

@@ -1,7 +1,7 @@
 //! What `rtla timerlat hist` and `rtla osnoise hist` print: rows of buckets, and a column for each
 //! CPU and stage.
 
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::report::Report;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};

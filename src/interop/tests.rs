@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use instrument::exit::Error;
+use cli::exit::Error;
 use jitterstat::file::File as _;
 use jitterstat::histogram;
 use jitterstat::report::{Report, Round, SCHEMA};

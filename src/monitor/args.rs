@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use instrument::scenario::{Runtime, Subjects, SubjectsParser};
-use instrument::text::units;
+use cli::units;
+use engine::scenario::{Runtime, Subjects, SubjectsParser};
 use jitterstat::bins::{Labels, cell};
 
 use crate::monitor::http;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use instrument::exit::{self, usage};
+use cli::exit::{self, usage};
 
 use crate::monitor::exposition::Form;
 

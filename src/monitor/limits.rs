@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use instrument::text::time::{share, time};
-use instrument::text::units;
+use cli::time::{share, time};
+use cli::units;
 use jitterstat::bins::Key;
 use jitterstat::stats::quantile;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use instrument::exit::{self, usage};
+use cli::exit::{self, usage};
 
 use crate::files::{self, Contents};
 use jitterstat::bins::{self, Interval};

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use instrument::exit::{self, Error, ExitStatus, usage};
-use instrument::machine::{host, os};
-use instrument::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
-use instrument::subject;
-use instrument::text::time::{long, share};
-use instrument::text::units;
+use cli::exit::{self, Error, ExitStatus, usage};
+use cli::time::{long, share};
+use cli::units;
+use engine::machine::{host, os};
+use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
+use engine::subject;
 use jitterstat::bins::{Labels, cell};
 
 use crate::interrupt::stop_on_interrupt;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use instrument::exit::{self, Error};
-use instrument::machine::os;
-use instrument::measure::metered::MeteredLoop;
-use instrument::measure::order;
-use instrument::scenario::Scenario;
-use instrument::text::time::share;
-use instrument::text::units;
+use cli::exit::{self, Error};
+use cli::time::share;
+use cli::units;
+use engine::machine::os;
+use engine::measure::metered::MeteredLoop;
+use engine::measure::order;
+use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
 
@@ -325,7 +325,7 @@ impl Session {
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(of, key, figures) else { continue };
             let (name, ticks) = (of.name(), figures.facts.ticks);
-            let length = instrument::text::time::long(key.duration_ns as f64 / 1e9);
+            let length = cli::time::long(key.duration_ns as f64 / 1e9);
             let shown = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
             note(

@@ -1,8 +1,8 @@
 //! `--histogram`: percentiles and a histogram of each subject, drawn with characters.
 
-use instrument::text::printable::printable;
-use instrument::text::time::time;
-use instrument::text::wrap::wrap;
+use cli::printable::printable;
+use cli::time::time;
+use cli::wrap::wrap;
 use jitterstat::report::{Report, Subject};
 
 use crate::render::classes::{self, Class};

@@ -1,7 +1,7 @@
 //! Whether to believe a report, in a line or two: what was wrong with the machine, and which
 //! figures are its own.
 
-use instrument::text::time::time;
+use cli::time::time;
 use jitterstat::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use jitterstat::report::{PERCENTILES, Report, Summary};
 

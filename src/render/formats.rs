@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use instrument::exit::{Error, Result, usage};
-use instrument::text::printable::printable;
+use cli::exit::{Error, Result, usage};
+use cli::printable::printable;
 use jitterstat::bins::{Interval, bins_csv};
 
 use crate::picture::canvas::Picture;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use instrument::text::units;
+use cli::units;
 use jitterstat::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use instrument::text::markdown::cell;
-use instrument::text::time::{interval, share, time};
+use cli::markdown::cell;
+use cli::time::{interval, share, time};
 use jitterstat::report::{Distribution, Report};
 
 use crate::render::label::{labels, why_unmeasured};

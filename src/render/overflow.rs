@@ -1,6 +1,6 @@
 //! What the source of an imported report had no bins for, in words.
 
-use instrument::text::time::time;
+use cli::time::time;
 use jitterstat::report::Subject;
 
 use crate::render::samples::Lateness;

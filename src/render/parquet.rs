@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::bins::{Interval, bins_csv, intervals_csv};
 use jitterstat::report::Report;
 use parquet::basic::Encoding;

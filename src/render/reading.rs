@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use instrument::text::time::{share, time};
+use cli::time::{share, time};
 use jitterstat::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;

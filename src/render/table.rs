@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
-use instrument::text::align::{align, fit};
-use instrument::text::printable::printable;
-use instrument::text::time::{cost, interval, share, time};
-use instrument::text::wrap::{paragraph, wrap};
+use cli::align::{align, fit};
+use cli::printable::printable;
+use cli::time::{cost, interval, share, time};
+use cli::wrap::{paragraph, wrap};
 use jitterstat::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::render::cost::core_percent;

@@ -1,11 +1,11 @@
 //! Why the latest ticks were late, in words: the same lines for the terminal, for Markdown and for
 //! the page.
 
-use instrument::text::align::align;
-use instrument::text::markdown;
-use instrument::text::printable::message;
-use instrument::text::time::{cost, interval, share, time};
-use instrument::text::wrap::{paragraph, wrap};
+use cli::align::align;
+use cli::markdown;
+use cli::printable::message;
+use cli::time::{cost, interval, share, time};
+use cli::wrap::{paragraph, wrap};
 use jitterstat::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use jitterstat::report::{Report, Subject};
 use jitterstat::why::pool::{LEAST_EPISODES, LEAST_TICKS};

@@ -7,7 +7,7 @@ pub mod runs;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use instrument::exit::{Error, ExitStatus, Result, usage};
+use cli::exit::{Error, ExitStatus, Result, usage};
 use jitterstat::compare::Comparison;
 use jitterstat::file::File;
 use jitterstat::find::Find;

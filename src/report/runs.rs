@@ -1,7 +1,7 @@
 //! Everything that can be shown of reports of runs, ours or imported.
 
 use clap::Args;
-use instrument::exit::{Error, Result, usage};
+use cli::exit::{Error, Result, usage};
 use jitterstat::bins::{self, Binning, Interval, Labels};
 use jitterstat::file::File as _;
 use jitterstat::report::Report;

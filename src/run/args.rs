@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use instrument::exit::{self, Error};
-use instrument::load::Load;
-use instrument::machine::os::Sched;
-use instrument::machine::tuning;
-use instrument::program::Program;
-use instrument::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
-use instrument::subject;
-use instrument::text::units;
+use cli::exit::{self, Error};
+use cli::units;
+use engine::load::Load;
+use engine::machine::os::Sched;
+use engine::machine::tuning;
+use engine::program::Program;
+use engine::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
+use engine::subject;
 
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;

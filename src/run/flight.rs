@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
-use instrument::machine::os;
-use instrument::measure::round::{Instance, MeasuredRound};
-use instrument::scenario::Scenario;
+use engine::machine::os;
+use engine::measure::round::{Instance, MeasuredRound};
+use engine::scenario::Scenario;
 use jitterstat::report::why::{Behind, Shares};
 use jitterstat::why::SwitchKind;
 

@@ -8,16 +8,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
-use instrument::exit::{self, Error};
-use instrument::machine::trace_marker::TraceMarker;
-use instrument::measure::child;
-use instrument::measure::late::{LateTick, LateWatch};
-use instrument::measure::round::MeasuredRound;
-use instrument::program::Program;
-use instrument::scenario::Scenario;
-use instrument::subject::Place;
-use instrument::text::time::time;
-use instrument::text::units;
+use cli::exit::{self, Error};
+use cli::time::time;
+use cli::units;
+use engine::machine::trace_marker::TraceMarker;
+use engine::measure::child;
+use engine::measure::late::{LateTick, LateWatch};
+use engine::measure::round::MeasuredRound;
+use engine::program::Program;
+use engine::scenario::Scenario;
+use engine::subject::Place;
 use jitterstat::report::{Report, Warning};
 
 use crate::render::table::BREAK;

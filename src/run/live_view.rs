@@ -1,9 +1,9 @@
 //! What a person sees while a run goes on: a line for each subject, and the latest ticks so far.
 //! Pure: `live_terminal` draws it.
 
+use cli::align::align;
+use cli::time::{share, time};
 use hdrhistogram::Histogram;
-use instrument::text::align::align;
-use instrument::text::time::{share, time};
 use jitterstat::stats::quantile;
 
 /// Digits that the running figures keep.

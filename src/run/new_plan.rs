@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use instrument::exit::{self, ExitStatus};
+use cli::exit::{self, ExitStatus};
 
 use crate::{files, terminal};
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use instrument::exit::{Error, Result};
-use instrument::measure::record::Measured;
+use cli::exit::{Error, Result};
+use engine::measure::record::Measured;
 use jitterstat::report::{Report, Round};
 use serde::Serialize;
 

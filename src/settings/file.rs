@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
-use instrument::exit::{self, usage};
-use instrument::text::near::did_you_mean;
+use cli::exit::{self, usage};
+use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
-use instrument::exit::{self, ExitStatus};
+use cli::exit::{self, ExitStatus};
 
 use crate::settings::commands::{Asked, is_setting, long};
 use crate::settings::file::Section;

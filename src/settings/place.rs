@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use instrument::exit::{self, Error};
+use cli::exit::{self, Error};
 
 /// The file of a project.
 const NAME: &str = "osjitter.toml";

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
-use instrument::exit::{Error, ExitStatus, Result};
-use instrument::text::printable::printable;
+use cli::exit::{Error, ExitStatus, Result};
+use cli::printable::printable;
 
 use crate::files::model;
 use crate::settings::commands::{is_flag, is_setting, long};

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use instrument::text::printable::in_line;
-use instrument::text::time::time;
-use instrument::text::units::short;
+use cli::printable::in_line;
+use cli::time::time;
+use cli::units::short;
 
 use crate::top::figures::{Loop, Loops, Sort, Window};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use instrument::exit::{self, Error, ExitStatus, usage};
+use cli::exit::{self, Error, ExitStatus, usage};
 
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::Watch;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use instrument::text::units;
+use cli::units;
 
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;

@@ -11,13 +11,13 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use instrument::exit::{self, Error, ExitStatus};
-use instrument::machine::host;
-use instrument::measure::child::Beside;
-use instrument::program::Program;
-use instrument::text::time::time;
-use instrument::text::units;
-use instrument::text::wrap::paragraph;
+use cli::exit::{self, Error, ExitStatus};
+use cli::time::time;
+use cli::units;
+use cli::wrap::paragraph;
+use engine::machine::host;
+use engine::measure::child::Beside;
+use engine::program::Program;
 use jitterstat::file::File as _;
 use jitterstat::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
 

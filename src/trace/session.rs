@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
-use instrument::measure::child::Beside;
-use instrument::program::Program;
+use cli::exit::{self, Error, usage};
+use engine::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
+use engine::measure::child::Beside;
+use engine::program::Program;
 
 use crate::trace::waits::{Counts, FUNCTIONS, Wait, Waits};
 

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use instrument::text::align::fit;
-use instrument::text::printable::printable;
-use instrument::text::time::{cost, time};
-use instrument::text::units;
-use instrument::text::wrap::paragraph;
+use cli::align::fit;
+use cli::printable::printable;
+use cli::time::{cost, time};
+use cli::units;
+use cli::wrap::paragraph;
 use jitterstat::bins::cell;
 use jitterstat::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
@@ -140,7 +140,7 @@ mod tests {
     use jitterstat::why::Parts;
 
     use super::*;
-    use instrument::machine::os::Name;
+    use engine::machine::os::Name;
 
     /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet
     /// runs.

@@ -12,7 +12,7 @@ mod wait;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use instrument::machine::os::{Name, TraceEvent, WAITS, What};
+use engine::machine::os::{Name, TraceEvent, WAITS, What};
 use jitterstat::report::why::Class;
 
 use crate::trace::waits::thread::{LONGEST_WAY_NS, Pending, State, Thread};

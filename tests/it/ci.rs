@@ -50,3 +50,33 @@ fn every_step_says_why() {
         assert!(why.starts_with("# ") && why.ends_with('.'), "{step}: {why:?}");
     }
 }
+
+/// The owner of an action can move a tag, so actions are pinned by commit.
+#[test]
+fn workflows_pin_actions_and_only_read() {
+    let workflows =
+        std::fs::read_dir(root().join(".github/workflows")).unwrap().map(|e| e.unwrap().path());
+    let mut used = 0;
+    for file in workflows.chain([root().join(".github/actions/gate/action.yml")]) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for action in text
+            .lines()
+            .filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("uses: "))
+        {
+            let commit = action
+                .split_once('@')
+                .map(|(_, at)| at.split_once(" # v").map_or("", |(commit, _)| commit));
+            let is_pinned =
+                commit.is_some_and(|c| c.len() == 40 && c.chars().all(|c| c.is_ascii_hexdigit()));
+            assert!(is_pinned || action.starts_with("./"), "{}: {action}", file.display());
+            used += 1;
+        }
+        let is_action = file.ends_with("action.yml");
+        assert!(
+            is_action || text.contains("\npermissions:\n  contents: read\n"),
+            "{}",
+            file.display()
+        );
+    }
+    assert!(used > 10, "{used} uses were found");
+}

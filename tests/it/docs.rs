@@ -5,10 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::osjitter::Osjitter;
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::workspace::{crates, root};
 
 fn markdown_in(directory: &Path) -> Vec<PathBuf> {
     let entries =
@@ -18,10 +15,8 @@ fn markdown_in(directory: &Path) -> Vec<PathBuf> {
 
 /// The pages of the repository, without what the tool wrote.
 fn pages() -> Vec<PathBuf> {
-    let crates = fs::read_dir(root().join("lib"))
-        .expect("the libraries")
-        .map(|entry| entry.expect("a crate").path());
-    let directories = crates.chain([root(), root().join("docs/src"), root().join("results")]);
+    let others = [root().to_owned(), root().join("docs/src"), root().join("results")];
+    let directories = crates().into_iter().chain(others);
     directories.flat_map(|directory| markdown_in(&directory)).collect()
 }
 

@@ -4,6 +4,7 @@
 //! the difference.
 #![allow(unreachable_pub, reason = "a test binary has no public interface")]
 
+mod architecture;
 mod bench;
 mod bins;
 mod calibrate;
@@ -19,7 +20,6 @@ mod find;
 mod gate;
 mod history;
 mod hostile;
-mod house;
 mod import;
 mod interrupt;
 mod late;
@@ -43,3 +43,4 @@ mod table;
 mod top;
 mod trace;
 mod why;
+mod workspace;

@@ -58,7 +58,7 @@ fn is_test(source: &str, function: &str) -> bool {
 #[test]
 fn every_test_that_the_parity_list_names_exists_and_runs() {
     let Some(root) = repository() else { return };
-    let of_bench = ["src/bench/timeout", "lib/benchloops/src/timeouts", "tests/it/bench"];
+    let of_bench = ["src/bench/timeout", "lib/internal/benchloops/src/timeouts", "tests/it/bench"];
     let folders = ["tests", "src"].map(|folder| package().join(folder)).into_iter();
     let files =
         sources(&folders.chain(of_bench.map(|folder| root.join(folder))).collect::<Vec<_>>());
@@ -105,7 +105,7 @@ fn asked(flag: &str) -> BTreeSet<String> {
 fn the_parity_list_names_every_workload_variant_and_clock_of_the_bench_and_no_other() {
     let Some(root) = repository() else { return };
     let bench = root.join("src/bench/timeout");
-    let loops = root.join("lib/benchloops/src/timeouts");
+    let loops = root.join("lib/internal/benchloops/src/timeouts");
     let (cases, variants) = (read(&bench.join("cases.rs")), read(&loops.join("variant.rs")));
     for (flag, has) in [
         ("--workload", names(&cases, "Kind")),

@@ -13,9 +13,9 @@ use benchloops::clocks::{
     Block, CLOCKS, Clock, Pair, absurd, costed, elapsed_blocks, first_uses, on_threads,
 };
 use clap::Args;
-use instrument::exit::{self, ExitStatus};
-use instrument::measure::cost::Before;
-use instrument::text::units;
+use cli::exit::{self, ExitStatus};
+use cli::units;
+use engine::measure::cost::Before;
 use jitterstat::fitness::{Fitness, Tally};
 use tach::Anchor;
 

@@ -1,9 +1,9 @@
 //! The report in words and tables: what the clocks cost, how they behave, and the advice that
 //! follows.
 
-use instrument::text::align::align;
-use instrument::text::markdown;
-use instrument::text::time::real_time;
+use cli::align::align;
+use cli::markdown;
+use cli::time::real_time;
 
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
@@ -233,7 +233,7 @@ mod tests {
             bench: "clock".to_owned(),
             started_utc: String::new(),
             duration_ns: 1,
-            host: instrument::machine::host::capture(),
+            host: engine::machine::host::capture(),
             clock: Clock {
                 source: "tsc".to_owned(),
                 rate_hz: 1e9,

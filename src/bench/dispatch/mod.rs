@@ -11,9 +11,9 @@ use benchloops::batches::{Load, counts, ns_per_read};
 use benchloops::operations::cases::{Operation, Side};
 use benchloops::operations::loops;
 use clap::{Args, ValueEnum};
-use instrument::exit::{self, ExitStatus};
-use instrument::machine::host;
-use instrument::text::units;
+use cli::exit::{self, ExitStatus};
+use cli::units;
+use engine::machine::host;
 use jitterstat::report::Warning;
 
 use crate::bench::command::{

@@ -1,7 +1,7 @@
 //! What each operation costs on each runtime: the median as a mark, a line from the least to the
 //! 99th percentile.
 
-use instrument::text::time;
+use cli::time;
 use plotters::prelude::*;
 
 use crate::bench::dispatch::file::{

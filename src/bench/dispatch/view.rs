@@ -1,8 +1,8 @@
 //! The report in words and tables.
 
-use instrument::text::align::{align, left};
-use instrument::text::markdown;
-use instrument::text::time::{cost, real_time};
+use cli::align::{align, left};
+use cli::markdown;
+use cli::time::{cost, real_time};
 use jitterstat::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};

@@ -10,8 +10,8 @@ use benchloops::timeouts::loops::{Job, Workload};
 use benchloops::timeouts::timed::{Fired, timed};
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::ValueEnum;
-use instrument::exit::{self, Error};
-use instrument::text::units;
+use cli::exit::{self, Error};
+use cli::units;
 
 use crate::bench::command::name;
 use crate::bench::harness::{self, Settings};

@@ -13,9 +13,9 @@ use benchloops::batches::ns_per_read;
 use benchloops::timeouts::loops::{Job, Workload};
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
-use instrument::exit::{self, ExitStatus, usage};
-use instrument::machine::host;
-use instrument::text::units;
+use cli::exit::{self, ExitStatus, usage};
+use cli::units;
+use engine::machine::host;
 use jitterstat::report::Warning;
 use jitterstat::summary::distribution;
 

@@ -1,8 +1,8 @@
 //! The figures that bench-tokio-timeout published, beside ours.
 
-use instrument::text::align::align;
-use instrument::text::time::cost as ns;
-use instrument::text::wrap::wrap;
+use cli::align::align;
+use cli::time::cost as ns;
+use cli::wrap::wrap;
 use jitterstat::cost::Costs;
 
 use crate::bench::timeout::file::TimeoutReport;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use instrument::text::align::align;
-use instrument::text::markdown::{cell, table};
-use instrument::text::time::{real_interval, real_time, time};
-use instrument::text::units;
-use instrument::text::wrap::wrap;
+use cli::align::align;
+use cli::markdown::{cell, table};
+use cli::time::{real_interval, real_time, time};
+use cli::units;
+use cli::wrap::wrap;
 use jitterstat::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};

@@ -12,20 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use instrument::exit::{self, Error, usage};
-use instrument::machine::os;
-use instrument::machine::setting::{Held, Setting};
-use instrument::machine::tuning;
-use instrument::measure::load::Loads;
-use instrument::measure::order::Observer;
-use instrument::measure::program::Starts;
-use instrument::measure::record::{self, Conditions};
-use instrument::measure::round::MeasuredRound;
-use instrument::scenario::{
-    self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject,
-};
-use instrument::subject::{Entry, Place};
-use instrument::text::units::short;
+use cli::exit::{self, Error, usage};
+use cli::units::short;
+use engine::machine::os;
+use engine::machine::setting::{Held, Setting};
+use engine::machine::tuning;
+use engine::measure::load::Loads;
+use engine::measure::order::Observer;
+use engine::measure::program::Starts;
+use engine::measure::record::{self, Conditions};
+use engine::measure::round::MeasuredRound;
+use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
+use engine::subject::{Entry, Place};
 use jitterstat::compare::{self, LEAST_PAIRS};
 use jitterstat::report::{Host, Report, Status, Subject};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use instrument::machine::os::Sched;
-use instrument::machine::setting::Setting;
+use engine::machine::os::Sched;
+use engine::machine::setting::Setting;
 
 /// A setting with its words.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use instrument::program::Program;
-use instrument::scenario::one_subject;
-use instrument::subject::Entry;
-use instrument::text::units;
+use cli::units;
+use engine::program::Program;
+use engine::scenario::one_subject;
+use engine::subject::Entry;
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;

@@ -7,9 +7,9 @@ pub mod text;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use instrument::exit::{self, Error, ExitStatus, usage};
-use instrument::machine::{host, tuning};
-use instrument::text::units;
+use cli::exit::{self, Error, ExitStatus, usage};
+use cli::units;
+use engine::machine::{host, tuning};
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::file::File;
 use jitterstat::fitness::Fitness;

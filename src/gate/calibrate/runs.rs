@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use instrument::exit::{self, ExitStatus};
-use instrument::machine::{host, tuning};
-use instrument::program::Program;
-use instrument::scenario::draw_seed;
+use cli::exit::{self, ExitStatus};
+use engine::machine::{host, tuning};
+use engine::program::Program;
+use engine::scenario::draw_seed;
 use jitterstat::environment::EnvironmentKey;
 use jitterstat::gate::calibration::runs::{
     self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA,

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use instrument::text::align::fit;
-use instrument::text::amount::shown;
-use instrument::text::time::time;
-use instrument::text::wrap::paragraph;
+use cli::align::fit;
+use cli::amount::shown;
+use cli::time::time;
+use cli::wrap::paragraph;
 use jitterstat::file::File as _;
 use jitterstat::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
 use jitterstat::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};

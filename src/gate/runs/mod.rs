@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use instrument::exit::{self, Error};
-use instrument::machine::tuning;
-use instrument::measure::child::NotMeasured;
-use instrument::measure::metric::{Number, Shown};
-use instrument::scenario::draw_seed;
-use instrument::text::time::long;
+use cli::exit::{self, Error};
+use cli::time::long;
+use engine::machine::tuning;
+use engine::measure::child::NotMeasured;
+use engine::measure::metric::{Number, Shown};
+use engine::scenario::draw_seed;
 use jitterstat::gate::calibration::runs::{RunCalibration, share};
 use jitterstat::gate::look::{Outcome, Reason, Rules};
 use jitterstat::gate::metric::{JudgedMetric, MetricRule};

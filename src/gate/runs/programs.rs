@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use instrument::exit::{self, Error, usage};
-use instrument::measure::child::{self, Asked, NotMeasured, Series};
-use instrument::measure::metric::{self, Number, Shown, Wanted};
-use instrument::program::Program;
-use instrument::scenario::Scenario;
-use instrument::text::time::time;
-use instrument::text::units::short;
+use cli::exit::{self, Error, usage};
+use cli::time::time;
+use cli::units::short;
+use engine::measure::child::{self, Asked, NotMeasured, Series};
+use engine::measure::metric::{self, Number, Shown, Wanted};
+use engine::program::Program;
+use engine::scenario::Scenario;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::stats::random::SplitMix64;
 

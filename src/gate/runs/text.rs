@@ -1,7 +1,7 @@
 //! Whole runs of two programs, judged, for people.
 
-use instrument::text::amount::shown;
-use instrument::text::time::long;
+use cli::amount::shown;
+use cli::time::long;
 use jitterstat::gate::look::Outcome;
 use jitterstat::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 

@@ -9,7 +9,7 @@ mod data;
 mod escape;
 mod why;
 
-use instrument::text::time::{share, time};
+use cli::time::{share, time};
 use jitterstat::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;

@@ -1,6 +1,6 @@
 //! Why the latest ticks were late: causes, round by round, and the stories of the longest.
 
-use instrument::text::time::time;
+use cli::time::time;
 use jitterstat::report::Report;
 use jitterstat::report::why::{Class, Why, WhyRound};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use instrument::text::time::time;
-use instrument::text::units;
+use cli::time::time;
+use cli::units;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use instrument::text::units;
+use cli::units;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

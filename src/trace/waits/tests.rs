@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use instrument::machine::os::{Name, TraceEvent, WAITS, What};
+use engine::machine::os::{Name, TraceEvent, WAITS, What};
 use jitterstat::report::why::Class;
 use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use instrument::machine::os::Name;
+use engine::machine::os::Name;
 use jitterstat::report::why::Class;
 use jitterstat::why::Parts;
 

@@ -1,6 +1,6 @@
 //! One timer that a thread waited for, and the stretches that its lateness is made of.
 
-use instrument::machine::os::Name;
+use engine::machine::os::Name;
 use jitterstat::report::why::{Chain, Class};
 use jitterstat::why::{Parts, Way};
 

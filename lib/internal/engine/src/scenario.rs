@@ -12,14 +12,14 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 use jitterstat::report;
 
-use crate::exit::{self, usage};
 use crate::load::Load;
 use crate::machine::{os, tuning};
 use crate::program::Program;
 use crate::subject::measured::Measured;
 use crate::subject::{self, Entry, scripted};
-use crate::text::near::did_you_mean;
-use crate::text::units;
+use cli::exit::{self, usage};
+use cli::suggest::did_you_mean;
+use cli::units;
 
 /// Recorded ticks of a round unless stated otherwise: short, because the round is the unit of every
 /// interval.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jitterstat::report::Change;
 
-use crate::exit::{self, usage};
 use crate::machine::os::{self, Sched};
+use cli::exit::{self, usage};
 
 /// What is asked to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

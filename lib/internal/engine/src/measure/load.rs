@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use jitterstat::report;
 
-use crate::exit::{self, Error};
 use crate::load::{Load, READY};
 use crate::measure::child::Beside;
 use crate::measure::round::MeasuredRound;
 use crate::program::Program;
 use crate::scenario::Scenario;
+use cli::exit::{self, Error};
 
 /// Every load of a plan, once.
 #[derive(Default)]

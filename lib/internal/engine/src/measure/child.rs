@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use jitterstat::series;
 
-use crate::exit;
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
-use crate::text::printable::printable;
+use cli::exit;
+use cli::printable::printable;
 
 /// How long an interrupt may go unnoticed.
 const NOTICE: Duration = Duration::from_millis(50);

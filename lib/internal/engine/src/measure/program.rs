@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use jitterstat::sample::{Grid, RoundSamples};
 use tach::Anchor;
 
-use crate::exit::{self, Error};
 use crate::machine::os::TreeUsage;
 use crate::measure::child::{self, Asked, NotMeasured, Series};
 use crate::measure::cost::{Before, Cost};
@@ -16,7 +15,8 @@ use crate::measure::why::{Answer, Session};
 use crate::measure::written::{self, Written};
 use crate::program::Program;
 use crate::scenario::Plan;
-use crate::text::time::time;
+use cli::exit::{self, Error};
+use cli::time::time;
 
 /// What one round of a program came to.
 pub struct Round {

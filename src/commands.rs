@@ -1,7 +1,7 @@
 //! The command line: structs and help text, no logic.
 
 use clap::{Parser, Subcommand};
-use instrument::load::Stress;
+use engine::load::Stress;
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;

@@ -1,6 +1,6 @@
 //! Markdown that text from a file cannot break.
 
-use crate::text::printable::printable;
+use crate::printable::printable;
 
 /// A table: the first row is the heading, the first `left` columns stand to the left.
 pub fn table(rows: &[Vec<String>], left: usize) -> String {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::text::units;
+use cli::units;
 
 /// One load; a scenario has exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

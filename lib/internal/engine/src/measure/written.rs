@@ -13,7 +13,7 @@ use jitterstat::series::{self, Metric, Reader};
 use crate::machine::os::{self, TreeUsage};
 use crate::measure::child::{self, Asked, NotMeasured};
 use crate::program::Program;
-use crate::text::units;
+use cli::units;
 
 /// A line of a series: a sign, 19 digits, two more numbers of 20, spaces between, the line's end.
 const LINE_BYTES: u64 = 64;

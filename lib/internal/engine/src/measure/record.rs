@@ -11,7 +11,6 @@ use jitterstat::stats::random::SplitMix64;
 use jitterstat::summary::{InstanceRound, Pool, RoundCost, summarise};
 use tach::Anchor;
 
-use crate::exit;
 use crate::machine::{host, os};
 use crate::measure::answers::Answers;
 use crate::measure::load::Loads;
@@ -21,7 +20,8 @@ use crate::measure::round::{Instance, MeasuredRound};
 use crate::measure::stamp::observer_ns_per_tick;
 use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
 use crate::subject::Place;
-use crate::text::time::time;
+use cli::exit;
+use cli::time::time;
 
 /// Changes on the machine what the plan asks for, and returns that with what its subjects change by
 /// themselves.

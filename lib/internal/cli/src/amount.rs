@@ -1,6 +1,6 @@
 //! A number in the unit that a metric has.
 
-use crate::text::time::time;
+use crate::time::time;
 
 /// A value in its unit, with three digits.
 pub fn shown(value: f64, unit: &str) -> String {

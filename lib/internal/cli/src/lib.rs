@@ -1,0 +1,18 @@
+//! Exit statuses, errors, units and text layout of the `osjitter` commands.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+pub mod align;
+pub mod amount;
+pub mod exit;
+pub mod markdown;
+pub mod position;
+pub mod printable;
+pub mod suggest;
+pub mod time;
+pub mod units;
+pub mod wrap;
