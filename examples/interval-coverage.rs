@@ -7,8 +7,8 @@
 //! The share of the runs whose 95 % interval covers the truth should be 95 %.
 #![allow(clippy::print_stdout, reason = "a table is what it is for")]
 
-use jitterstat::file::File as _;
-use jitterstat::report::{Report, Round, Subject};
+use files::file::File as _;
+use files::report::{Report, Round, Subject};
 use jitterstat::stats::bootstrap::{percentile_intervals, ratio_interval};
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::stats::random::SplitMix64;

@@ -6,13 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use jitterstat::file::File as _;
-use jitterstat::histogram;
-use jitterstat::report::{
-    Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool,
-};
+use files::file::File as _;
+use files::histogram;
+use files::report::{Clock, Host, Plan, Report, Round, SCHEMA, Scenario, Status, Subject, Tool};
+use files::summary::{InstanceRound, RoundCost, summarise};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
-use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 
 const SUBJECTS: u64 = 10;
 const ROUND_TICKS: u64 = 250;

@@ -2,10 +2,10 @@
 """Records how runs look on quiet and on overloaded machines: what the fitness verdict is judged by.
 
 Each run is a short `osjitter run` with one handicap injected: busy neighbours, niced ones, a CPU quota, or a process that
-is stopped again and again. Of each, only the facts are kept, with what was injected: `tests/fitness.rs` of jitterstat
+is stopped again and again. Of each, only the facts are kept, with what was injected: `tests/fitness.rs` of osjitter-files
 holds the verdict's limits against them. Needs an idle machine to be true of "quiet"; the quota needs root.
 
-  scripts/fitness-runs.py target/release/osjitter lib/jitterstat/tests/fixtures/fitness.json
+  scripts/fitness-runs.py target/release/osjitter lib/internal/files/tests/fixtures/fitness.json
 """
 import argparse, json, os, pathlib, random, signal, subprocess, sys, tempfile, time
 

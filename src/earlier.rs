@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use jitterstat::compare::{self, Chosen, Compared, Finding};
-use jitterstat::environment::EnvironmentKey;
-use jitterstat::fitness::Fitness;
-use jitterstat::report::{self, Host, Plan, Report, Summary};
+use files::compare::{self, Chosen, Compared, Finding};
+use files::environment::EnvironmentKey;
+use files::fitness::Fitness;
+use files::report::{self, Host, Plan, Report, Summary};
 use serde::Deserialize;
 
-use crate::files;
+use crate::file_io;
 use crate::render::label::is_control;
 
 /// The directory in which runs are collected.
@@ -39,7 +39,7 @@ pub struct SubjectHead {
 
 impl Head {
     fn read(file: &Path) -> Option<Self> {
-        let head: Self = serde_json::from_str(&files::read_text(file).ok()?).ok()?;
+        let head: Self = serde_json::from_str(&file_io::read_text(file).ok()?).ok()?;
         (head.schema == report::SCHEMA).then_some(head)
     }
 
@@ -89,7 +89,7 @@ fn last_like(report: &Report, file: &Path) -> Option<Report> {
     let beside = reports(directory).into_iter().filter(|other| *other != own);
     let is_like = |head: Head| !head.partial && head.kind() == kind;
     let found = beside.take(LOOKED_THROUGH).find(|other| Head::read(other).is_some_and(is_like))?;
-    files::read(&found).ok()
+    file_io::read(&found).ok()
 }
 
 /// How a run, kept in `file`, differs from the last one like it, in a sentence; `None` where there

@@ -10,8 +10,8 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::printable;
 use cli::time::time;
 use cli::units::{index, short};
-use jitterstat::fitness::Verdict;
-use jitterstat::report::Plan;
+use files::fitness::Verdict;
+use files::report::Plan;
 use serde::Serialize;
 
 use crate::earlier::{self, Head, RESULTS, SubjectHead};

@@ -38,7 +38,7 @@ mod earlier; // runs in a directory, and how a new one differs from the last of 
 mod interop; // other people's formats, in and out
 mod meters; // the meters of running programs
 
-mod files; // bounded reading, atomic writing
+mod file_io; // bounded reading, atomic writing
 mod render; // a run's report drawn; the registry of formats
 mod terminal; // stderr and progress
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Command;
 use cli::exit::{Error, ExitStatus, Result};
 
-use crate::files;
+use crate::file_io;
 
 /// Writes the page of each command into a directory, or prints the first one.
 pub fn run(directory: Option<&Path>, mut command: Command) -> Result<ExitStatus> {
@@ -13,12 +13,12 @@ pub fn run(directory: Option<&Path>, mut command: Command) -> Result<ExitStatus>
     let mut pages = Vec::new();
     collect(&command, &mut pages)?;
     match directory {
-        None => files::deliver(&pages[0].1, None)?,
+        None => file_io::deliver(&pages[0].1, None)?,
         Some(directory) => {
             let pages: Vec<(&str, &str)> =
                 pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-            let written =
-                std::fs::create_dir_all(directory).and_then(|()| files::replace(directory, &pages));
+            let written = std::fs::create_dir_all(directory)
+                .and_then(|()| file_io::replace(directory, &pages));
             written.map_err(|e| Error::place(directory, &e))?;
         }
     }

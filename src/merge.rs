@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{ExitStatus, Result, usage};
 use cli::time::time;
-use jitterstat::file::File as _;
-use jitterstat::merge::{self, MergeError};
-use jitterstat::report::Report;
+use files::file::File as _;
+use files::merge::{self, MergeError};
+use files::report::Report;
 
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::{files, interop, terminal};
+use crate::{file_io, interop, terminal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -57,7 +57,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         e => usage!("{e}"),
     })?;
     name_outliers(&reports, |source| args.files[source].display().to_string());
-    files::deliver(merged.to_json(), args.out.as_deref())?;
+    file_io::deliver(merged.to_json(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
 }
 

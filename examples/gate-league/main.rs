@@ -10,8 +10,8 @@ mod rounds;
 mod rules;
 mod stored;
 
-use jitterstat::file::File as _;
-use jitterstat::report::Report;
+use files::file::File as _;
+use files::report::Report;
 use jitterstat::stats::random::SplitMix64;
 use serde_json::{Value, json};
 

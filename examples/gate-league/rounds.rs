@@ -1,7 +1,7 @@
 //! What was recorded: sessions, each of rounds of a subject and of the control beside it.
 
-use jitterstat::gate::baseline::CONTROL;
-use jitterstat::report::{Report, Subject};
+use files::gate::baseline::CONTROL;
+use files::report::{Report, Subject};
 
 pub(crate) type Ticks = Vec<(u64, i64)>;
 
@@ -31,7 +31,7 @@ impl Session {
 }
 
 fn rounds(subject: &Subject) -> Vec<Ticks> {
-    let ticks = |round: &jitterstat::report::Round| {
+    let ticks = |round: &files::report::Round| {
         round
             .lateness_ns
             .iter()

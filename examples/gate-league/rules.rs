@@ -5,7 +5,8 @@
 //! either is one.
 
 use jitterstat::gate::look::{self, Outcome, Rules};
-use jitterstat::gate::round::{Pair, RoundRecord, RoundValue};
+use files::gate::round_record::RoundRecord;
+use jitterstat::gate::round::{Pair, RoundValue};
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::stats::random::SplitMix64;
 

@@ -1,12 +1,12 @@
 //! The gate by stored sessions: each of a subject beside its control.
 
-use jitterstat::gate::against;
-use jitterstat::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use files::gate::against;
+use files::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use files::gate::round_record::RoundRecord;
+use files::gate::verdict::Mode;
+use files::histogram;
+use files::report::Tool;
 use jitterstat::gate::look::{Outcome, Rules};
-use jitterstat::gate::round::RoundRecord;
-use jitterstat::gate::verdict::Mode;
-use jitterstat::histogram;
-use jitterstat::report::Tool;
 use jitterstat::stall;
 
 use crate::changes::Change;

@@ -10,5 +10,5 @@ for features in "" interval periodic interval,os-native periodic,os-native inter
   lint osinterval "$features" --all-targets
 done
 for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done
-# The tests of jitterstat need all of its features.
-for features in "" series stats files; do lint jitterstat "$features"; done
+for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
+lint osjitter-files "" --all-targets

@@ -11,7 +11,7 @@ target/release/osjitter run --period 500us --ticks 1000 --out "$out/run"
 "$out/venv/bin/python" - "$out/run/report.json" <<'PY'
 import json, jsonschema, sys
 report = json.load(open(sys.argv[1]))
-jsonschema.validate(report, json.load(open("lib/jitterstat/schema/osjitter.report.1.json")))
+jsonschema.validate(report, json.load(open("lib/internal/files/schema/osjitter.report.1.json")))
 assert report["schema"] == "osjitter.report/1" and not report["partial"]
 assert report["subjects"]
 for subject in report["subjects"]:

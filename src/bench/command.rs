@@ -9,10 +9,10 @@ use cli::exit::{self, Error, ExitStatus};
 use cli::units;
 use engine::machine::host;
 use engine::scenario::{chosen, within};
-use jitterstat::report::{Host, Warning};
+use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
-use crate::files::{self, Directory};
+use crate::file_io::{self, Directory};
 use crate::render::formats::{Format, Made, parser};
 use crate::terminal;
 
@@ -94,12 +94,12 @@ impl OutputArgs {
             Ok(())
         });
         match report.render(self.format, reference)? {
-            Made::Text(text) => files::deliver(text, None)?,
-            made @ (Made::Bytes(_) | Made::Bins(_)) => files::deliver(made.into_bytes(), None)?,
+            Made::Text(text) => file_io::deliver(text, None)?,
+            made @ (Made::Bytes(_) | Made::Bins(_)) => file_io::deliver(made.into_bytes(), None)?,
             // Several are in the directory.
             Made::Pictures(several) if several.len() > 1 => {}
             Made::Pictures(one) => {
-                one.iter().try_for_each(|picture| files::deliver(&picture.svg, None))?
+                one.iter().try_for_each(|picture| file_io::deliver(&picture.svg, None))?
             }
         }
         saved?;

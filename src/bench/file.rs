@@ -3,8 +3,8 @@
 use cli::exit;
 use cli::markdown::cell;
 use cli::wrap::wrap;
-use jitterstat::file::File;
-use jitterstat::report::Warning;
+use files::file::File;
+use files::report::Warning;
 
 use crate::picture::canvas::Picture;
 use crate::render::formats::{Format, Made, for_people, refused};

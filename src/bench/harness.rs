@@ -9,11 +9,11 @@ use std::time::Duration;
 use benchloops::batches::{Load, counts};
 use cli::exit::{self, Error, usage};
 use engine::scenario;
-use jitterstat::cost::{self, Costs, Overhead};
+use files::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
 
-use crate::files::model;
+use crate::file_io::model;
 use crate::{interrupt, terminal};
 
 model! {

@@ -9,7 +9,7 @@ mod timeout;
 
 use clap::Subcommand;
 use cli::exit::{self, ExitStatus, usage};
-use jitterstat::file::File as _;
+use files::file::File as _;
 
 use crate::bench::clock::file::ClockReport;
 use crate::bench::dispatch::file::DispatchReport;
@@ -65,7 +65,7 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Made>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::check_schema;
+    use crate::file_io::check_schema;
 
     #[test]
     fn the_committed_schemas_are_the_models() {

@@ -1,8 +1,8 @@
 //! The formats of a comparison.
 
 use cli::exit::Error;
-use jitterstat::compare::Comparison;
-use jitterstat::file::File as _;
+use files::compare::Comparison;
+use files::file::File as _;
 
 use crate::compare::{picture, text};
 use crate::render::formats::{Format, Made, Offer};

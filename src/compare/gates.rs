@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, usage};
 use engine::machine::host;
-use jitterstat::compare::{
+use files::compare::{
     ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences,
     program_warnings,
 };
-use jitterstat::environment::Difference;
-use jitterstat::file::File as _;
-use jitterstat::gate::verdict::{self, RunsVerdict, Verdict};
+use files::environment::Difference;
+use files::file::File as _;
+use files::gate::verdict::{self, RunsVerdict, Verdict};
 
 /// A program of a gate, as it was named.
 pub struct Gated {

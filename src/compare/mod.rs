@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::host;
-use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
-use jitterstat::environment::Difference;
-use jitterstat::report::{Report, Status, Subject};
+use files::compare::{self, Chosen, Comparison, Origin, SCHEMA};
+use files::environment::Difference;
+use files::report::{Report, Status, Subject};
 
 use crate::render::formats::make;
-use crate::{files, interop, terminal};
+use crate::{file_io, interop, terminal};
 
 use args::CompareArgs;
 use formats::FORMATS;
@@ -41,7 +41,7 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
         }
     };
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
-    files::deliver(made.into_bytes(), args.out.as_deref())?;
+    file_io::deliver(made.into_bytes(), args.out.as_deref())?;
     if let Some(forced) = text::forced(&comparison) {
         terminal::note(false, &forced);
     }
@@ -81,9 +81,10 @@ enum Named {
 impl Named {
     fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split(text, |path| path.exists());
-        let file = files::resolved(&path);
+        let file = file_io::resolved(&path);
         // Once, as it may be a pipe.
-        let text = (!interop::fleet::is_one(&file)).then(|| files::read_text(&file)).transpose()?;
+        let text =
+            (!interop::fleet::is_one(&file)).then(|| file_io::read_text(&file)).transpose()?;
         let read = match &text {
             None => interop::read(&file),
             Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),

@@ -1,7 +1,7 @@
 //! The whole range of quantiles of B against A: above 1, B is later there. With a band, where the
 //! ticks carry one.
 
-use jitterstat::compare::{Comparison, Quantiles};
+use files::compare::{Comparison, Quantiles};
 use plotters::prelude::*;
 
 use crate::picture::canvas::{

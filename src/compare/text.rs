@@ -8,10 +8,10 @@ use cli::markdown::cell;
 use cli::printable::printable;
 use cli::time::{interval, time};
 use cli::wrap::paragraph;
-use jitterstat::compare::{
+use files::compare::{
     Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate,
 };
-use jitterstat::environment::Difference;
+use files::environment::Difference;
 
 use crate::render::fitness;
 

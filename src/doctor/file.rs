@@ -1,12 +1,12 @@
 //! The file `osjitter.doctor/1`: what about a machine matters for lateness.
 
-use jitterstat::compare::Differences;
-use jitterstat::file::File;
-use jitterstat::fitness::Fitness;
-use jitterstat::report::{Host, Tool};
+use files::compare::Differences;
+use files::file::File;
+use files::fitness::Fitness;
+use files::report::{Host, Tool};
 use serde::{Deserialize, Serialize};
 
-use crate::files::model;
+use crate::file_io::model;
 
 model! {
     /// One look at a machine.

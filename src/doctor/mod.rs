@@ -17,10 +17,10 @@ use std::time::SystemTime;
 
 use cli::exit::{self, ExitStatus, usage};
 use engine::machine::host;
-use jitterstat::file::File as _;
+use files::file::File as _;
 
 use crate::render::formats::make;
-use crate::{files, interop};
+use crate::{file_io, interop};
 
 use args::DoctorArgs;
 use facts::{Facts, Process};
@@ -28,7 +28,7 @@ use file::Checkup;
 
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     if let Some(out) = &args.out {
-        files::prove_writable(out)?;
+        file_io::prove_writable(out)?;
     }
     let process = Process::ask(tools::names().map(str::to_owned).collect());
     let cpu = asked_cpu(args, &process)?;
@@ -44,7 +44,7 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
-    files::deliver(made.into_bytes(), args.out.as_deref())?;
+    file_io::deliver(made.into_bytes(), args.out.as_deref())?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 

@@ -4,7 +4,7 @@ use cli::align::align_by;
 use cli::markdown;
 use cli::time::{real_time, time};
 use cli::wrap::wrap;
-use jitterstat::compare::{Change, Differences, Shown};
+use files::compare::{Change, Differences, Shown};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use crate::render::fitness;

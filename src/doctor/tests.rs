@@ -6,7 +6,7 @@ use engine::machine::os::cpu_list;
 use super::facts::{Facts, Process};
 use super::file::{Checkup, Item, Weight};
 use super::{judge, text, tools};
-use jitterstat::file::File as _;
+use files::file::File as _;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -235,7 +235,7 @@ fn a_list_of_cpus() {
 
 #[test]
 fn the_committed_schema_is_the_model() {
-    crate::files::check_schema("osjitter.doctor.1.json", &Checkup::json_schema());
+    crate::file_io::check_schema("osjitter.doctor.1.json", &Checkup::json_schema());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use cli::markdown;
 use cli::wrap::{WIDEST_PARAGRAPH, wrap};
-use jitterstat::file::File as _;
+use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text as proof;

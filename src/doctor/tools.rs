@@ -3,7 +3,7 @@
 
 use cli::exit::{self, usage};
 use cli::time::time;
-use jitterstat::report::Report;
+use files::report::Report;
 
 use crate::doctor::facts::{Facts, Reading};
 use crate::doctor::file::{Item, OtherTool, Weight};

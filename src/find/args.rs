@@ -8,7 +8,7 @@ use cli::units;
 use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::scenario::{Runtime, Subjects, SubjectsParser};
-use jitterstat::find::Goal;
+use files::find::Goal;
 
 use crate::render::formats::{Format, parser};
 

@@ -1,8 +1,8 @@
 //! The formats of what was found.
 
 use cli::exit::Error;
-use jitterstat::file::File as _;
-use jitterstat::find::Find;
+use files::file::File as _;
+use files::find::Find;
 
 use crate::find::{picture, text};
 use crate::render::formats::{Format, Made, Offer};

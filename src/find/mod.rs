@@ -1,5 +1,5 @@
 //! `osjitter find`: what period can this machine hold, and what can be promised at one. Every look
-//! is a plan that the one loop measures, all tickers in the same rounds; `jitterstat::find` decides
+//! is a plan that the one loop measures, all tickers in the same rounds; `files::find` decides
 //! what to look at, and what it says.
 
 pub mod args;
@@ -24,19 +24,19 @@ use engine::scenario::{
     Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough,
 };
 use engine::subject::{self, Entry, Place};
-use jitterstat::file::File as _;
-use jitterstat::find::{
+use files::file::File as _;
+use files::find::{
     self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker,
 };
-use jitterstat::fitness::{Fitness, Tally};
-use jitterstat::gate::limit::RoundTicks;
-use jitterstat::report::{self, Status};
+use files::fitness::{Fitness, Tally};
+use files::gate::limit::RoundTicks;
+use files::report::{self, Status};
 
-use crate::files::Directory;
+use crate::file_io::Directory;
 use crate::find::args::FindArgs;
 use crate::render::formats::{Format, make};
 use crate::terminal::Progress;
-use crate::{files, interrupt, terminal};
+use crate::{file_io, interrupt, terminal};
 
 /// Rounds of a look: twice as many as an interval needs.
 const ROUNDS: u64 = 20;
@@ -124,7 +124,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
         Format::Json => json.into_bytes(),
         format => make("what was found", &formats::FORMATS, format, &find)?.into_bytes(),
     };
-    let written = files::deliver(made, None);
+    let written = file_io::deliver(made, None);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("found: {}", out.path(FILE).display()));
     }

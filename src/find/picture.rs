@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jitterstat::find::{Find, Look};
+use files::find::{Find, Look};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 

@@ -7,7 +7,7 @@ use cli::markdown::{self, cell};
 use cli::time::{cost, time};
 use cli::units;
 use cli::wrap::{paragraph, wrap};
-use jitterstat::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
+use files::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
 
 use crate::render::fitness;
 

@@ -1,7 +1,7 @@
 //! What was made, read by something else than what made it.
 
-use jitterstat::bins::{Interval, bins_csv, intervals_csv, join, read_bins, read_intervals};
-use jitterstat::report::Report;
+use files::bins::{Interval, bins_csv, intervals_csv, join, read_bins, read_intervals};
+use files::report::Report;
 
 use crate::render::formats::{Format, Made};
 

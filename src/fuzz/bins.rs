@@ -1,7 +1,7 @@
 //! Rows of bins, and of intervals.
 
 use cli::exit::{self, Error};
-use jitterstat::bins::{Cells, kind, read_bins, read_intervals};
+use files::bins::{Cells, kind, read_bins, read_intervals};
 
 use crate::fuzz::files::text;
 use crate::fuzz::stage::Stages;

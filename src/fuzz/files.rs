@@ -3,26 +3,26 @@
 use std::fmt::Debug;
 
 use cli::exit::{self, Error};
-use jitterstat::compare::Comparison;
-use jitterstat::file::File;
-use jitterstat::find::Find;
-use jitterstat::gate::against;
-use jitterstat::gate::baseline::Baseline;
-use jitterstat::gate::calibration::Calibration;
-use jitterstat::gate::calibration::runs::RunCalibration;
+use files::compare::Comparison;
+use files::file::File;
+use files::find::Find;
+use files::gate::against;
+use files::gate::baseline::Baseline;
+use files::gate::calibration::Calibration;
+use files::gate::calibration::runs::RunCalibration;
+use files::gate::verdict::Verdict;
 use jitterstat::gate::look::Rules;
-use jitterstat::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;
 use crate::gate::{calibrate, worded};
 use crate::render::formats::{Format, Made, Offer, make};
-use crate::{bench as benches, compare, doctor, files, find as found, gate};
+use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 
 /// The text of a file.
 pub fn text(bytes: &[u8]) -> exit::Result<String> {
-    files::decoded(bytes.to_vec())
+    file_io::decoded(bytes.to_vec())
 }
 
 fn read<T: File>(bytes: &[u8], stages: &Stages) -> exit::Result<T> {

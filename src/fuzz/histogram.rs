@@ -1,7 +1,7 @@
 //! HdrHistogram's encoding by itself: behind base64 and zlib, no mutation of a file reaches it.
 
 use cli::exit::{self, Error};
-use jitterstat::histogram;
+use files::histogram;
 
 use crate::fuzz::stage::Stages;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use cli::exit;
-use jitterstat::compare::{self, Chosen, Comparison, Origin, SCHEMA};
-use jitterstat::file::File as _;
-use jitterstat::merge;
-use jitterstat::report::Report;
+use files::compare::{self, Chosen, Comparison, Origin, SCHEMA};
+use files::file::File as _;
+use files::merge;
+use files::report::Report;
 
 use crate::fuzz::again;
 use crate::fuzz::files::{shown, text};

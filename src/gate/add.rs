@@ -8,18 +8,18 @@ use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::{host, os, tuning};
-use jitterstat::environment::EnvironmentKey;
-use jitterstat::file::File as _;
-use jitterstat::gate::against;
-use jitterstat::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use files::environment::EnvironmentKey;
+use files::file::File as _;
+use files::gate::against;
+use files::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use files::gate::verdict::BaselineMetric;
 use jitterstat::gate::look::Outcome;
-use jitterstat::gate::verdict::BaselineMetric;
 
 use crate::gate::against::table;
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::session::{SessionPlan, listed, read};
 use crate::gate::text::why;
-use crate::{files, interrupt, terminal};
+use crate::{file_io, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
 pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
@@ -41,7 +41,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         }
     }
     let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    files::prove_writable(file)?;
+    file_io::prove_writable(file)?;
     session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
@@ -91,7 +91,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         }
     };
     // Shown all the same where the file could not be written.
-    let shown = files::deliver(told, None);
+    let shown = file_io::deliver(told, None);
     status.and_then(|status| shown.map(|()| status))
 }
 
@@ -148,6 +148,6 @@ fn store(
     let mut baseline =
         joined.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
     let gone = baseline.push(session).len();
-    files::deliver(baseline.to_json(), Some(file))?;
+    file_io::deliver(baseline.to_json(), Some(file))?;
     Ok((baseline.sessions.len(), gone))
 }

@@ -7,12 +7,12 @@ use cli::exit::{self, Error, usage};
 use cli::time::time;
 use engine::machine::{host, tuning};
 use engine::scenario::one_subject;
-use jitterstat::environment::{Difference, EnvironmentKey};
-use jitterstat::fitness::Fitness;
-use jitterstat::gate::against;
-use jitterstat::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
+use files::environment::{Difference, EnvironmentKey};
+use files::fitness::Fitness;
+use files::gate::against;
+use files::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
+use files::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, records};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, records};
 
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::Pairs;

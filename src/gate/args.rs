@@ -9,7 +9,7 @@ use engine::measure::metric::Wanted;
 use engine::program::Program;
 use engine::scenario::{Runtime, one_subject};
 use engine::subject::Entry;
-use jitterstat::gate::limit::{PathError, Quantity, SummaryPath};
+use files::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
 use crate::render::formats::{Format, parser};

@@ -7,16 +7,17 @@ use cli::exit::{self, usage};
 use cli::time::{long, time};
 use engine::machine::host;
 use engine::measure::metric::Number;
-use jitterstat::environment::{Difference, EnvironmentKey};
-use jitterstat::file::File;
-use jitterstat::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration, share};
-use jitterstat::gate::calibration::{Calibration, LEAST_PAIRS, SCHEMA, ToleranceBelowNoise};
+use files::environment::{Difference, EnvironmentKey};
+use files::file::File;
+use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
+use files::gate::calibration::{Calibration, LEAST_PAIRS, SCHEMA, ToleranceBelowNoise};
+use files::gate::verdict::Mode;
+use files::report::{Host, Warning};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::metric::MetricRule;
-use jitterstat::gate::verdict::Mode;
-use jitterstat::report::{Host, Warning};
+use jitterstat::gate::metric::alpha_share;
 
-use crate::files;
+use crate::file_io;
 use crate::gate::args::{MOST_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
 use crate::gate::runs::programs::is_for;
@@ -24,7 +25,7 @@ use crate::gate::text::{asked, change, percent, tolerated};
 
 /// Reads the file before anything is measured.
 pub fn read<T: File>(file: &Path) -> exit::Result<T> {
-    let text = files::read_text(file)?;
+    let text = file_io::read_text(file)?;
     let of = |schema: &str| schema != T::SCHEMA && text.contains(&format!("\"{schema}\""));
     let read = T::from_json(&text).map_err(|error| match error {
         _ if of(runs::SCHEMA) => {
@@ -82,7 +83,7 @@ pub fn run_warnings(
             &differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         )];
     }
-    let share = share(Rules::new(1).alpha, numbers.len(), looks.len());
+    let share = alpha_share(Rules::new(1).alpha, numbers.len(), looks.len());
     let last = looks.last().map_or(0, |&n| n as u64);
     let of = |(number, rule): (&Number, &MetricRule)| {
         let Some(metric) = calibrated(calibration, number) else {
@@ -232,7 +233,8 @@ pub fn runs_to_see(
                 "--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"
             ));
         }
-        let share = |looks: Vec<usize>| share(Rules::new(1).alpha, numbers.len(), looks.len());
+        let share =
+            |looks: Vec<usize>| alpha_share(Rules::new(1).alpha, numbers.len(), looks.len());
         let needed = |looks| calibration.pairs_to_see(metric, rise, share(looks));
         let seen = |most, looks| calibration.seen_at(metric, most, share(looks)).map(percent);
         pairs = pairs.max(planning.pairs(

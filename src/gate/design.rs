@@ -9,9 +9,9 @@ use engine::measure::child;
 use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
 use engine::subject::Entry;
+use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
-use jitterstat::gate::verdict::{GateDesign, Mode, Tolerance};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
 

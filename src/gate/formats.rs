@@ -1,6 +1,6 @@
 //! The formats of a verdict.
 
-use jitterstat::file::File as _;
+use files::file::File as _;
 
 use crate::gate::sarif::sarif;
 use crate::gate::text::{self, Worded};

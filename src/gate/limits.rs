@@ -12,11 +12,11 @@ use engine::measure::program::Starts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
-use jitterstat::file::File as _;
-use jitterstat::gate::limit::{RoundTicks, SummaryPath};
+use files::file::File as _;
+use files::gate::limit::{RoundTicks, SummaryPath};
+use files::gate::verdict::{LimitCheck, Verdict};
+use files::report::{Report, Status, Subject};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{LimitCheck, Verdict};
-use jitterstat::report::{Report, Status, Subject};
 
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{one_cpu, periods, scenario};

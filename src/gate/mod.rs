@@ -25,11 +25,11 @@ pub mod text;
 use std::sync::Arc;
 
 use cli::exit::{self, Error, ExitStatus};
-use jitterstat::file::File as _;
+use files::file::File as _;
+use files::gate::verdict::Verdict;
 use jitterstat::gate::look::Outcome;
-use jitterstat::gate::verdict::Verdict;
 
-use crate::files::{self, Directory};
+use crate::file_io::{self, Directory};
 use crate::render::formats::make;
 use crate::{interrupt, terminal};
 
@@ -87,7 +87,7 @@ fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<Ex
     let worded = worded(verdict);
     let made = make("a verdict", &formats::FORMATS, args.format, &worded)?;
     // Shown all the same where the file cannot be written.
-    let shown = files::deliver(made.into_bytes(), None);
+    let shown = file_io::deliver(made.into_bytes(), None);
     let (verdict, _) = worded;
     if let Ok(file) = &file {
         terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));

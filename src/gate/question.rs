@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime};
 
 use cli::exit;
 use engine::machine::host;
+use files::gate::verdict::{SCHEMA, Verdict};
+use files::report::{Fitness, Warning};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{SCHEMA, Verdict};
-use jitterstat::report::{Fitness, Warning};
 
-use crate::files::Directory;
+use crate::file_io::Directory;
 use crate::gate::pairs::now;
 use crate::terminal;
 

@@ -1,8 +1,8 @@
 //! What the figures of judged percentiles say: which rule decided, and what would where none did.
 
 use cli::time::long;
+use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 
 use crate::gate::args::MOST_PAIRS;
 use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};

@@ -1,8 +1,8 @@
 //! A verdict as SARIF 2.1.0, for code scanning: what regressed, what broke a limit, and what stayed
 //! open. What passed is no finding.
 
+use files::gate::verdict::Verdict;
 use jitterstat::gate::look::Outcome;
-use jitterstat::gate::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::gate::text::{Row, Section};

@@ -10,10 +10,10 @@ use cli::exit::{self, Error, usage};
 use engine::machine::host;
 use engine::scenario::one_subject;
 use engine::subject::{Entry, control_of};
-use jitterstat::environment::Difference;
-use jitterstat::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
+use files::environment::Difference;
+use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
+use files::histogram;
 use jitterstat::gate::look::{Reason, Rules};
-use jitterstat::histogram;
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::design::{ENDLESS, PairTest, periods, rules, scenario};
@@ -33,7 +33,7 @@ pub fn read(file: &Path) -> exit::Result<Option<Baseline>> {
     if file.try_exists().is_ok_and(|there| !there) {
         return Ok(None);
     }
-    crate::files::read(file).map(Some).map_err(|e| e.context("the baseline"))
+    crate::file_io::read(file).map(Some).map_err(|e| e.context("the baseline"))
 }
 
 pub fn listed(differences: &[Difference]) -> String {

@@ -10,10 +10,10 @@ use engine::machine::tuning;
 use engine::measure::duet;
 use engine::program::Program;
 use engine::scenario::{Scenario, draw_seed, one_subject};
-use jitterstat::fitness::Fitness;
+use files::fitness::Fitness;
+use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
-use jitterstat::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration;
@@ -34,7 +34,7 @@ const MUCH_STEAL: f64 = 0.1;
 /// Every test that the arguments ask for; they share alpha and the time.
 struct PairTests {
     tests: Vec<PairTest>,
-    calibration: Option<jitterstat::gate::calibration::Calibration>,
+    calibration: Option<files::gate::calibration::Calibration>,
 }
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {

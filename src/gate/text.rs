@@ -6,8 +6,8 @@ use cli::align::fit;
 use cli::markdown::block;
 use cli::time::time;
 use cli::wrap::paragraph;
+use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::{Side, Verdict};
 
 use crate::render::fitness;
 

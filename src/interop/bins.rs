@@ -6,8 +6,8 @@ use std::fmt;
 
 use cli::exit::{Result, usage};
 use cli::time::time;
-use jitterstat::histogram;
-use jitterstat::report::{
+use files::histogram;
+use files::report::{
     Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning,
 };
 use jitterstat::stats::quantile;

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use cli::exit::Result;
 use cli::units;
-use jitterstat::report::Report;
+use files::report::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use cli::exit::{Error, Result, usage};
 use cli::units;
-use jitterstat::bins::{
+use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_intervals, stamp,
 };
-use jitterstat::report::{MOST_COUNT, Report, Status, Subject, Warning};
+use files::report::{MOST_COUNT, Report, Status, Subject, Warning};
 
-use crate::files;
+use crate::file_io;
 use crate::interop::imported::{
     Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning,
 };
@@ -42,7 +42,7 @@ pub struct Fleet {
 
 /// Whether a path is a file of bins by its name, or a directory that may have some.
 pub fn is_one(path: &Path) -> bool {
-    part(path).is_some() || (path.is_dir() && !files::resolved(path).is_file())
+    part(path).is_some() || (path.is_dir() && !file_io::resolved(path).is_file())
 }
 
 impl Fleet {
@@ -218,14 +218,14 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
     let text = if path.extension().is_some_and(|ending| ending == "parquet") {
         parquet(path).map_err(|e| e.context(path.display()))?
     } else {
-        files::read_text(path)?
+        file_io::read_text(path)?
     };
     read(&text).map_err(|e| usage!("{}: {e}", path.display()))
 }
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::as_csv(path, files::LARGEST_FILE)
+    crate::render::parquet::as_csv(path, file_io::LARGEST_FILE)
 }
 
 #[cfg(not(feature = "parquet"))]

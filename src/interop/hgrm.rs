@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use cli::exit::{Result, usage};
-use jitterstat::histogram;
-use jitterstat::report::Subject;
+use files::histogram;
+use files::report::Subject;
 
 const NS_PER_US: f64 = 1e3;
 /// Reporting steps for each halving of the distance to 100 %: the default of every implementation.

@@ -11,13 +11,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cli::exit::{Error, Result, usage};
 use cli::units;
+use files::histogram;
+use files::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
-use jitterstat::histogram;
-use jitterstat::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
 
 use crate::interop::imported::{
     self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning,

@@ -3,7 +3,7 @@
 //! have made them.
 
 use cli::exit::{Result, usage};
-use jitterstat::report::{LONGEST_NS, Report, Status};
+use files::report::{LONGEST_NS, Report, Status};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::interop::imported::{

@@ -4,8 +4,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cli::exit::{Result, usage};
-use jitterstat::file::read_json;
-use jitterstat::report::{
+use files::file::read_json;
+use files::report::{
     Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
     Summary, Tool, Warning,
 };

@@ -22,12 +22,12 @@ pub mod trackers;
 use std::path::Path;
 
 use cli::exit::{Error, Result, usage};
-use jitterstat::file::File as _;
-use jitterstat::report::{Report, SCHEMA};
+use files::file::File as _;
+use files::report::{Report, SCHEMA};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::files;
+use crate::file_io;
 use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
@@ -48,8 +48,8 @@ pub fn read(file: &Path) -> Result<Report> {
     if fleet::is_one(file) {
         return fleet::Fleet::read(&[file])?.report();
     }
-    let file = files::resolved(file);
-    parse(&files::read_text(&file)?).map_err(|e| e.context(file.display()))
+    let file = file_io::resolved(file);
+    parse(&file_io::read_text(&file)?).map_err(|e| e.context(file.display()))
 }
 
 /// The keys by which the JSON files differ.
@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Result<Report> {
 
 /// Another tool's file; `None` where it is ours.
 fn foreign(text: &str) -> Result<Option<Report>> {
-    if jitterstat::bins::kind(text).is_some() {
+    if files::bins::kind(text).is_some() {
         return fleet::Fleet::parse(text)?.report().map(Some);
     }
     // Before logs: both begin with comments.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use jitterstat::report::{Percentile, Report};
+use files::report::{Percentile, Report};
 
 use crate::render::entry::{Entry, entries};
 use crate::render::percentile;

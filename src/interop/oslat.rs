@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cli::exit::Result;
-use jitterstat::report::Report;
+use files::report::Report;
 use serde::Deserialize;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};

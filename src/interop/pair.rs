@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, Result, usage};
-use jitterstat::bins::{Interval, bins_csv, intervals_csv};
+use files::bins::{Interval, bins_csv, intervals_csv};
 
-use crate::files;
+use crate::file_io;
 
 /// What stands between the name of a pair and how it is written.
 pub const KINDS: [&str; 2] = ["bins", "intervals"];
@@ -36,7 +36,7 @@ pub fn place(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 
 /// Writes both files, or the bins alone to standard output.
 pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
-    let Some(out) = out else { return files::deliver(bins_csv(intervals), None) };
+    let Some(out) = out else { return file_io::deliver(bins_csv(intervals), None) };
     let Some((pair, "bins", ending)) = part(out) else {
         let hint =
             "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals go beside it";
@@ -44,7 +44,7 @@ pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
     };
     let [bins, beside] = encoded(intervals, ending)?;
     // The bins last: who sees them finds the other.
-    files::deliver_all(&[(place(&pair, "intervals", ending), beside), (out.to_path_buf(), bins)])
+    file_io::deliver_all(&[(place(&pair, "intervals", ending), beside), (out.to_path_buf(), bins)])
 }
 
 fn encoded(intervals: &[Interval], ending: &str) -> Result<[Vec<u8>; 2]> {
@@ -53,7 +53,7 @@ fn encoded(intervals: &[Interval], ending: &str) -> Result<[Vec<u8>; 2]> {
     }
     let texts = [bins_csv(intervals), intervals_csv(intervals)];
     let gzip = |text: String| {
-        files::gzip(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
+        file_io::gzip(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
     };
     let [bins, beside] =
         texts.map(|text| if ending == "csv.gz" { gzip(text) } else { Ok(text.into_bytes()) });

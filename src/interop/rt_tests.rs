@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jitterstat::report::{Clock, Host, LONGEST_NS};
+use files::report::{Clock, Host, LONGEST_NS};
 use serde::{Deserialize, Serialize};
 
 use crate::interop::imported::{Imported, UNKNOWN_TIME, rfc3339, unknown_host};

@@ -2,7 +2,7 @@
 //! CPU and stage.
 
 use cli::exit::{Error, Result, usage};
-use jitterstat::report::Report;
+use files::report::Report;
 
 use crate::interop::bins::{self, Binned, RawBins, Stated};
 use crate::interop::imported::{
@@ -168,7 +168,7 @@ fn duration(words: &[&str]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::report::Status;
+    use files::report::Status;
 
     use super::*;
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use cli::exit::Error;
-use jitterstat::file::File as _;
-use jitterstat::histogram;
-use jitterstat::report::{Report, Round, SCHEMA};
+use files::file::File as _;
+use files::histogram;
+use files::report::{Report, Round, SCHEMA};
+use files::summary::{InstanceRound, RoundCost, summarise};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
-use jitterstat::summary::{InstanceRound, RoundCost, summarise};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn small() -> Report {
     let mut one =
         subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
     one.runtime = Some("current-thread".to_owned());
-    one.status = jitterstat::report::Status::Measured;
+    one.status = files::report::Status::Measured;
     one.summary = summarise(&parts, true);
     one.histogram =
         Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied())));
@@ -103,8 +103,8 @@ fn export_all(report: &Report) {
         let _ = interop::hgrm::write(subject);
     }
     let _ = render::svg::pictures(report);
-    let _ = jitterstat::merge::merge(&both, true);
-    let _ = jitterstat::merge::ranking(&both);
+    let _ = files::merge::merge(&both, true);
+    let _ = files::merge::ranking(&both);
 }
 
 /// Refused with a reason, or taken by every format.

@@ -1,7 +1,7 @@
 //! What services that follow benchmarks over time read: Bencher's metric format, and the custom
 //! format of github-action-benchmark in which smaller is better.
 
-use jitterstat::report::{Percentile, Report};
+use files::report::{Percentile, Report};
 use serde_json::{Map, Value, json};
 
 use crate::render::entry::entries;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use cli::units;
 use engine::scenario::{Runtime, Subjects, SubjectsParser};
-use jitterstat::bins::{Labels, cell};
+use files::bins::{Labels, cell};
 
 use crate::monitor::http;
 use crate::monitor::limits::Limit;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use jitterstat::bins::{Binning, Facts, Interval, Key};
-use jitterstat::report::LONGEST_NS;
+use files::bins::{Binning, Facts, Interval, Key};
+use files::report::LONGEST_NS;
 use jitterstat::stats::quantile;
 use tickmeter::{LateTick, Snapshot};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use cli::time::{share, time};
 use cli::units;
-use jitterstat::bins::Key;
+use files::bins::Key;
 use jitterstat::stats::quantile;
 
-use crate::files::model;
+use crate::file_io::model;
 use crate::monitor::books::{Figures, Loop};
 
 /// More limits than this would be more series than anybody reads.
@@ -245,7 +245,7 @@ impl Breach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jitterstat::bins::Facts;
+    use files::bins::Facts;
 
     use crate::monitor::books::BINNING;
 
@@ -340,6 +340,6 @@ mod tests {
     #[test]
     fn the_published_schema_is_of_this_document() {
         let schema = serde_json::to_value(schemars::schema_for!(Breaches)).unwrap();
-        crate::files::check_schema("osjitter.breaches.1.json", &schema);
+        crate::file_io::check_schema("osjitter.breaches.1.json", &schema);
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, usage};
 
-use crate::files::{self, Contents};
-use jitterstat::bins::{self, Interval};
+use crate::file_io::{self, Contents};
+use files::bins::{self, Interval};
 
 /// What the files of an interval end in, in the order in which they appear.
 const ENDINGS: [&str; 3] = ["breaches.json", "intervals.csv", "bins.csv"];
@@ -30,10 +30,10 @@ impl Log {
             )
         };
         std::fs::create_dir_all(directory)
-            .and_then(|()| files::try_writing(directory))
+            .and_then(|()| file_io::try_writing(directory))
             .map_err(refused)?;
         for day in std::fs::read_dir(directory).map_err(refused)?.flatten() {
-            files::sweep(&day.path());
+            file_io::sweep(&day.path());
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let host = host.chars().map(|c| if plain(c) { c } else { '_' }).collect();
@@ -62,7 +62,7 @@ impl Log {
             (&of_intervals, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
             (&of_bins, &|to| bins::write_bins(to, rows)),
         ];
-        files::replace_with(&of_day, if breaches.is_some() { &all } else { &all[1..] })?;
+        file_io::replace_with(&of_day, if breaches.is_some() { &all } else { &all[1..] })?;
         match self.keep {
             Some(keep) => self.sweep(keep),
             None => Ok(()),

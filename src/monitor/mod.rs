@@ -19,7 +19,7 @@ use cli::units;
 use engine::machine::{host, os};
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
 use engine::subject;
-use jitterstat::bins::{Labels, cell};
+use files::bins::{Labels, cell};
 
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::Watch;

@@ -21,7 +21,7 @@ use crate::monitor::budget::{Budget, LONGEST_PERIOD, stretched};
 use crate::monitor::exposition::{self, Form, Moment};
 use crate::monitor::limits::{Breaches, Limit, SCHEMA};
 use crate::terminal::note;
-use jitterstat::bins::{Interval, Key, Labels, cell, stamp};
+use files::bins::{Interval, Key, Labels, cell, stamp};
 
 /// More files of meters than this are not read.
 pub const MOST_FILES: usize = 256;

@@ -3,7 +3,7 @@
 use cli::printable::printable;
 use cli::time::time;
 use cli::wrap::wrap;
-use jitterstat::report::{Report, Subject};
+use files::report::{Report, Subject};
 
 use crate::render::classes::{self, Class};
 use crate::render::label::labels;

@@ -1,7 +1,7 @@
 //! The columns of the tables that programs read, for CSV and Parquet alike. Times are whole
 //! nanoseconds.
 
-use jitterstat::report::Round;
+use files::report::Round;
 
 use crate::render::entry::Entry;
 use crate::render::percentile;

@@ -1,6 +1,6 @@
 //! What a subject costs.
 
-use jitterstat::report::{Subject, Summary};
+use files::report::{Subject, Summary};
 use jitterstat::stats::bootstrap::ratio_interval;
 
 /// Per cent of one core that the process took while the subject ran, all of its instances together.
@@ -25,9 +25,9 @@ fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
-    use jitterstat::gate::limit;
-    use jitterstat::report::Report;
+    use files::file::File as _;
+    use files::gate::limit;
+    use files::report::Report;
     use jitterstat::stats::bootstrap::MIN_ROUNDS;
 
     use super::*;
@@ -51,7 +51,7 @@ mod tests {
             .rounds
             .iter()
             .flat_map(|r| {
-                [r.clone(), jitterstat::report::Round { instance: 1, summary: None, ..r.clone() }]
+                [r.clone(), files::report::Round { instance: 1, summary: None, ..r.clone() }]
             })
             .collect();
         assert_eq!(per_tick_ci95(&two), Some(interval));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use jitterstat::report::Report;
+use files::report::Report;
 
 use crate::render::columns::{self, Column, Get};
 use crate::render::entry::entries;

@@ -1,7 +1,7 @@
 //! The measured subjects of one or several reports under one roof, each with a name that is unique
 //! among them.
 
-use jitterstat::report::{Report, Subject, Summary};
+use files::report::{Report, Subject, Summary};
 
 /// A measured subject, and where it comes from.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 //! figures are its own.
 
 use cli::time::time;
-use jitterstat::fitness::{Cause, Facts, Fitness, Reason, Verdict};
-use jitterstat::report::{PERCENTILES, Report, Summary};
+use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
+use files::report::{PERCENTILES, Report, Summary};
 
 /// The verdict in a word or two, and what follows from it; `None` for a report that was not judged,
 /// and where nothing was found without the control that would have found it.
@@ -89,7 +89,7 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
+    use files::file::File as _;
 
     use super::*;
 

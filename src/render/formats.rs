@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cli::exit::{Error, Result, usage};
 use cli::printable::printable;
-use jitterstat::bins::{Interval, bins_csv};
+use files::bins::{Interval, bins_csv};
 
 use crate::picture::canvas::Picture;
 

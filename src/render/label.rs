@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cli::units;
-use jitterstat::report::{Report, Status, Subject};
+use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 

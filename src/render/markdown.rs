@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cli::markdown::cell;
 use cli::time::{interval, share, time};
-use jitterstat::report::{Distribution, Report};
+use files::report::{Distribution, Report};
 
 use crate::render::label::{labels, why_unmeasured};
 use crate::render::origin::{self, origin};

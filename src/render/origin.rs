@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cli::time::time;
 use cli::units;
-use jitterstat::report::{Load, Report, Scenario};
+use files::report::{Load, Report, Scenario};
 
 /// When and where a report was made.
 pub fn origin(report: &Report) -> String {
@@ -112,7 +112,7 @@ pub fn grouped(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jitterstat::file::File as _;
+    use files::file::File as _;
 
     #[test]
     fn a_foot_names_machine_date_ticks_and_command() {

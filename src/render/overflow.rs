@@ -1,7 +1,7 @@
 //! What the source of an imported report had no bins for, in words.
 
 use cli::time::time;
-use jitterstat::report::Subject;
+use files::report::Subject;
 
 use crate::render::samples::Lateness;
 

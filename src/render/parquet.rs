@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cli::exit::{Error, Result, usage};
-use jitterstat::bins::{Interval, bins_csv, intervals_csv};
-use jitterstat::report::Report;
+use files::bins::{Interval, bins_csv, intervals_csv};
+use files::report::Report;
 use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -188,7 +188,7 @@ fn present<T>(cells: impl Iterator<Item = Option<T>> + Clone) -> (Vec<T>, Vec<i1
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
+    use files::file::File as _;
     use std::io::{Seek, Write};
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn bins_are_read_back_as_they_were() {
-        use jitterstat::bins::{Binning, Labels, join, of_report, read_bins, read_intervals};
+        use files::bins::{Binning, Labels, join, of_report, read_bins, read_intervals};
         let labels = Labels::parse("rack=r7;zone=a").unwrap();
         let mut all = of_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
         let home = tempfile::tempdir().unwrap();

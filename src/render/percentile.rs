@@ -1,6 +1,6 @@
 //! The percentiles that a distribution has.
 
-use jitterstat::report::{Distribution, Percentile};
+use files::report::{Distribution, Percentile};
 
 /// Those that the sample supports.
 pub fn supported(d: &Distribution) -> impl Iterator<Item = (Percentile, i64)> {

@@ -1,7 +1,7 @@
 //! What the values of a report are. Ours are always lateness; another tool's busy loop reports
 //! gaps.
 
-use jitterstat::report::Report;
+use files::report::Report;
 
 /// Code of the warning in a report whose values are gaps of a busy loop, not lateness of ticks.
 pub const GAPS: &str = "import-gaps";

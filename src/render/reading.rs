@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cli::time::{share, time};
-use jitterstat::report::{Report, Subject, Summary};
+use files::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::{is_control, labels, why_unmeasured};
@@ -280,7 +280,7 @@ fn steal(report: &Report) -> Option<String> {
     let rounds =
         || report.subjects.iter().flat_map(|s| s.rounds.iter().map(move |r| (s.period_ns, r)));
     let stolen: f64 = rounds().filter_map(|(_, r)| r.steal_ns).map(|ns| ns as f64).sum();
-    let asked = |(period, r): (u64, &jitterstat::report::Round)| {
+    let asked = |(period, r): (u64, &files::report::Round)| {
         r.summary.as_ref().map_or(0.0, |s| s.ticks as f64 * period as f64)
     };
     let span: f64 = rounds().map(asked).sum();
@@ -314,7 +314,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jitterstat::file::File as _;
+    use files::file::File as _;
 
     /// The fixed report of the tests, read as any other.
     fn report() -> Report {

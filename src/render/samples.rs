@@ -1,7 +1,7 @@
 //! The lateness values of a subject, as exact as the report kept them.
 
-use jitterstat::histogram;
-use jitterstat::report::Subject;
+use files::histogram;
+use files::report::Subject;
 
 /// All values of a subject in order, each with how often it was met: a histogram of a thousand
 /// million takes no more room than its bins.

@@ -7,7 +7,7 @@ use cli::align::{align, fit};
 use cli::printable::printable;
 use cli::time::{cost, interval, share, time};
 use cli::wrap::{paragraph, wrap};
-use jitterstat::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
+use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::labels;

@@ -1,6 +1,6 @@
 //! Lateness against its price: which subjects nothing beats in both.
 
-use jitterstat::report::{self, Report, Subject, Summary};
+use files::report::{self, Report, Subject, Summary};
 
 use crate::render::cost::per_tick_ci95;
 use crate::render::label::{is_control, labels};
@@ -106,8 +106,8 @@ fn beats(other: &Point, point: &Point) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
-    use jitterstat::fitness::{Facts, Fitness};
+    use files::file::File as _;
+    use files::fitness::{Facts, Fitness};
 
     use super::*;
 

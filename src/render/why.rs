@@ -6,9 +6,9 @@ use cli::markdown;
 use cli::printable::message;
 use cli::time::{cost, interval, share, time};
 use cli::wrap::{paragraph, wrap};
-use jitterstat::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
-use jitterstat::report::{Report, Subject};
-use jitterstat::why::pool::{LEAST_EPISODES, LEAST_TICKS};
+use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
+use files::report::{Report, Subject};
+use files::why::pool::{LEAST_EPISODES, LEAST_TICKS};
 
 use crate::render::label::labels;
 use crate::render::origin::grouped;
@@ -372,8 +372,8 @@ pub fn part_of_round(shares: &Shares, class: Class) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
-    use jitterstat::report::why::{Difference, Evidence, KernelChain, Missing};
+    use files::file::File as _;
+    use files::report::why::{Difference, Evidence, KernelChain, Missing};
 
     use super::*;
 

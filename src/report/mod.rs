@@ -8,12 +8,12 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use cli::exit::{Error, ExitStatus, Result, usage};
-use jitterstat::compare::Comparison;
-use jitterstat::file::File;
-use jitterstat::find::Find;
-use jitterstat::gate::calibration::Calibration;
-use jitterstat::gate::calibration::runs::RunCalibration;
-use jitterstat::gate::verdict::Verdict;
+use files::compare::Comparison;
+use files::file::File;
+use files::find::Find;
+use files::gate::calibration::Calibration;
+use files::gate::calibration::runs::RunCalibration;
+use files::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
 use crate::gate::calibrate;
@@ -22,7 +22,7 @@ use crate::interop::pair;
 use crate::render::formats::{Format, Made, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, doctor, files, find, gate, interop};
+use crate::{bench, compare, doctor, file_io, find, gate, interop};
 
 /// Where a file of ours names its schema: in its first lines, unless somebody has sorted its keys.
 const HEAD: usize = 4_096;
@@ -74,8 +74,8 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| fleet::is_one(file)) {
         return deliver(of_fleet(args)?, args);
     }
-    let files: Vec<PathBuf> = args.files.iter().map(|file| files::resolved(file)).collect();
-    let first = files::read_text(&files[0])?;
+    let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolved(file)).collect();
+    let first = file_io::read_text(&files[0])?;
     let kind = {
         let names = names(&first);
         KINDS.iter().find(|(schema, _)| names(schema))
@@ -113,16 +113,16 @@ fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (made, out) {
         (Made::Bins(intervals), _) => pair::deliver(&intervals, out)?,
-        (Made::Text(text), _) => files::deliver(text, out)?,
+        (Made::Text(text), _) => file_io::deliver(text, out)?,
         (Made::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();
             return Err(usage!(
                 "{format} is not text: write it to a file with --out, or into a pipe"
             ));
         }
-        (Made::Bytes(bytes), _) => files::deliver(bytes, out)?,
+        (Made::Bytes(bytes), _) => file_io::deliver(bytes, out)?,
         (Made::Pictures(pictures), Some(directory)) => {
-            files::deliver_pictures(&pictures, directory)?
+            file_io::deliver_pictures(&pictures, directory)?
         }
         (Made::Pictures(_), None) => {
             return Err(Error::usage("the pictures are files: give a directory with --out"));
@@ -136,7 +136,7 @@ fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
 fn all<T>(files: &[PathBuf], first: String, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     let mut first = Some(first);
     let read = |file: &PathBuf| {
-        let text = first.take().map_or_else(|| files::read_text(file), Ok)?;
+        let text = first.take().map_or_else(|| file_io::read_text(file), Ok)?;
         parse(&text).map_err(|e| e.context(file.display()))
     };
     files.iter().map(read).collect()

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use cli::exit::{Error, Result, usage};
-use jitterstat::bins::{self, Binning, Interval, Labels};
-use jitterstat::file::File as _;
-use jitterstat::report::Report;
+use files::bins::{self, Binning, Interval, Labels};
+use files::file::File as _;
+use files::report::Report;
 
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
 use crate::render::formats::{Format, Made, Offer, only};

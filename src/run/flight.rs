@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::machine::os;
 use engine::measure::round::{Instance, MeasuredRound};
 use engine::scenario::Scenario;
-use jitterstat::report::why::{Behind, Shares};
-use jitterstat::why::SwitchKind;
+use files::report::why::{Behind, Shares};
+use files::why::SwitchKind;
 
-use crate::files::model;
+use crate::file_io::model;
 
 /// Value of [`Flight::schema`].
 pub const SCHEMA: &str = "osjitter.flight/1";
@@ -281,8 +281,8 @@ fn kept(
         asked: why.is_some(),
         ticks: ticks.iter().map(tick).collect(),
         switches: why.filter(|_| i == 0).and_then(|why| {
-            let of_thread = |(thread, switches): (u64, &Vec<jitterstat::why::Switch>)| {
-                let switch = |s: &jitterstat::why::Switch| FlightSwitch {
+            let of_thread = |(thread, switches): (u64, &Vec<files::why::Switch>)| {
+                let switch = |s: &files::why::Switch| FlightSwitch {
                     at_ns: s.at_ns,
                     thread,
                     cpu: s.cpu,
@@ -297,8 +297,8 @@ fn kept(
             (!all.is_empty()).then_some(all)
         }),
         given: why.filter(|why| i == 0 && !why.occupants.is_empty()).map(|why| {
-            let of_cpu = |(&cpu, list): (&u32, &Vec<jitterstat::why::Occupant>)| {
-                let given = |o: &jitterstat::why::Occupant| Given {
+            let of_cpu = |(&cpu, list): (&u32, &Vec<files::why::Occupant>)| {
+                let given = |o: &files::why::Occupant| Given {
                     at_ns: o.at_ns,
                     cpu,
                     thread: o.thread,
@@ -362,6 +362,6 @@ mod tests {
     #[test]
     fn the_published_schema_is_of_this_document() {
         let schema = serde_json::to_value(schemars::schema_for!(Flight)).unwrap();
-        crate::files::check_schema("osjitter.flight.1.json", &schema);
+        crate::file_io::check_schema("osjitter.flight.1.json", &schema);
     }
 }

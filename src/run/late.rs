@@ -18,7 +18,7 @@ use engine::measure::round::MeasuredRound;
 use engine::program::Program;
 use engine::scenario::Scenario;
 use engine::subject::Place;
-use jitterstat::report::{Report, Warning};
+use files::report::{Report, Warning};
 
 use crate::render::table::BREAK;
 use crate::run::flight::{Flight, Late, Recorder};

@@ -25,18 +25,18 @@ use engine::measure::program::Starts;
 use engine::measure::record::{self, Conditions, Listener, Measured};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
-use jitterstat::file::File as _;
-use jitterstat::fitness::Verdict;
-use jitterstat::report::{Report, Status};
+use files::file::File as _;
+use files::fitness::Verdict;
+use files::report::{Report, Status};
 
-use crate::files::Directory;
+use crate::file_io::Directory;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
 use crate::run::late::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::stream::Stream;
-use crate::{earlier, files, interrupt, render, terminal};
+use crate::{earlier, file_io, interrupt, render, terminal};
 
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let plan = plan(args)?;
@@ -146,7 +146,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
     let given = args.plan_args()?;
     let Some(path) = &args.plan else { return given.plan(&PlanArgs::default()) };
     let name = path.display().to_string();
-    let text = files::read_text(&files::resolved(path)).map_err(|e| e.context("the plan"))?;
+    let text = file_io::read_text(&file_io::resolved(path)).map_err(|e| e.context("the plan"))?;
     let file = plan_file::parse(&name, &text)?;
     let plan = given.plan(&file)?;
     for flag in given.defaults.overruled(&file.scenarios) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{self, ExitStatus};
 
-use crate::{files, terminal};
+use crate::{file_io, terminal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,9 +26,9 @@ pub const PLAN: &str = include_str!("new-plan.toml");
 
 pub fn run(args: &NewPlanArgs) -> exit::Result<ExitStatus> {
     match &args.file {
-        None => files::deliver(PLAN, None)?,
+        None => file_io::deliver(PLAN, None)?,
         Some(file) => {
-            files::write_new(file, PLAN.as_bytes())?;
+            file_io::write_new(file, PLAN.as_bytes())?;
             terminal::note(false, &format!("written: {}; osjitter run --plan {0}", file.display()));
         }
     }

@@ -15,8 +15,8 @@ use engine::machine::tuning;
 use engine::program::Program;
 use engine::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
 use engine::subject::measured::Measured;
-use jitterstat::file::File as _;
-use jitterstat::report::{self, Report};
+use files::file::File as _;
+use files::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 /// The schema that a plan file may name, and that a printed one does.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{Error, Result};
 use engine::measure::record::Measured;
-use jitterstat::report::{Report, Round};
+use files::report::{Report, Round};
 use serde::Serialize;
 
 const SCHEMA: &str = "osjitter.rounds/1";
@@ -93,6 +93,6 @@ mod tests {
     #[test]
     fn the_published_schema_is_of_these_lines() {
         let schema = serde_json::to_value(schemars::schema_for!(Line<'_>)).unwrap();
-        crate::files::check_schema("osjitter.rounds.1.json", &schema);
+        crate::file_io::check_schema("osjitter.rounds.1.json", &schema);
     }
 }

@@ -9,7 +9,7 @@ use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::files;
+use crate::file_io;
 use crate::settings::commands::{self, exclude, is_flag, is_setting, long};
 use crate::settings::place;
 use crate::settings::setting::{Setting, Value};
@@ -27,7 +27,7 @@ pub struct Section {
 /// Reads a file and holds every line of it against the commands.
 pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec<Section>> {
     let name = place::shown(file);
-    let text = files::read_text(file)?;
+    let text = file_io::read_text(file)?;
     if text.len() > LARGEST {
         return Err(usage!(
             "{name}: {} KiB; settings have at most {} KiB",

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use cli::exit::{Error, ExitStatus, Result};
 use cli::printable::printable;
 
-use crate::files::model;
+use crate::file_io::model;
 use crate::settings::commands::{is_flag, is_setting, long};
 use crate::settings::place::shown;
 use crate::settings::setting::{Setting, Unused, Value};
@@ -199,6 +199,6 @@ mod tests {
     #[test]
     fn the_published_schema_is_of_this_model() {
         let schema = serde_json::to_value(schemars::schema_for!(Shown)).unwrap();
-        crate::files::check_schema("osjitter.settings.1.json", &schema);
+        crate::file_io::check_schema("osjitter.settings.1.json", &schema);
     }
 }

@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn the_published_schema_is_of_this_document() {
         let schema = serde_json::to_value(schemars::schema_for!(Document)).unwrap();
-        crate::files::check_schema("osjitter.top.1.json", &schema);
+        crate::file_io::check_schema("osjitter.top.1.json", &schema);
     }
 }

@@ -18,10 +18,10 @@ use cli::wrap::paragraph;
 use engine::machine::host;
 use engine::measure::child::Beside;
 use engine::program::Program;
-use jitterstat::file::File as _;
-use jitterstat::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
+use files::file::File as _;
+use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
 
-use crate::files::Directory;
+use crate::file_io::Directory;
 use crate::render::formats::Format;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, Traced};
@@ -171,7 +171,7 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
     let length_ns = round_ns(window_ns);
     let subjects: Vec<_> =
         groups.iter().map(|group| subject(group, traced.from_ns, length_ns)).collect();
-    let scenario = |s: &jitterstat::report::Subject| Scenario {
+    let scenario = |s: &files::report::Subject| Scenario {
         id: s.id.clone(),
         subject: s.name.clone(),
         command: None,

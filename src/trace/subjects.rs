@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use jitterstat::histogram;
-use jitterstat::report::why::Tier;
-use jitterstat::report::{Round, Status, Subject, Summary};
+use files::histogram;
+use files::report::why::Tier;
+use files::report::{Round, Status, Subject, Summary};
+use files::summary::{InstanceRound, RoundCost, summarise};
+use files::why::Known;
+use files::why::pool::{AskedRound, AskedTick, Pool};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
-use jitterstat::summary::{InstanceRound, RoundCost, summarise};
-use jitterstat::why::Known;
-use jitterstat::why::pool::{AskedRound, AskedTick, Pool};
 
 use crate::trace::waits::Wait;
 

@@ -8,8 +8,8 @@ use cli::printable::printable;
 use cli::time::{cost, time};
 use cli::units;
 use cli::wrap::paragraph;
-use jitterstat::bins::cell;
-use jitterstat::report::Trace;
+use files::bins::cell;
+use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::render::origin::grouped;
@@ -137,7 +137,7 @@ pub fn timers(groups: &[Group<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::why::Parts;
+    use files::why::Parts;
 
     use super::*;
     use engine::machine::os::Name;

@@ -13,7 +13,7 @@ mod wait;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use engine::machine::os::{Name, TraceEvent, WAITS, What};
-use jitterstat::report::why::Class;
+use files::report::why::Class;
 
 use crate::trace::waits::thread::{LONGEST_WAY_NS, Pending, State, Thread};
 pub use crate::trace::waits::wait::Wait;

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use jitterstat::file::File as _;
-use jitterstat::gate::calibration::Calibration;
+use files::file::File as _;
+use files::gate::calibration::Calibration;
 #[cfg(unix)]
-use jitterstat::gate::calibration::runs::RunCalibration;
+use files::gate::calibration::runs::RunCalibration;
 
 #[cfg(unix)]
 use crate::osjitter::interrupt_while_measuring;
@@ -164,7 +164,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let planned = |more: &[&str]| {
         let _ = gate(more).exits(0);
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        let verdict = jitterstat::gate::verdict::Verdict::from_json(&text).unwrap();
+        let verdict = files::gate::verdict::Verdict::from_json(&text).unwrap();
         let plan = &verdict.comparisons[0].plan;
         let tolerance = plan.tolerance.as_ref().unwrap();
         (*plan.looks.last().unwrap(), tolerance.median, tolerance.tail)
@@ -310,7 +310,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     };
     let verdict = || {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        jitterstat::gate::verdict::Verdict::from_json(&text).unwrap()
+        files::gate::verdict::Verdict::from_json(&text).unwrap()
     };
     let see = format!("{:.4}%", seen[1] * 100.0 + 0.001);
     let _ = gate(&["--see", &see]).exits(0);
@@ -451,7 +451,7 @@ fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
     };
     let verdict = || {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        jitterstat::gate::verdict::Verdict::from_json(&text).unwrap()
+        files::gate::verdict::Verdict::from_json(&text).unwrap()
     };
     // No machine tells 24 rounds apart by a thousandth, and none needs a factor of a thousand.
     let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);

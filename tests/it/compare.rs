@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use jitterstat::compare::{Comparison, Method};
-use jitterstat::file::File as _;
+use files::compare::{Comparison, Method};
+use files::file::File as _;
 use serde_json::Value;
 
 use crate::osjitter::{Osjitter, Ran};

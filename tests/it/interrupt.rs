@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jitterstat::file::File as _;
-use jitterstat::report::{Report, Status};
+use files::file::File as _;
+use files::report::{Report, Status};
 
 use crate::osjitter::{Osjitter, Ran, interrupt_while_measuring};
 

@@ -4,8 +4,8 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use jitterstat::file::File as _;
-use jitterstat::report::{Report, Status};
+use files::file::File as _;
+use files::report::{Report, Status};
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jitterstat::file::File as _;
-use jitterstat::fitness::Verdict;
-use jitterstat::report::{Report, Status, Subject};
+use files::file::File as _;
+use files::fitness::Verdict;
+use files::report::{Report, Status, Subject};
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
@@ -39,7 +39,7 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
         let s = subject.summary.as_ref().unwrap();
         assert_eq!((s.ticks, s.delivered + s.coalesced + s.skipped), (60, 60), "{}", subject.id);
         assert_eq!(s.early, 0, "{}", subject.id);
-        let histogram = jitterstat::histogram::unpack(subject.histogram.as_ref().unwrap()).unwrap();
+        let histogram = files::histogram::unpack(subject.histogram.as_ref().unwrap()).unwrap();
         assert_eq!(histogram.len(), s.ticks - s.skipped, "{}", subject.id);
         let samples: usize = subject.rounds.iter().map(|r| r.lateness_ns.len()).sum();
         assert_eq!(samples as u64, s.ticks - s.skipped, "{}", subject.id);

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A document, which is as the schema of that name says: `report.1`.
 pub fn valid(json: &str, name: &str) -> Value {
     let document: Value = serde_json::from_str(json).expect("JSON");
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/jitterstat/schema");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/internal/files/schema");
     let schema = std::fs::read_to_string(directory.join(format!("osjitter.{name}.json")))
         .expect("a published schema");
     let schema = serde_json::from_str(&schema).expect("JSON");

@@ -1,7 +1,7 @@
 //! A service that has a meter, ticks for ever and knows nothing of osjitter: measured and gated by
 //! that meter.
 
-use jitterstat::gate::verdict::Verdict;
+use files::gate::verdict::Verdict;
 
 use crate::osjitter::{Osjitter, service};
 use crate::schema;
@@ -44,8 +44,7 @@ fn its_meter_is_gated() {
     let alike = ["--tolerance", "p50=9000%", "--tolerance", "p90=9000%", "--floor", "1s"];
     let ran = gate(&[&PERIOD[..], &alike].concat()).exits(0);
     schema::valid(&ran.file("verdict.json"), "verdict.1");
-    let verdict =
-        <Verdict as jitterstat::file::File>::from_json(&ran.file("verdict.json")).unwrap();
+    let verdict = <Verdict as files::file::File>::from_json(&ran.file("verdict.json")).unwrap();
     let [pair] = verdict.comparisons.as_slice() else { panic!("{}", ran.stdout) };
     assert_eq!((pair.pairs, pair.rounds.len(), verdict.partial), (24, 24, false), "{}", ran.stdout);
     // It has a period of its own, and says so.

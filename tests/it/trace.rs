@@ -2,8 +2,8 @@
 //! nothing is written.
 #![cfg(target_os = "linux")]
 
-use jitterstat::file::File as _;
-use jitterstat::report::{Report, Status};
+use files::file::File as _;
+use files::report::{Report, Status};
 
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;

@@ -1,11 +1,11 @@
 //! `osjitter run --why` from outside: what it leaves alone, what it adds, and that causes from
 //! outside are found.
 
-use jitterstat::file::File as _;
-use jitterstat::report::Report;
+use files::file::File as _;
+use files::report::Report;
 #[cfg(target_os = "linux")]
-use jitterstat::report::why::{Class, Shares};
-use jitterstat::report::why::{Tier, Why};
+use files::report::why::{Class, Shares};
+use files::report::why::{Tier, Why};
 use serde_json::{Value, json};
 
 #[cfg(target_os = "linux")]

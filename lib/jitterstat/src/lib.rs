@@ -1,33 +1,21 @@
-//! Samples, statistics and the files of timer lateness.
+//! Samples and statistics of timer lateness, and the decision whether lateness has become worse.
 //!
-//! Everything here is pure: no clock, no operating system, no printing. The input is plain
-//! nanoseconds, so a test needs no machine, and a report can be analysed again years later.
+//! The crate is pure: it has no clock, no I/O and no dependencies. Its input is plain nanoseconds, so
+//! tests need no machine and recorded data can be analysed again years later.
 //!
-//! | Module | Feature | What it holds |
+//! | Module | Feature | Content |
 //! |---|---|---|
-//! | [`series`] | `series` | the file a program writes to be gated |
-//! | [`recorder`] | `stats` | the preallocated buffer a measuring loop writes raw counts into |
-//! | [`sample`] | `stats` | one round, every index of the grid delivered, coalesced or skipped |
-//! | [`stall`] | `stats` | a stall of the machine, counted once |
-//! | [`stats`] | `stats` | percentiles by nearest rank, intervals over rounds, portable random numbers |
-//! | [`mod@file`] | `files` | reading, checking and writing any file of osjitter |
-//! | [`report`] | `files` | `osjitter.report/1` as plain data |
-//! | [`bins`] | `files` | histograms as rows, for engines that merge them over hosts and days: `osjitter.bins/1` |
-//! | [`histogram`] | `files` | the stored HDR histogram of a subject |
-//! | [`summary`] | `files` | percentiles and counts over the rounds of one subject |
-//! | [`merge`] | `files` | several reports joined without loss |
-//! | [`environment`] | `files` | what two measurements must share to be comparable |
-//! | [`compare`] | `files` | how two measured subjects differ: `osjitter.comparison/1` |
-//! | [`find`] | `files` | the shortest period at which goals hold, and the search for it: `osjitter.find/1` |
-//! | [`fitness`] | `files` | whether the machine was quiet enough for a run to be believed |
-//! | [`why`] | `files` | why a tick was late, from what its thread was doing |
-//! | [`gate`] | `files` | whether B is later than A: `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
-//! | [`cost`] | `files` | what an operation costs, and how much more than another in the same rounds |
+//! | [`series`] | `series` | the file that a program writes to be gated |
+//! | [`recorder`] | `stats` | the preallocated buffer for the raw counts of a measuring loop |
+//! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
+//! | [`stall`] | `stats` | stalls of the machine, each counted once |
+//! | [`stats`] | `stats` | nearest-rank percentiles, intervals over rounds, portable random numbers |
+//! | [`gate`] | `stats` | whether B is later than A; a gate inside a test |
 //!
-//! All three are on by default; `series` and `stats` have no dependencies. `schema` adds the JSON
-//! Schema of each file.
+//! Both features are on by default. `serde` and `schema` add (de)serialisation and JSON Schema to the
+//! few types that files contain.
 //!
-//! A loop that records its own lateness, to be gated by `osjitter gate`:
+//! A loop that records its own lateness for `osjitter gate`:
 //!
 //! ```
 //! # #[cfg(feature = "series")]
@@ -46,32 +34,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "files")]
-pub mod bins;
-#[cfg(feature = "files")]
-pub mod compare;
-#[cfg(feature = "files")]
-pub mod cost;
-#[cfg(feature = "files")]
-pub mod environment;
-#[cfg(feature = "files")]
-pub mod file;
-#[cfg(feature = "files")]
-pub mod find;
-#[cfg(feature = "files")]
-pub mod fitness;
-#[cfg(feature = "files")]
+#[cfg(feature = "stats")]
 pub mod gate;
-#[cfg(feature = "files")]
-pub mod histogram;
-#[cfg(feature = "files")]
-pub mod merge;
-#[cfg(feature = "files")]
-mod model;
 #[cfg(feature = "stats")]
 pub mod recorder;
-#[cfg(feature = "files")]
-pub mod report;
 #[cfg(feature = "stats")]
 pub mod sample;
 #[cfg(feature = "series")]
@@ -80,11 +46,7 @@ pub mod series;
 pub mod stall;
 #[cfg(feature = "stats")]
 pub mod stats;
-#[cfg(feature = "files")]
-pub mod summary;
-#[cfg(feature = "files")]
-pub mod why;
 
-#[cfg(all(doctest, feature = "files", feature = "series"))]
+#[cfg(all(doctest, feature = "stats", feature = "series"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

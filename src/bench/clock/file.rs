@@ -1,10 +1,10 @@
 //! The file that `osjitter bench clock` writes.
 
-use jitterstat::file::File;
-use jitterstat::report::{Fitness, Host};
+use files::file::File;
+use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
-use crate::files::model;
+use crate::file_io::model;
 
 model! {
     /// The clocks of this machine.

@@ -16,7 +16,7 @@ use clap::Args;
 use cli::exit::{self, ExitStatus};
 use cli::units;
 use engine::measure::cost::Before;
-use jitterstat::fitness::{Fitness, Tally};
+use files::fitness::{Fitness, Tally};
 use tach::Anchor;
 
 use crate::bench::clock::file::{

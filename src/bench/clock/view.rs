@@ -207,7 +207,7 @@ fn us(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jitterstat::file::File as _;
+    use files::file::File as _;
 
     use super::*;
     use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, Elapsed, First, Order};

@@ -1,12 +1,12 @@
 //! The file that `osjitter bench dispatch` writes.
 
-use jitterstat::cost::{Costs, Overhead};
-use jitterstat::file::File;
-use jitterstat::report::{Host, Tool, Warning};
+use files::cost::{Costs, Overhead};
+use files::file::File;
+use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::Settings;
-use crate::files::model;
+use crate::file_io::model;
 
 model! {
     /// One invocation.

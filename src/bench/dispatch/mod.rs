@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus};
 use cli::units;
 use engine::machine::host;
-use jitterstat::report::Warning;
+use files::report::Warning;
 
 use crate::bench::command::{
     self, Matching, OutputArgs, Started, about, asked, matching, name, warning,
@@ -24,7 +24,7 @@ use crate::bench::dispatch::file::{
 };
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{Case, Measured, Schedule, Series, Settings};
-use crate::files;
+use crate::file_io;
 
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is
 /// nothing.
@@ -75,7 +75,7 @@ impl BenchDispatchArgs {
 
 pub fn run(args: &BenchDispatchArgs) -> exit::Result<ExitStatus> {
     if args.list {
-        files::deliver(list(), None)?;
+        file_io::deliver(list(), None)?;
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;

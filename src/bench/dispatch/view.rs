@@ -3,7 +3,7 @@
 use cli::align::{align, left};
 use cli::markdown;
 use cli::time::{cost, real_time};
-use jitterstat::cost::{Costs, Overhead, Verdict};
+use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;

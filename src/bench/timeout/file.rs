@@ -1,12 +1,12 @@
 //! The file that `osjitter bench timeout` writes.
 
-use jitterstat::cost::{Costs, Overhead};
-use jitterstat::file::File;
-use jitterstat::report::{Distribution, Host, Tool, Warning};
+use files::cost::{Costs, Overhead};
+use files::file::File;
+use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
 use crate::bench::file::SCHEMA;
-use crate::files::model;
+use crate::file_io::model;
 
 model! {
     /// One invocation.

@@ -16,8 +16,8 @@ use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus, usage};
 use cli::units;
 use engine::machine::host;
-use jitterstat::report::Warning;
-use jitterstat::summary::distribution;
+use files::report::Warning;
+use files::summary::distribution;
 
 use crate::bench::command::{
     self, Matching, OutputArgs, Started, about, asked, matching, most, name, warning,
@@ -31,7 +31,7 @@ use crate::bench::timeout::counter::Counter;
 use crate::bench::timeout::file::{
     Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
 };
-use crate::files;
+use crate::file_io;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -126,7 +126,7 @@ impl BenchTimeoutArgs {
 
 pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     if args.list {
-        files::deliver(list(), None)?;
+        file_io::deliver(list(), None)?;
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;

@@ -1,7 +1,7 @@
 //! The overhead of each variant and clock over the control loop, with its interval: one picture for
 //! each workload.
 
-use jitterstat::cost::{Overhead, Verdict};
+use files::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
 use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};

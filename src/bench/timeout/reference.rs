@@ -3,7 +3,7 @@
 use cli::align::align;
 use cli::time::cost as ns;
 use cli::wrap::wrap;
-use jitterstat::cost::Costs;
+use files::cost::Costs;
 
 use crate::bench::timeout::file::TimeoutReport;
 

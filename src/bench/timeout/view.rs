@@ -7,7 +7,7 @@ use cli::markdown::{cell, table};
 use cli::time::{real_interval, real_time, time};
 use cli::units;
 use cli::wrap::wrap;
-use jitterstat::cost::{Overhead, Verdict};
+use files::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};

@@ -3,7 +3,7 @@
 //!
 //! A setting is a scenario of one plan, which the measuring loop runs as any other; it is put in
 //! force before each of its rounds, on the thread that measures, and put back after it. What
-//! differs is judged by [`jitterstat::compare::family`].
+//! differs is judged by [`files::compare::family`].
 
 mod settings;
 
@@ -24,8 +24,8 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
 use engine::subject::{Entry, Place};
-use jitterstat::compare::{self, LEAST_PAIRS};
-use jitterstat::report::{Host, Report, Status, Subject};
+use files::compare::{self, LEAST_PAIRS};
+use files::report::{Host, Report, Status, Subject};
 
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};

@@ -10,19 +10,19 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::units;
 use engine::machine::{host, tuning};
-use jitterstat::environment::EnvironmentKey;
-use jitterstat::file::File;
-use jitterstat::fitness::Fitness;
-use jitterstat::gate::calibration::{self, Calibration, CalibrationPlan, LEAST_PAIRS, SCHEMA};
+use files::environment::EnvironmentKey;
+use files::file::File;
+use files::fitness::Fitness;
+use files::gate::calibration::{self, Calibration, CalibrationPlan, LEAST_PAIRS, SCHEMA};
+use files::gate::verdict;
+use files::report::Host;
 use jitterstat::gate::look::Rules;
-use jitterstat::gate::verdict;
-use jitterstat::report::Host;
 
 use crate::gate::design::{ENDLESS, PairTest, Sides, scenario};
 use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
 use crate::gate::sides::like_a_program;
 use crate::render::formats::{Offer, make};
-use crate::{files, interrupt, terminal};
+use crate::{file_io, interrupt, terminal};
 
 use args::CalibrateArgs;
 
@@ -35,7 +35,7 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     if let Sides::Programs([program, _]) = &test.sides {
         program.find().map_err(Error::usage)?;
     }
-    files::prove_writable(&args.out)?;
+    file_io::prove_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -62,9 +62,9 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
 
 /// Writes what was found, and shows it.
 fn write<T: File>(calibration: &T, formats: &[Offer<T>], args: &CalibrateArgs) -> exit::Result<()> {
-    let written = files::deliver(calibration.to_json(), Some(&args.out));
+    let written = file_io::deliver(calibration.to_json(), Some(&args.out));
     let made = make("a calibration", formats, args.format, calibration)?;
-    let shown = files::deliver(made.into_bytes(), None);
+    let shown = file_io::deliver(made.into_bytes(), None);
     if written.is_ok() {
         terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
     }

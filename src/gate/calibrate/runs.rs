@@ -7,11 +7,9 @@ use cli::exit::{self, ExitStatus};
 use engine::machine::{host, tuning};
 use engine::program::Program;
 use engine::scenario::draw_seed;
-use jitterstat::environment::EnvironmentKey;
-use jitterstat::gate::calibration::runs::{
-    self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA,
-};
-use jitterstat::gate::calibration::warnings;
+use files::environment::EnvironmentKey;
+use files::gate::calibration::runs::{self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA};
+use files::gate::calibration::warnings;
 use jitterstat::gate::look::{LOOKS, Rules};
 
 use crate::gate::calibrate::args::CalibrateArgs;
@@ -21,7 +19,7 @@ use crate::gate::pairs::now;
 use crate::gate::runs::programs::{Programs, Stop, rule};
 use crate::gate::sides::like_a_program;
 use crate::terminal::Progress;
-use crate::{files, interrupt, terminal};
+use crate::{file_io, interrupt, terminal};
 
 /// Runs pairs for as long as asked, works out what they mean, writes.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {
@@ -31,7 +29,7 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
     let programs =
         Programs::new([program, program], names, &args.runs, &like, args.max_round_time, seed);
     programs.find()?;
-    files::prove_writable(&args.out)?;
+    file_io::prove_writable(&args.out)?;
     args.rounds.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();

@@ -6,10 +6,10 @@ use cli::align::fit;
 use cli::amount::shown;
 use cli::time::time;
 use cli::wrap::paragraph;
-use jitterstat::file::File as _;
-use jitterstat::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
-use jitterstat::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
-use jitterstat::report::Warning;
+use files::file::File as _;
+use files::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
+use files::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
+use files::report::Warning;
 
 use crate::gate::text::change;
 use crate::render::fitness;

@@ -13,10 +13,11 @@ use engine::machine::tuning;
 use engine::measure::child::NotMeasured;
 use engine::measure::metric::{Number, Shown};
 use engine::scenario::draw_seed;
-use jitterstat::gate::calibration::runs::{RunCalibration, share};
+use files::gate::calibration::runs::RunCalibration;
+use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
 use jitterstat::gate::look::{Outcome, Reason, Rules};
+use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::metric::{JudgedMetric, MetricRule};
-use jitterstat::gate::verdict::{Mode, RunMetric, RunsVerdict};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration;
@@ -166,7 +167,7 @@ impl Runs {
         );
         terminal::note(gate.quiet, &announced);
         verdict.looks = looks.iter().map(|&n| n as u64).collect();
-        let share = share(verdict.alpha, numbers.len(), looks.len());
+        let share = alpha_share(verdict.alpha, numbers.len(), looks.len());
         let progress = Progress::new(last as u64, gate.quiet);
         let mut over = false;
         let (values, result) =

@@ -2,8 +2,8 @@
 
 use cli::amount::shown;
 use cli::time::long;
+use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use jitterstat::gate::look::Outcome;
-use jitterstat::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 
 use crate::gate::reading::Judged;
 use crate::gate::text::{Section, code, counted};

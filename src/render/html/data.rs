@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use jitterstat::report::{Report, Round, Subject};
+use files::report::{Report, Round, Subject};
 use serde_json::{Value, json};
 
 use crate::picture::nines;

@@ -10,7 +10,7 @@ mod escape;
 mod why;
 
 use cli::time::{share, time};
-use jitterstat::report::{Change, Percentile, Report, Subject, Summary, Warning};
+use files::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;
 use crate::render::cost::{core_percent, per_tick_ci95};

@@ -1,8 +1,8 @@
 //! Why the latest ticks were late: causes, round by round, and the stories of the longest.
 
 use cli::time::time;
-use jitterstat::report::Report;
-use jitterstat::report::why::{Class, Why, WhyRound};
+use files::report::Report;
+use files::report::why::{Class, Why, WhyRound};
 
 use crate::render::html::escape::escaped;
 use crate::render::why::{Answer, Cause, answers, part_of_round};

@@ -6,7 +6,7 @@ mod over_time;
 mod percentiles;
 mod tradeoff;
 
-use jitterstat::report::{Report, Subject};
+use files::report::{Report, Subject};
 use plotters::prelude::*;
 
 use crate::picture::canvas::{Area, Drawn, FONT, Picture, SIZE, TITLE_PX, draw_sized, file_name};

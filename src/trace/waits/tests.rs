@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use engine::machine::os::{Name, TraceEvent, WAITS, What};
-use jitterstat::report::why::Class;
+use files::report::why::Class;
 use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 

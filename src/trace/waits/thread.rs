@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use engine::machine::os::Name;
-use jitterstat::report::why::Class;
-use jitterstat::why::Parts;
+use files::report::why::Class;
+use files::why::Parts;
 
 use crate::trace::waits::wait::{Piece, TIMERFD, Wait, span};
 

@@ -1,8 +1,8 @@
 //! One timer that a thread waited for, and the stretches that its lateness is made of.
 
 use engine::machine::os::Name;
-use jitterstat::report::why::{Chain, Class};
-use jitterstat::why::{Parts, Way};
+use files::report::why::{Chain, Class};
+use files::why::{Parts, Way};
 
 /// Timers that outlive a call, and may expire while their thread is busy.
 pub(super) const TIMERFD: &str = "timerfd";

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use jitterstat::file::File as _;
-use jitterstat::gate::baseline::Baseline;
+use files::file::File as _;
+use files::gate::baseline::Baseline;
 use jitterstat::gate::look::{Outcome, Reason};
 use serde_json::json;
 

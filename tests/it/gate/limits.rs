@@ -1,8 +1,8 @@
 //! Limits on numbers of one run, measured for them or read from a report.
 
-use jitterstat::file::File as _;
+use files::file::File as _;
+use files::report::Report;
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::report::Report;
 
 use super::Gate;
 use crate::osjitter::Osjitter;

@@ -9,8 +9,8 @@ mod pairs;
 mod programs;
 mod runs;
 
-use jitterstat::file::File as _;
-use jitterstat::gate::verdict::Verdict;
+use files::file::File as _;
+use files::gate::verdict::Verdict;
 
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;

@@ -1,9 +1,9 @@
 //! Two sides, in turn: the verdict file, the exit codes, and every way a program under test can go
 //! wrong.
 
-use jitterstat::file::File as _;
+use files::file::File as _;
+use files::gate::verdict::Verdict;
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::Verdict;
 
 use serde_json::{Value, json};
 

@@ -79,7 +79,7 @@ struct Watched {
 struct Seen {
     code: i32,
     stderr: String,
-    verdict: Option<jitterstat::gate::verdict::Verdict>,
+    verdict: Option<files::gate::verdict::Verdict>,
 }
 
 /// Keeps the contract: twenty ticks, each late by 20 us.

@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use jitterstat::compare::{Comparison, Finding, Method};
-use jitterstat::file::File as _;
+use files::compare::{Comparison, Finding, Method};
+use files::file::File as _;
+use files::gate::verdict::RunsVerdict;
 use jitterstat::gate::look::{Outcome, Reason};
-use jitterstat::gate::verdict::RunsVerdict;
 
 use super::Gate;
 use crate::osjitter::{Osjitter, run_long_enough};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
-use jitterstat::report;
+use files::report;
 
 use crate::load::Load;
 use crate::machine::{os, tuning};

@@ -6,9 +6,8 @@
 
 use std::fmt;
 
-use super::calibration::runs::share;
 use super::look::{LOOKS, Outcome, Reason};
-use super::metric::{JudgedMetric, MetricRule};
+use super::metric::{JudgedMetric, MetricRule, alpha_share};
 use crate::stats::random::SplitMix64;
 
 /// Share of false alarms over all looks of one test.
@@ -161,7 +160,7 @@ impl InTurn {
             [a * self.ratio, b]
         };
         pair(false);
-        let share = share(ALPHA, 1, self.looks.len());
+        let share = alpha_share(ALPHA, 1, self.looks.len());
         let last = self.looks[self.looks.len() - 1];
         let mut values = Vec::with_capacity(last);
         loop {

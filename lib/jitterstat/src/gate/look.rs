@@ -1,7 +1,5 @@
 //! One look at the pairs so far, and what it decides.
 
-use serde::{Deserialize, Serialize};
-
 use super::round::{Late, Pair};
 use crate::stall;
 use crate::stats::signed_rank::{HodgesLehmann, Shift};
@@ -56,7 +54,7 @@ impl Rules {
     }
 
     /// Alpha of one percentile at one look.
-    pub(super) fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         self.alpha / (2.0 * self.looks.len().max(1) as f64)
     }
 
@@ -68,9 +66,10 @@ impl Rules {
 }
 
 /// What is said of a percentile, of a limit, or of the whole gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Outcome {
     /// No rise beyond the tolerance.
     Pass,
@@ -107,9 +106,10 @@ impl Outcome {
 }
 
 /// Why the rounds do not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
@@ -164,7 +164,9 @@ pub struct Lift {
 }
 
 impl Lift {
-    pub(super) fn of(used: &[[Late; 2]], period_ns: u64) -> Option<Self> {
+    /// Computes the lift of the pairs; `None` without a pair.
+    #[must_use]
+    pub fn from_pairs(used: &[[Late; 2]], period_ns: u64) -> Option<Self> {
         let late = (stall::late_ns(period_ns) as f64).ln();
         let lift = |of: &Late| stall::lift(of.ln, of.ln_own, period_ns);
         let anyway = |of: &Late| if of.ln_own >= late { lift(of) } else { 0.0 };
@@ -180,22 +182,28 @@ impl Lift {
 
     /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a
     /// side that is late by itself the whole.
-    pub(super) fn hides(&self, relative: f64) -> bool {
+    pub fn hides(&self, relative: f64) -> bool {
         self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
     }
 }
 
 impl Judged {
-    pub(super) fn ratio(&self) -> Option<f64> {
+    /// The estimated ratio of B over A.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
         self.shift.map(|s| s.estimate.exp())
     }
 
-    pub(super) fn ratio_interval(&self) -> Option<[f64; 2]> {
+    /// The interval of the ratio, if it is bounded.
+    #[must_use]
+    pub fn ratio_interval(&self) -> Option<[f64; 2]> {
         let bounded = self.shift.filter(|s| s.lower.is_finite() && s.upper.is_finite());
         bounded.map(|s| [s.lower.exp(), s.upper.exp()])
     }
 
-    pub(super) fn tolerated_ratio(&self) -> f64 {
+    /// The ratio up to which a rise is tolerated.
+    #[must_use]
+    pub fn tolerated_ratio(&self) -> f64 {
         if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
     }
 }
@@ -221,12 +229,12 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
 }
 
 /// The median of each side's round, pair by pair.
-pub(super) fn medians(pairs: &[Pair]) -> Vec<[Late; 2]> {
+pub fn medians(pairs: &[Pair]) -> Vec<[Late; 2]> {
     pairs.iter().map(|p| [p.a.median, p.b.median]).collect()
 }
 
 /// The tail percentile of each side's round, pair by pair.
-pub(super) fn tails(pairs: &[Pair]) -> Vec<[Late; 2]> {
+pub fn tails(pairs: &[Pair]) -> Vec<[Late; 2]> {
     pairs.iter().map(|p| [p.a.tail, p.b.tail]).collect()
 }
 
@@ -241,7 +249,7 @@ fn judge_median(values: &[[Late; 2]], rules: &Rules) -> Judged {
 /// stalls of the machine do not drown it, and on all, because a change may show only in some
 /// rounds. How late the sides are, for the tolerance and for the question of stalls, is asked of
 /// the quieter half.
-pub(super) fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Judged {
+pub fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Judged {
     let quiet = quiet_half(values);
     let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
     let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else {
@@ -262,11 +270,11 @@ pub(super) fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Jud
 }
 
 /// Share of the pairs that [`quiet_half`] keeps.
-pub(super) const QUIET_SHARE: f64 = 0.5;
+pub const QUIET_SHARE: f64 = 0.5;
 
 /// The half with the smallest sums. The sum does not know which side is which, so that choosing by
 /// it favours neither.
-pub(super) fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
+pub fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(|x, y| (x[0].ln + x[1].ln).total_cmp(&(y[0].ln + y[1].ln)));
     sorted.truncate(values.len().div_ceil(2));
@@ -274,7 +282,7 @@ pub(super) fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
 }
 
 /// The intervals of B over A, at any alpha; `None` with too few pairs for any test.
-pub(super) fn intervals(values: &[[Late; 2]]) -> Option<HodgesLehmann> {
+pub fn intervals(values: &[[Late; 2]]) -> Option<HodgesLehmann> {
     let differences: Vec<f64> = values.iter().map(|v| v[1].ln - v[0].ln).collect();
     (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
 }
@@ -285,7 +293,7 @@ fn is_regressed(shift: Shift, tolerance: f64) -> bool {
 
 /// What an interval shows against a tolerance, where stalls of both sides lift the percentile by so
 /// much: a pass must be clear by as much.
-pub(super) fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
+pub fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
     if is_regressed(shift, tolerance) {
         Outcome::Regressed
     } else if shift.upper >= tolerance - lift {
@@ -315,7 +323,7 @@ struct Judge {
 impl Judge {
     /// `used` are the pairs that the percentile is judged by, out of so many.
     fn of(used: &[[Late; 2]], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
-        let (sides_ns, lift) = (median_rounds(used), Lift::of(used, rules.period_ns));
+        let (sides_ns, lift) = (median_rounds(used), Lift::from_pairs(used, rules.period_ns));
         let stalled = lift.is_some_and(|lift| lift.hides(relative));
         Self {
             tolerance: rules.tolerance(relative, sides_ns[0]),
@@ -390,13 +398,13 @@ impl Judge {
 
 /// So much more narrows an interval by the factor `room`, with the root of the number; `None` where
 /// no number would.
-pub(super) fn to_decide(have: f64, room: f64) -> Option<u64> {
+pub fn to_decide(have: f64, room: f64) -> Option<u64> {
     let factor = (room * room).max(1.0);
     (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
 }
 
 /// The middle value, or the mean of the two; not a number without values.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_unstable_by(f64::total_cmp);
     match sorted.len() {

@@ -95,6 +95,12 @@ impl MetricRule {
     }
 }
 
+/// Alpha of one metric at one look, if every metric is judged at every look.
+#[must_use]
+pub fn alpha_share(alpha: f64, metrics: usize, looks: usize) -> f64 {
+    alpha / (metrics * looks).max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

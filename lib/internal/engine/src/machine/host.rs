@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use jitterstat::report::{Host, Tool};
+use files::report::{Host, Tool};
 
 use crate::machine::{cgroup, os};
 

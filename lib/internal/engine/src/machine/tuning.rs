@@ -5,7 +5,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use jitterstat::report::Change;
+use files::report::Change;
 
 use crate::machine::os::{self, Sched};
 use cli::exit::{self, usage};

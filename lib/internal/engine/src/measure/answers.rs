@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use jitterstat::report::why::{Missing, Tier, Why};
+use files::report::why::{Missing, Tier, Why};
+use files::why::pool::{Beside, Pool};
 use jitterstat::stats::quantile::nearest_rank;
-use jitterstat::why::pool::{Beside, Pool};
 
 use crate::measure::round::MeasuredRound;
 use crate::scenario::{self, Scenario};

@@ -1,6 +1,6 @@
 //! What a round costs: the accounts of the kernel and of the process, before and after it.
 
-use jitterstat::report::Round;
+use files::report::Round;
 use tach::Anchor;
 
 use crate::machine::os::{self, Usage};

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use jitterstat::report;
+use files::report;
 
 use crate::load::{Load, READY};
 use crate::measure::child::Beside;

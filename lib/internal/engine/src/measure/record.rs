@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use jitterstat::fitness::{Fitness, Tally};
-use jitterstat::histogram;
-use jitterstat::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
+use files::fitness::{Fitness, Tally};
+use files::histogram;
+use files::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
+use files::summary::{InstanceRound, Pool, RoundCost, summarise};
 use jitterstat::stats::random::SplitMix64;
-use jitterstat::summary::{InstanceRound, Pool, RoundCost, summarise};
 use tach::Anchor;
 
 use crate::machine::{host, os};

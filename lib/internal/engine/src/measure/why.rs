@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jitterstat::report::why::{Evidence, Missing, Tier};
+use files::report::why::{Evidence, Missing, Tier};
+use files::why::pool::{AskedRound, AskedTick};
+use files::why::{self, Cycle, Facts, Occupant, Reading, Standstill, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
-use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Cycle, Facts, Occupant, Reading, Standstill, Thread, Tick};
 use tach::Conversion;
 
 use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};

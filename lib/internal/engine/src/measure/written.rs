@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use jitterstat::file::File as _;
-use jitterstat::report::Report;
+use files::file::File as _;
+use files::report::Report;
 use jitterstat::series::{self, Metric, Reader};
 
 use crate::machine::os::{self, TreeUsage};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use jitterstat::fitness::SPIN_LEAD_NS;
+use files::fitness::SPIN_LEAD_NS;
 
 use crate::machine::os;
 use crate::subject::slices;

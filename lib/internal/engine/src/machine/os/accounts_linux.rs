@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use jitterstat::why::Reading;
+use files::why::Reading;
 
 use crate::machine::cgroup;
 use crate::machine::os::types::NotAvailable;

@@ -91,7 +91,7 @@ pub(super) fn refused(error: &io::Error, needs: &'static str) -> NotAvailable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jitterstat::why::SwitchKind;
+    use files::why::SwitchKind;
 
     #[test]
     fn the_threads_of_a_program_are_seen_and_named_and_this_one_is_not() {

@@ -1,7 +1,7 @@
 //! Records of context switches as the kernel writes them into a ring: read from plain bytes,
 //! whatever these hold.
 
-use jitterstat::why::SwitchKind;
+use files::why::SwitchKind;
 
 /// A switch, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

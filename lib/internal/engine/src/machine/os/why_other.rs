@@ -1,6 +1,6 @@
 //! What no platform but Linux accounts for of a single thread, as far as this program knows.
 
-use jitterstat::why::Reading;
+use files::why::Reading;
 
 use crate::machine::os::switches::Drained;
 use crate::machine::os::types::NotAvailable;

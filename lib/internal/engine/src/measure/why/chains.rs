@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use jitterstat::why::Wakeup;
+use files::why::Wakeup;
 
 use crate::machine::os::{self, NotAvailable, Scope, TraceEvent, Tracer, What};
 use crate::measure::why::kernel::Kernel;

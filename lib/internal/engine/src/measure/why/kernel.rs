@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jitterstat::why::Switch;
+use files::why::Switch;
 
 use crate::machine::os;
 

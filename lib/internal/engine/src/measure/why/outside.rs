@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use jitterstat::report::why::{Evidence, Missing, Tier};
+use files::report::why::{Evidence, Missing, Tier};
+use files::why::outside::{self, Given, Watched};
+use files::why::pool::{AskedRound, AskedTick};
+use files::why::{self, Facts, Standstill, Thread, Wakeup};
 use jitterstat::sample::Grid;
 use jitterstat::series;
-use jitterstat::why::outside::{self, Given, Watched};
-use jitterstat::why::pool::{AskedRound, AskedTick};
-use jitterstat::why::{self, Facts, Standstill, Thread, Wakeup};
 
 use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
 use crate::measure::why::kernel::Kernel;

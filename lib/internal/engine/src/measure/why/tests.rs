@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use jitterstat::report::why::{Class, Shares};
-use jitterstat::why::pool::Pool;
+use files::report::why::{Class, Shares};
+use files::why::pool::Pool;
 use osinterval::OsInterval;
 use tokio::task::AbortHandle;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jitterstat::why::{LEAST_STANDSTILL_NS, Overslept, Standstill, standstills};
+use files::why::{LEAST_STANDSTILL_NS, Overslept, Standstill, standstills};
 
 use crate::machine::os::{self, Accounts};
 use crate::measure::why::kernel::ns_after;

@@ -1,0 +1,341 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::file::File as _;
+use crate::report::Report;
+use jitterstat::stats::quantile;
+
+fn report() -> Report {
+    Report::from_json(include_str!("../../../../../tests/fixtures/report.json")).expect("a report")
+}
+
+fn key(host: &str, minute: u64) -> Key {
+    let labels = Labels::parse("rack=r7;zone=a").unwrap();
+    let (subject, start_us) =
+        ("control-loop".to_owned(), Some(1_700_000_000_000_000 + minute * 60_000_000));
+    Key {
+        host: host.into(),
+        subject,
+        period_ns: 1_000,
+        labels,
+        start_us,
+        duration_ns: 60_000_000_000,
+        ..Key::default()
+    }
+}
+
+fn facts(values: &[i64]) -> Facts {
+    let n = values.len() as u64;
+    let early = values.iter().filter(|v| **v < 0).count() as u64;
+    let max_ns = values.iter().max().copied();
+    Facts {
+        ticks: n + 3,
+        delivered: n,
+        skipped: 3,
+        missed: 3,
+        early,
+        max_ns,
+        cpu_ns: Some(7),
+        ..Facts::default()
+    }
+}
+
+fn interval(key: Key, binning: Binning, values: &[i64]) -> Interval {
+    Interval::of_values(key, binning, values.iter().map(|v| (*v, 1)), Some(facts(values)))
+}
+
+fn folded<'a>(
+    intervals: impl IntoIterator<Item = &'a Interval>,
+    group: impl Fn(&mut Key),
+) -> Vec<Interval> {
+    let mut fold = Fold::default();
+    intervals.into_iter().for_each(|interval| fold.add(interval, &group));
+    fold.finish()
+}
+
+fn again(intervals: &[Interval]) -> Vec<Interval> {
+    let read = [bins_csv(intervals), intervals_csv(intervals)];
+    assert_eq!(read.each_ref().map(|text| kind(text)), [Some(Cells::Bins), Some(Cells::Intervals)]);
+    join(read_bins(&read[0]).unwrap(), read_intervals(&read[1]).unwrap()).unwrap()
+}
+
+/// Lateness as it is: mostly small, some of it large, some early.
+fn lateness() -> impl Strategy<Value = Vec<i64>> {
+    let value = prop_oneof![
+        0_i64..300,
+        0_i64..3_000_000,
+        -500_i64..500,
+        (0_u32..59).prop_map(|bit| 1_i64 << bit)
+    ];
+    prop::collection::vec(value, 0..400)
+}
+
+fn binning() -> impl Strategy<Value = Binning> {
+    prop::sample::select(Binning::ALL.to_vec())
+}
+
+proptest! {
+    #[test]
+    fn a_value_is_in_its_bin_and_the_bin_is_narrow(value in 0_i64..=1_000_000_000_000_000_000) {
+        for binning in Binning::ALL {
+            let [lower, upper] = binning.bin(value);
+            prop_assert!(lower <= value && value <= upper);
+            prop_assert!((upper - lower) as f64 * 100.0 <= value as f64 * binning.width_percent());
+            prop_assert_eq!([binning.bin(lower), binning.bin(upper)], [[lower, upper]; 2]);
+            prop_assert_eq!(binning.bin(upper + 1)[0], upper + 1);
+        }
+        let coarse = Binning::Hdr2.bin(value);
+        prop_assert_eq!(Binning::Hdr3.bin(value).map(|end| Binning::Hdr2.bin(end)), [coarse; 2]);
+    }
+
+    #[test]
+    fn bins_are_those_of_the_library(value in 0_u64..=1_000_000_000_000_000_000) {
+        for (binning, digits) in [(Binning::Hdr2, 2), (Binning::Hdr3, 3)] {
+            let mut theirs = hdrhistogram::Histogram::<u64>::new(digits).unwrap();
+            theirs.record(value).unwrap();
+            let ends = [theirs.lowest_equivalent(value), theirs.highest_equivalent(value)];
+            prop_assert_eq!(binning.bin(value as i64).map(|end| end as u64), ends);
+        }
+    }
+
+    #[test]
+    fn text_is_read_back_as_it_was(values in lateness(), other in lateness(), binning in binning()) {
+        let mut all = vec![interval(key("a", 0), binning, &values), interval(key("b", 0), Binning::Hdr2, &other)];
+        all.push(interval(Key { labels: Labels::default(), start_us: None, ..key("c", 0) }, binning, &values));
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        prop_assert_eq!(again(&all), all);
+    }
+
+    #[test]
+    fn a_percentile_is_the_upper_end_of_the_bin_of_the_exact_one(values in lateness(), binning in binning()) {
+        let interval = interval(key("a", 0), binning, &values);
+        let mut sorted = values;
+        sorted.sort_unstable();
+        for q in [0.0, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            let exact = quantile::nearest_rank(&sorted, q);
+            prop_assert_eq!(interval.percentile(q), exact.map(|exact| binning.bin(exact)[1]));
+        }
+    }
+
+    #[test]
+    fn parts_in_any_order_give_the_same_rows(
+        values in lateness(), binnings in prop::collection::vec(binning(), 1..6), turn in 0_usize..6,
+    ) {
+        let parts: Vec<Interval> = binnings.iter().enumerate().map(|(i, binning)| {
+            let part: Vec<i64> = values.iter().skip(i).step_by(binnings.len()).copied().collect();
+            interval(key(["a", "b"][i % 2], i as u64), *binning, &part)
+        }).collect();
+        let no_host = |key: &mut Key| key.host.clear();
+        let whole = folded(&parts, no_host);
+        let mut turned = parts.clone();
+        turned.rotate_left(turn % parts.len());
+        turned.reverse();
+        prop_assert_eq!(&folded(&turned, no_host), &whole);
+        // Through files, a host at a time, and then all hosts.
+        let hosts: Vec<Interval> = ["b", "a"].iter().flat_map(|host| {
+            again(&folded(parts.iter().filter(|part| part.key.host == *host), |_| ()))
+        }).collect();
+        prop_assert_eq!(&folded(&hosts, no_host), &whole);
+        prop_assert_eq!(whole[0].count(), values.len() as u64);
+        let coarsest = parts.iter().filter(|part| part.count() > 0).map(|part| part.binning).min();
+        prop_assert_eq!(whole[0].binning, coarsest.unwrap_or(Binning::Hdr3));
+        prop_assert_eq!(whole[0].facts.as_ref().unwrap().ticks, (values.len() + 3 * parts.len()) as u64);
+    }
+
+    #[test]
+    fn any_text_is_a_cell(text in any::<String>(), value in any::<String>()) {
+        let mut labels = Labels::default();
+        labels.set("x", &value).unwrap();
+        let one = Key { host: text.clone(), subject: format!("s{text}"), labels: labels.clone(), ..key("", 0) };
+        let read = read_bins(&bins_csv(&[Interval::of_values(one, Binning::Hdr2, [(1, 1)], None)])).unwrap();
+        prop_assert_eq!(&read[0].key.labels, &labels);
+        prop_assert_eq!(&read[0].key.host, &cell(&text));
+    }
+
+    #[test]
+    fn garbage_is_refused_without_a_panic(
+        text in "[-0-9a-z,;=\"\n]{0,80}", cut in 0_usize..2_000, with in "[,\"\n\r;0-9-]{0,6}",
+    ) {
+        let good = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[-1, 0, 5_000])]);
+        let facts = intervals_csv(&[interval(key("a", 0), Binning::Hdr2, &[1])]);
+        for whole in [&good, &facts] {
+            let (head, tail) = whole.split_at(cut.min(whole.len()));
+            let heading = whole.lines().next().unwrap();
+            for text in [text.clone(), format!("{heading}\n{text}"), format!("{head}{with}"), format!("{head}{with}{tail}")] {
+                let _ = kind(&text);
+                let _ = (read_bins(&text), read_intervals(&text));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
+    let report = report();
+    for binning in Binning::ALL {
+        let all =
+            of_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning).unwrap();
+        assert_eq!(all.len(), report.subjects.len());
+        let mut sorted = all.clone();
+        sorted.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(again(&all), sorted);
+        for (interval, subject) in all.iter().zip(&report.subjects) {
+            let summary = subject.summary.as_ref().unwrap();
+            assert_eq!(interval.count(), summary.delivered + summary.coalesced);
+            assert_eq!(interval.key.start_us.map(stamp).unwrap(), "2026-11-21T08:44:54.000000Z");
+            let mut exact: Vec<i64> =
+                subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
+            exact.sort_unstable();
+            let of_samples = Interval::of_values(
+                interval.key.clone(),
+                binning,
+                exact.iter().map(|v| (*v, 1)),
+                None,
+            );
+            assert_eq!(of_samples.bins, interval.bins);
+            let shown = interval.summary().unwrap();
+            assert_eq!(
+                (shown.ticks, shown.missed, shown.early),
+                (summary.ticks, summary.missed, summary.early)
+            );
+            assert_eq!(shown.lateness_ns.max, summary.lateness_ns.max);
+            for (of_bins, exactly) in
+                shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
+            {
+                let upper =
+                    exactly.1.map(|exact| binning.bin(exact)[1].min(summary.lateness_ns.max));
+                assert_eq!(of_bins.1, upper, "{}", exactly.0.key);
+            }
+            assert_eq!(histogram_rows(interval), interval.bins);
+        }
+    }
+}
+
+/// The bins of what a report would keep.
+fn histogram_rows(interval: &Interval) -> std::collections::BTreeMap<i64, u64> {
+    let stored = crate::histogram::unpack(&interval.histogram()).unwrap();
+    let early = interval.bins.get(&NEGATIVE[0]).copied().unwrap_or(0);
+    let values = stored.iter_recorded().map(|v| {
+        let value = v.value_iterated_to() as i64;
+        (value, v.count_at_value() - if value == 0 { early } else { 0 })
+    });
+    Interval::of_values(Key::default(), interval.binning, values.chain([(-1, early)]), None).bins
+}
+
+#[test]
+fn what_a_row_cannot_be_is_named_with_its_line() {
+    let good = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000, 70_000])]);
+    let rows: Vec<&str> = good.lines().collect();
+    let refused = |row: String, says: &str| {
+        let text = format!("{}\n{}\n{row}\n", rows[0], rows[1]);
+        let error = read_bins(&text).unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with("line 3: ") && said.contains(says), "{row}: {said}");
+    };
+    refused(rows[1].to_owned(), "comes twice");
+    refused(rows[2].replace("hdr2", "exp8"), "not hdr2 or hdr3");
+    refused(rows[2].replace("hdr2", "hdr3"), "ends of a bin");
+    refused(rows[2].replace(",1,hdr2", ",2,hdr2"), "a newer osjitter wrote it");
+    refused(rows[2].replace(",1,hdr2", ",one,hdr2"), "schema_version \"one\" is not known");
+    refused(rows[2].replace("2023", "MMXX"), "RFC 3339");
+    refused(rows[2].replace("rack=", "rack"), "key=value");
+    refused(rows[2].replace("control-loop", ""), "a name");
+    refused(rows[2].replace("69632,70143,1", "69632,70143,0"), "at least 1");
+    refused(rows[2].replace("69632,70143,1", "69632,70143,-1"), "counted");
+    refused(rows[2].replace("69632,70143", "69632,9223372036854775808"), "whole number");
+    refused(
+        rows[2].replace("69632,70143", "4611686018427387904,4647714815446351871"),
+        "ends of a bin",
+    );
+    refused(rows[2].replace("control-loop", &"x".repeat(300)), "as short");
+    refused(rows[2].replace(",1,hdr2", ",1"), "12 cells, and 13 columns");
+    let hdr3 = bins_csv(&[interval(key("a", 0), Binning::Hdr3, &[70_000])]);
+    refused(hdr3.lines().nth(1).unwrap().to_owned(), "two widths");
+    let error = read_bins("a,b\n1,2\n").unwrap_err().to_string();
+    assert!(error.contains("line 1: the heading"), "{error}");
+    let later = good
+        .replace("count\n", "count,mood\n")
+        .replace(",1,hdr2", ",2,hdr2")
+        .replace(",1\n", ",1,good\n");
+    let error = read_bins(&later).unwrap_err().to_string();
+    assert!(error.contains("a newer osjitter wrote it"), "{error}");
+    assert_eq!(read_bins(rows[0]).unwrap(), []);
+}
+
+#[test]
+fn bins_and_the_row_beside_them_must_agree() {
+    let one = interval(key("a", 0), Binning::Hdr2, &[5, 6]);
+    let other = interval(key("a", 0), Binning::Hdr2, &[5]);
+    let read = join(
+        read_bins(&bins_csv(std::slice::from_ref(&one))).unwrap(),
+        read_intervals(&intervals_csv(&[other])).unwrap(),
+    );
+    let error = read.unwrap_err().to_string();
+    assert!(
+        error.contains("control-loop of a") && error.contains("2 values, and 1 ticks"),
+        "{error}"
+    );
+    let twice = intervals_csv(&[one.clone(), one.clone()]);
+    assert!(read_intervals(&twice).unwrap_err().to_string().contains("line 3"));
+    let wrong = intervals_csv(&[one]).replace(",5,2,0,3,", ",6,2,0,3,");
+    assert!(read_intervals(&wrong).unwrap_err().to_string().contains("ticks is \"6\""));
+}
+
+#[test]
+fn what_engines_write_is_read() {
+    let ours = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000])]);
+    let quoted: String = ours
+        .lines()
+        .map(|line| {
+            line.split(',').map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\r\n"
+        })
+        .collect();
+    assert_eq!(kind(&quoted), Some(Cells::Bins));
+    assert_eq!(read_bins(&quoted).unwrap(), read_bins(&ours).unwrap());
+    let blank = ours.replace("T22:13:20.000000Z", " 22:13:20");
+    assert_ne!(blank, ours);
+    assert_eq!(read_bins(&blank).unwrap(), read_bins(&ours).unwrap());
+}
+
+/// The rows as a spreadsheet gets them, written out: what cleans a cell has no part in what is
+/// expected.
+#[test]
+fn no_cell_is_a_formula() {
+    for (text, cell) in [
+        ("=1+1", "_1+1"),
+        ("+1", "_1"),
+        ("-1", "_1"),
+        ("@SUM(A1)", "_SUM(A1)"),
+        ("'=1", "_=1"),
+        ("\t=1", "_=1"),
+        ("\r=1", "_=1"),
+        ("\n=1", "_=1"),
+        ("a,=1", "a_=1"),
+        ("a\",=1", "a__=1"),
+        ("a;b==1", "a_b==1"),
+        ("a=1", "a=1"),
+    ] {
+        let [host, subject, runtime, run_id] = std::array::from_fn(|_| text.to_owned());
+        let mut labels = Labels::default();
+        labels.set("x", text).unwrap();
+        let key = Key {
+            host,
+            subject,
+            period_ns: 7,
+            runtime,
+            labels,
+            start_us: None,
+            duration_ns: 9,
+            run_id,
+        };
+        let intervals = [interval(key, Binning::Hdr2, &[5])];
+        let shared = format!("{cell},{cell},7,{cell},x={cell},,9,{cell},1");
+        let [bins, facts] = [bins_csv(&intervals), intervals_csv(&intervals)];
+        assert_eq!(bins.split_once('\n').unwrap().1, format!("{shared},hdr2,5,5,1\n"), "{text:?}");
+        assert_eq!(
+            facts.split_once('\n').unwrap().1,
+            format!("{shared},4,1,0,3,3,0,5,7,,,\n"),
+            "{text:?}"
+        );
+    }
+}

@@ -1,0 +1,506 @@
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::file::File as _;
+use crate::report::{self, Tool};
+use jitterstat::stats::random::SplitMix64;
+
+const PERIOD_NS: u64 = 500_000;
+const TICKS: usize = 200;
+
+/// A machine whose level wanders from round to round, and the rounds it would give.
+struct Machine {
+    random: SplitMix64,
+    level: f64,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Self {
+        Self { random: SplitMix64::new(seed), level: 0.0 }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.random.unit()
+    }
+
+    /// One round of a subject that is late by `median_ns` on a quiet machine.
+    fn round(&mut self, median_ns: f64) -> Vec<i64> {
+        (0..TICKS)
+            .map(|_| {
+                let noise = self.uniform() + self.uniform() - self.uniform() - self.uniform();
+                (median_ns * (self.level + 0.4 * noise).exp()) as i64
+            })
+            .collect()
+    }
+
+    fn wander(&mut self) {
+        self.level = 0.8 * self.level + 0.5 * (self.uniform() - 0.5);
+    }
+}
+
+fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
+    let all = if rounds.is_empty() { vec![1] } else { rounds.concat() };
+    let rounds: Vec<Value> = rounds
+        .iter()
+        .enumerate()
+        .map(|(index, lateness)| {
+            json!({
+                "index": index, "slot": 0, "start_ns": 0, "phase_ns": 0, "cpu_ns": null, "steal_ns": 1_000_000,
+                "run_queue_ns": null, "switches_voluntary": null, "switches_involuntary": null, "summary": summary(lateness),
+                "first_tick": 20, "lateness_ns": lateness,
+            })
+        })
+        .collect();
+    json!({
+        "id": format!("{name}@500us"), "name": name, "period_ns": PERIOD_NS, "runtime": runtime, "backend": null,
+        "status": {"state": "measured"}, "histogram": null, "summary": summary(&all), "rounds": rounds,
+    })
+}
+
+fn summary(lateness: &[i64]) -> Value {
+    let d = crate::summary::distribution(&[lateness]);
+    json!({
+        "ticks": lateness.len(), "delivered": lateness.len(), "coalesced": 0, "skipped": 0, "missed": 0, "early": 0,
+        "no_park": null, "drift_ppb": null, "elapsed_ns": 0, "ideal_ns": 0, "cpu_ns_per_tick": null,
+        "wakeups_per_tick": null, "lateness_ns": d, "jitter_consecutive_ns": null, "jitter_spread_ns": null,
+        "until_unpark_ns": null, "after_unpark_ns": null,
+    })
+}
+
+fn report(started_utc: &str, subjects: &[Value]) -> Report {
+    let scenarios: Vec<Value> = subjects
+        .iter()
+        .map(|s| {
+            json!({
+                "id": s["id"], "subject": s["name"], "period_ns": PERIOD_NS, "ticks": 8_000, "round_ticks": TICKS,
+                "warmup_ticks": 20, "runtime": s["runtime"],
+            })
+        })
+        .collect();
+    let text = json!({
+        "schema": report::SCHEMA, "tool": {"name": "osjitter", "version": "0", "commit": null},
+        "started_utc": started_utc, "duration_ns": 1, "partial": false,
+        "plan": {"seed": 1, "samples": true, "cpu": null, "sched": null, "mlock": false, "timer_slack_ns": null,
+                 "scenarios": scenarios},
+        "host": {"os": "linux", "arch": "x86_64", "kernel": "6.1", "preempt": null, "cpu_model": "One", "cpus_online": 4,
+                 "affinity": null, "clock_source": "tsc", "timer_slack_ns": 50_000, "governor": null,
+                 "idle_driver": null, "virtualisation": null, "quota_cpus": null, "sched": null, "versions": {}},
+        "clock": {"source": "tsc", "rate_hz": 1e9, "rate_known_by": "test", "error_bound_ns": 1, "why_not_counter": null},
+        "changes": [], "warnings": [], "subjects": subjects,
+    });
+    Report::from_json(&text.to_string()).unwrap()
+}
+
+/// One run of `n` rounds, in each of which every subject and the control meet the same level.
+fn run(machine: &mut Machine, started_utc: &str, n: usize, medians_ns: &[(&str, f64)]) -> Report {
+    let mut rounds: Vec<Vec<Vec<i64>>> = vec![Vec::new(); medians_ns.len()];
+    for _ in 0..n {
+        machine.wander();
+        for (rounds, (_, median_ns)) in rounds.iter_mut().zip(medians_ns) {
+            rounds.push(machine.round(*median_ns));
+        }
+    }
+    let runtime = |name: &str| (name != CONTROL).then_some("current-thread");
+    let subjects: Vec<Value> = medians_ns
+        .iter()
+        .zip(&rounds)
+        .map(|((name, _), rounds)| subject(name, runtime(name), rounds))
+        .collect();
+    report(started_utc, &subjects)
+}
+
+fn chosen<'a>(report: &'a Report, name: &str) -> Chosen<'a> {
+    Chosen { report, subject: report.subjects.iter().find(|s| s.name == name).unwrap() }
+}
+
+fn of<'a>(compared: &'a Compared, name: &str) -> &'a Percentile {
+    compared.percentiles.iter().find(|p| p.name == name).unwrap()
+}
+
+#[test]
+fn subjects_of_one_run_are_paired_by_round() {
+    let report = run(&mut Machine::new(2), "then", 40, &[("old", 14e3), ("new", 15.4e3)]);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!(compared.method, Method::PairedByRound);
+    let p50 = &of(&compared, "p50").all;
+    let [low, high] = p50.ratio_ci95.unwrap();
+    assert!(low > 1.07 && low < 1.1 && high > 1.1 && high < 1.13, "{p50:?}");
+    assert!((1_000..1_900).contains(&p50.difference_ns), "{p50:?}");
+    assert_eq!(
+        (p50.finding, p50.rounds_a, p50.rounds_b, p50.exact),
+        (Finding::Later, 40, 40, true)
+    );
+    let names: Vec<&str> = compared.percentiles.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["p50", "p90", "p99"], "rounds of 200 ticks carry no p99.9");
+    assert_eq!(of(&compared, "p99").quiet_half.as_ref().unwrap().rounds_a, 20);
+    assert!(of(&compared, "p90").quiet_half.is_none());
+    // Exchanged, the same with the opposite sign.
+    let back = compare(chosen(&report, "new"), chosen(&report, "old")).unwrap();
+    let mirrored = &of(&back, "p50").all;
+    assert!(
+        (mirrored.ratio * p50.ratio - 1.0).abs() < 1e-5 && mirrored.finding == Finding::Earlier
+    );
+    assert_eq!(mirrored.difference_ns, -p50.difference_ns);
+}
+
+/// Comparisons of a subject with itself that show a difference.
+fn count_false_differences(seeds: Range<u64>) -> usize {
+    let shows_difference = |&seed: &u64| {
+        let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
+        let rounds = |name| Rounds::of(&report, chosen(&report, name).subject).values;
+        paired(&rounds("old"), &rounds("new"))[0].all.finding != Finding::NoDifferenceShown
+    };
+    seeds.filter(shows_difference).count()
+}
+
+#[test]
+fn equal_subjects_seldom_differ() {
+    // 5 % of 40, and three standard deviations.
+    let shown = count_false_differences(0..40);
+    assert!((1..=6).contains(&shown), "{shown}");
+}
+
+#[test]
+fn a_slower_machine_is_told_from_a_slower_subject_by_the_control() {
+    let (mut machine, mut slower) = (Machine::new(3), Machine::new(4));
+    let before = run(&mut machine, "then", 40, &[(CONTROL, 10e3), ("it", 14e3)]);
+    let after = run(&mut slower, "now", 40, &[(CONTROL, 20e3), ("it", 28e3)]);
+    let compared = compare(chosen(&before, "it"), chosen(&after, "it")).unwrap();
+    assert_eq!(compared.method, Method::TwoRuns);
+    let p50 = of(&compared, "p50");
+    assert_eq!(p50.all.finding, Finding::Later);
+    let beside = p50.beside_control.as_ref().unwrap();
+    assert_eq!(
+        (beside.finding, beside.rounds_a, beside.rounds_b),
+        (Finding::NoDifferenceShown, 40, 40),
+        "{beside:?}"
+    );
+    let of_control = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
+    assert!(
+        of(&of_control, "p50").beside_control.is_none(),
+        "a control is not compared beside itself"
+    );
+    assert_eq!(warnings(&before, &after, &[compared])[0].code, "two-runs");
+}
+
+#[test]
+fn too_few_rounds_have_an_estimate_and_no_interval() {
+    let report = run(&mut Machine::new(1), "then", 9, &[("old", 14e3), ("new", 28e3)]);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    let p50 = &of(&compared, "p50").all;
+    assert!(
+        (1.9..2.1).contains(&p50.ratio)
+            && p50.ratio_ci95.is_none()
+            && p50.difference_ns_ci95.is_none()
+    );
+    assert_eq!(p50.finding, Finding::TooFewRounds);
+    assert!(compared.quantiles.unwrap().points.iter().all(|p| p.ratio_ci95.is_none()));
+}
+
+#[test]
+fn a_stall_is_counted_once_and_told() {
+    let mut rounds = vec![vec![10_000; TICKS]; 12];
+    rounds[3][50..54].copy_from_slice(&[1_700_000, 1_200_000, 700_000, 200_000]);
+    // The last round is a remainder.
+    rounds.push(vec![90_000; 20]);
+    let report = report(
+        "then",
+        &[subject("old", None, &rounds), subject("new", None, &vec![vec![20_000; TICKS]; 12])],
+    );
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!((compared.a.rounds, compared.b.rounds), (12, 12));
+    assert_eq!(compared.a.same_stall_share, Some(3.0 / 2_400.0));
+    // A millisecond of 4 CPUs' 110.
+    assert!((compared.a.steal_share.unwrap() - 1.0 / 440.0).abs() < 1e-9);
+    let p99 = &of(&compared, "p99").all;
+    let close = |x: f64, y: f64| (x - y).abs() < 1e-12;
+    assert!(
+        close(p99.ratio, 2.0)
+            && p99.ratio_ci95.is_some_and(|[l, h]| close(l, 2.0) && close(h, 2.0)),
+        "{p99:?}"
+    );
+    assert_eq!(
+        (p99.a_ns, p99.b_ns, p99.difference_ns_ci95),
+        (10_000, 20_000, Some([10_000, 10_000]))
+    );
+}
+
+#[test]
+fn a_subject_that_is_always_behind_is_compared_by_its_ticks_and_not_by_its_stalls() {
+    let wheel: Vec<i64> = [700_000, 1_200_000].repeat(TICKS / 2);
+    let mut rounds = vec![wheel; 12];
+    // One stall of 5 ms, and its backlog.
+    (0..12).for_each(|k| rounds[3][101 + k as usize] = 6_200_000 - 500_000 * k);
+    let report = report(
+        "then",
+        &[
+            subject("punctual", None, &vec![vec![14_000; TICKS]; 12]),
+            subject("wheel", None, &rounds),
+        ],
+    );
+    let compared = compare(chosen(&report, "punctual"), chosen(&report, "wheel")).unwrap();
+    assert!(
+        compared.stalls_once && compared.b.same_stall_share == Some(11.0 / 2_400.0),
+        "{:?}",
+        compared.b
+    );
+    assert_eq!(compared.percentiles.iter().map(|p| p.all.rounds_b).collect::<Vec<_>>(), [12; 3]);
+    assert_eq!(of(&compared, "p50").lift, Some([1.0, 1.0]));
+    let p99 = &of(&compared, "p99").all;
+    assert_eq!((p99.a_ns, p99.b_ns), (14_000, 1_200_000));
+    assert!(warnings(&report, &report, &[compared]).is_empty());
+    // A loop that starts its period anew after each tick keeps 5 ms of a stall for good: most of
+    // its lateness.
+    let behind: Vec<i64> =
+        (0..TICKS as i64).map(|k| 600_000 + if k < 20 { 0 } else { 5_000_000 }).collect();
+    rounds.fill(behind);
+    let report = self::report("then", &[subject("a", None, &rounds), subject("b", None, &rounds)]);
+    let compared = compare(chosen(&report, "a"), chosen(&report, "b")).unwrap();
+    let lift = of(&compared, "p50").lift.unwrap();
+    assert!(lift.iter().all(|ratio| (ratio - 5.6 / 0.6).abs() < 1e-3), "{lift:?}");
+}
+
+#[test]
+fn reports_without_samples_compare_what_their_rounds_say() {
+    let mut report = run(&mut Machine::new(1), "then", 20, &[("old", 14e3), ("new", 28e3)]);
+    report.subjects.iter_mut().flat_map(|s| &mut s.rounds).for_each(|r| r.lateness_ns.clear());
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    assert_eq!(of(&compared, "p50").all.finding, Finding::Later);
+    assert!(
+        compared.percentiles.iter().all(|p| p.name != "p99"),
+        "a summary of 200 ticks has no p99"
+    );
+    assert!(compared.quantiles.is_none() && compared.a.same_stall_share.is_none());
+    // With a histogram there is a line, and no band; a billion ticks take no more room than a few.
+    for (subject, value) in report.subjects.iter_mut().zip([10_000, 20_000]) {
+        subject.histogram =
+            Some(crate::histogram::pack_counts([(value, 1_000_000_000), (1_000_000, 1)]));
+    }
+    let with_histograms =
+        compare(chosen(&report, "old"), chosen(&report, "new")).unwrap().quantiles.unwrap();
+    let point = &with_histograms.points[20];
+    assert_eq!((with_histograms.ticks_a, with_histograms.resamples), (1_000_000_001, 0));
+    assert!((point.ratio - 2.0).abs() < 1e-3 && point.ratio_ci95.is_none(), "{point:?}");
+    assert_eq!(with_histograms.points.last().unwrap().ratio, 1.0, "the one late tick of both");
+    assert_eq!(warnings(&report, &report, &[compared])[0].code, "no-samples");
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
+    let mut other = report.clone();
+    other.started_utc = "now".to_owned();
+    other.host.kernel = Some("6.2".to_owned());
+    other.subjects[0].period_ns = 1_000_000;
+    let told: Vec<String> = differences(chosen(&report, "old"), chosen(&other, "old"))
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "kernel: 6.1 against 6.2",
+            "period of old@500us and old@500us: 500000 ns against 1000000 ns"
+        ]
+    );
+    assert!(
+        compare(chosen(&report, "old"), chosen(&report, "old"))
+            .unwrap_err()
+            .to_string()
+            .contains("itself")
+    );
+    other.subjects[1].rounds.clear();
+    assert!(
+        compare(chosen(&report, "new"), chosen(&other, "new"))
+            .unwrap_err()
+            .to_string()
+            .contains("no rounds")
+    );
+}
+
+#[test]
+fn the_range_of_quantiles_has_a_band_that_holds_what_is_true() {
+    let report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 21e3)]);
+    let paired =
+        compare(chosen(&report, "old"), chosen(&report, "new")).unwrap().quantiles.unwrap();
+    assert_eq!((paired.ticks_a, paired.ticks_b, paired.resamples), (8_000, 8_000, 1_000));
+    let carried: Vec<&Quantile> = paired.points.iter().filter(|p| p.ratio_ci95.is_some()).collect();
+    assert!(carried.last().unwrap().quantile > 0.999, "8,000 ticks carry a p99.9");
+    let holds =
+        carried.iter().filter(|p| p.ratio_ci95.is_some_and(|[l, h]| l <= 1.5 && 1.5 <= h)).count();
+    assert!(holds * 10 >= carried.len() * 8, "{holds} of {}", carried.len());
+    let mut other = report.clone();
+    other.started_utc = "now".to_owned();
+    let apart = compare(chosen(&report, "old"), chosen(&other, "new")).unwrap().quantiles.unwrap();
+    let width = |q: &Quantiles| {
+        let [low, high] = q.points[20].ratio_ci95.unwrap();
+        high / low
+    };
+    assert!(
+        width(&apart) > width(&paired),
+        "unpaired rounds know less: {} {}",
+        width(&apart),
+        width(&paired)
+    );
+}
+
+#[test]
+fn a_comparison_survives_json() {
+    let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
+    let origin = || Origin {
+        file: "x".into(),
+        program: None,
+        started_utc: "then".into(),
+        partial: false,
+        fitness: None,
+        tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
+    };
+    let comparison = Comparison {
+        schema: SCHEMA.into(),
+        tool: origin().tool,
+        a: origin(),
+        b: origin(),
+        forced: vec![],
+        metrics: Vec::new(),
+        subjects: vec![compare(chosen(&report, "old"), chosen(&report, "new")).unwrap()],
+        warnings: vec![],
+    };
+    let text = comparison.to_json();
+    assert!(Comparison::from_json(&text).unwrap() == comparison);
+    assert!(
+        Comparison::from_json(&text.replace(SCHEMA, "osjitter.comparison/2"))
+            .unwrap_err()
+            .to_string()
+            .contains("/2")
+    );
+    assert!(
+        Comparison::from_json(&text[..text.len() / 2]).unwrap_err().to_string().contains("line")
+    );
+}
+
+/// A proof: a baseline and settings that make a loop `times` as late, in the same rounds of a
+/// machine whose level wanders, with stalls of a heavy tail.
+fn proof(seed: u64, times: &[f64]) -> Vec<Differences> {
+    const ROUNDS: usize = 24;
+    let mut machine = Machine::new(seed);
+    let mut sides = vec![Vec::new(); times.len() + 1];
+    for _ in 0..ROUNDS {
+        machine.wander();
+        for (side, rounds) in sides.iter_mut().enumerate() {
+            let late = side.checked_sub(1).map_or(1.0, |i| times[i]);
+            let mut round = machine.round(30_000.0 * late);
+            for tick in &mut round {
+                if machine.uniform() < 0.005 {
+                    *tick += (100e3 / (1.0 - machine.uniform()).powf(1.0 / 1.5)) as i64;
+                }
+            }
+            rounds.push(round);
+        }
+    }
+    let named: Vec<Value> = (0..sides.len())
+        .map(|i| subject(&format!("setting-{i}"), Some("current-thread"), &[]))
+        .collect();
+    let mut report = report("2026-11-21T00:00:00Z", &named);
+    for (subject, rounds) in report.subjects.iter_mut().zip(sides) {
+        // Not by way of JSON, which would take most of the time.
+        let round = |(index, lateness_ns)| report::Round {
+            index,
+            first_tick: 20,
+            lateness_ns,
+            ..Default::default()
+        };
+        subject.rounds = (0..).zip(rounds).map(round).collect();
+    }
+    let (baseline, settings) = report.subjects.split_first().unwrap();
+    family(&report, &settings.iter().map(|setting| (baseline, setting)).collect::<Vec<_>>(), 0.05)
+}
+
+/// Fails unless 95 % of the proofs of settings that do nothing show nothing, and as many proofs
+/// with a setting that helps and one that harms find these.
+fn assert_families_find_changes(proofs: u64) {
+    let shows_nothing = |d: &Differences| {
+        [&d.p50, &d.p99].iter().all(|c| c.as_ref().unwrap().shown == Shown::NoDifference)
+    };
+    let is_quiet = |&seed: &u64| proof(seed, &[1.0; 4]).iter().all(shows_nothing);
+    let quiet = (0..proofs).filter(is_quiet).count() as u64;
+    assert!(
+        quiet * 20 >= proofs * 19,
+        "{quiet} of {proofs} proofs of settings that do nothing show nothing"
+    );
+    let is_found = |&seed: &u64| {
+        let differences = proof(100 + seed, &[1.0, 0.7, 1.0, 1.5]);
+        let shown = |i: usize| differences[i].p50.as_ref().unwrap().shown;
+        shown(1) == Shown::Less && shown(3) == Shown::More && shows_nothing(&differences[0])
+    };
+    let found = (0..proofs).filter(is_found).count() as u64;
+    assert!(
+        found * 20 >= proofs * 19,
+        "{found} of {proofs} proofs find a setting that helps and one that harms"
+    );
+}
+
+#[test]
+fn families_find_changes_and_nothing_else() {
+    assert_families_find_changes(20);
+}
+
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: 200 comparisons take ten seconds"]
+    fn equal_subjects_seldom_differ() {
+        // 5 % of 200, and three standard deviations.
+        let shown = count_false_differences(0..200);
+        assert!((1..=19).contains(&shown), "{shown}");
+    }
+
+    #[test]
+    #[ignore = "nightly: 200 proofs take ten seconds"]
+    fn families_find_changes_and_nothing_else() {
+        assert_families_find_changes(100);
+    }
+}
+
+/// A neighbour that takes the CPU for four ticks of every eight: most ticks are within a stall, and
+/// no percentile without those is left.
+#[test]
+fn a_family_shows_the_stalls_that_a_setting_makes() {
+    let plain = vec![vec![10_000; TICKS]; 30];
+    let stalled =
+        |i: usize| if i % 8 < 4 { 2_000_000 - (i % 8) as i64 * PERIOD_NS as i64 } else { 10_000 };
+    let held = vec![(0..TICKS).map(stalled).collect::<Vec<i64>>(); 30];
+    let report =
+        report("2026-11-22T00:00:00Z", &[subject("a", None, &plain), subject("b", None, &held)]);
+    let shown = family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0);
+    let p99 = shown.p99.unwrap();
+    assert_eq!((p99.baseline_ns, p99.ns, p99.shown), (10_000, 2_000_000, Shown::More));
+}
+
+#[test]
+fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
+    let rounds = |n: usize| vec![vec![10_000; TICKS]; n];
+    let with_cpu = |name: &str, cpu_ns: u64, n: usize| {
+        let mut subject = subject(name, None, &rounds(n));
+        subject["rounds"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|round| round["cpu_ns"] = cpu_ns.into());
+        subject
+    };
+    let of = |n: usize| {
+        let report = report(
+            "2026-11-21T00:00:00Z",
+            &[with_cpu("a", 2_200_000, n), with_cpu("b", 4_400_000, n)],
+        );
+        family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0)
+    };
+    let cpu = of(LEAST_PAIRS).cpu.unwrap();
+    assert_eq!((cpu.baseline_ns, cpu.ns, cpu.ratio, cpu.shown), (10_000, 20_000, 2.0, Shown::More));
+    let few = of(LEAST_PAIRS - 1);
+    assert_eq!(few.cpu.unwrap().shown, Shown::TooFewRounds);
+    assert_eq!(few.p50.unwrap().ratio_interval, None);
+}

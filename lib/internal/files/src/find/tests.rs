@@ -1,0 +1,250 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::gate::limit::RoundTicks;
+use crate::report::{Distribution, Round, Status, Subject, Summary};
+use jitterstat::stats::random::SplitMix64;
+
+/// Rounds of a first look, and ticks of a round.
+const SHAPE: (u64, u64) = (20, 60);
+const RANGE: [u64; 2] = [20_000, 2_000_000];
+
+/// A ticker whose ticks are exponentially late, by rounds that differ.
+fn measured(
+    Step { period_ns, times }: Step,
+    mean: f64,
+    random: &mut SplitMix64,
+) -> Vec<RoundTicks> {
+    let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut round = |index| {
+        let scale = if unit() < 0.5 { 0.9 } else { 1.1 } * mean;
+        let lateness_ns: Vec<i64> =
+            (0..SHAPE.1).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
+        let summary = Summary {
+            ticks: SHAPE.1,
+            delivered: SHAPE.1,
+            cpu_ns_per_tick: Some(10_000.0),
+            ..Summary::default()
+        };
+        Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
+    };
+    let rounds = (0..SHAPE.0 * times).map(&mut round).collect();
+    let subject = Subject {
+        id: "simulated".into(),
+        name: "simulated".into(),
+        period_ns,
+        runtime: None,
+        instances: 1,
+        load: None,
+        backend: None,
+        status: Status::Measured,
+        summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
+        histogram: None,
+        why: None,
+        rounds,
+    };
+    RoundTicks::all_of(&subject).unwrap()
+}
+
+/// The 99th percentile of such ticks with a mean of 1.
+fn p99_of_mean() -> f64 {
+    let above = |x: f64| f64::midpoint((-x / 0.9).exp(), (-x / 1.1).exp());
+    let (mut low, mut high) = (0.0, 50.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if above(middle) > 0.01 { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// What a search finds that has the time for every look.
+fn search(range: [u64; 2], mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
+    let mut looks = Vec::new();
+    while let Some(step) = next(range, &looks) {
+        looks.push(look(step));
+    }
+    looks
+}
+
+fn look(period_ns: u64, finding: Finding) -> Look {
+    let (p50_ns, p99_ns, cpu_percent) = (None, None, None);
+    Look {
+        period_ns,
+        rounds: 0,
+        ticks: 0,
+        finding: Some(finding),
+        checks: Vec::new(),
+        p50_ns,
+        p99_ns,
+        cpu_percent,
+    }
+}
+
+/// Searches for limits from 30 us to 1.5 ms, one for each seed, and fails unless 95 % of the
+/// brackets are right and narrow.
+fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
+    let goals = [Goal::new("p99", Some(100_000.0)).unwrap()];
+    let confidence = look_confidence(MOST_LOOKS, goals.len());
+    let (searches, mut right, mut narrow) = (seeds.len(), 0, 0);
+    for seed in seeds {
+        let mut random = SplitMix64::new(seed);
+        let limit_ns = 30_000.0 * 1.04_f64.powi(seed as i32);
+        // At the limit the percentile is the goal's; at twice the period it is half of it.
+        let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
+        let looks = search(RANGE, |step| {
+            Look::of(
+                step.period_ns,
+                &measured(step, mean(step.period_ns), &mut random),
+                &goals,
+                confidence,
+            )
+        });
+        assert!(looks.len() <= MOST_LOOKS);
+        let found = bracket(&looks);
+        let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else {
+            panic!("{seed}: {found:?}")
+        };
+        right += usize::from(low as f64 <= limit_ns && limit_ns <= high as f64);
+        narrow += usize::from(high as f64 / (low as f64) < 2.5);
+    }
+    println!("{right} of {searches} right, {narrow} within a factor of 2.5");
+    assert!(right * 20 >= searches * 19, "{right} of {searches}");
+    assert!(
+        narrow * 20 >= searches * 19,
+        "a wide bracket is right and useless: {narrow} of {searches}"
+    );
+}
+
+#[test]
+fn searches_bracket_the_limit() {
+    // Every eighth limit of the nightly test.
+    assert_limits_are_bracketed((0..13_u8).map(|i| 8 * u64::from(i)));
+}
+
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: 100 searches take a quarter of a minute"]
+    fn searches_bracket_the_limit() {
+        assert_limits_are_bracketed((0..100_u8).map(u64::from));
+    }
+}
+
+#[test]
+fn misses_that_were_not_seen_may_still_happen() {
+    let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
+    let rounds =
+        measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
+    let found = |percent| Look::of(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
+    // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
+    assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
+    assert_eq!(goal(0.5).least_ticks(0.99), 1_058);
+    assert_eq!(least_ticks(&[goal(0.5), Goal::new("p99.9", Some(1.0)).unwrap()], 0.99), 10_000);
+}
+
+#[test]
+fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
+    let rounds = measured(Step { period_ns: 100_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
+    let found = |goals: &[(&str, f64)]| {
+        let goals: Vec<Goal> =
+            goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
+        Look::of(100_000, &rounds, &goals, 0.99)
+    };
+    let (late, dear) = (("p99", 100_000.0), ("cpu", 9.9));
+    assert_eq!(found(&[late]).finding, Some(Finding::Kept));
+    assert_eq!(found(&[("cpu", 10.1)]).finding, Some(Finding::Kept));
+    let both = found(&[late, dear]);
+    assert_eq!((both.finding, both.checks[1].value), (Some(Finding::Broken), Some(10.0)));
+    assert_eq!(both.cpu_percent, Some(10.0));
+    assert_eq!(found(&[late, ("p99.99", 1e9)]).finding, Some(Finding::Open), "too few ticks");
+    assert_eq!(Look::of(100_000, &rounds, &[Goal::new("p50", None).unwrap()], 0.99).finding, None);
+    assert!(Goal::new("max", None).is_none());
+}
+
+#[test]
+fn what_holds_everywhere_or_nowhere_takes_no_more_than_the_coarse_looks() {
+    for finding in [Finding::Kept, Finding::Broken] {
+        let looks = search(RANGE, |step| look(step.period_ns, finding));
+        assert_eq!(looks.len(), COARSE);
+        let ends = [RANGE[1], RANGE[0]].map(Some);
+        assert_eq!([looks.first(), looks.last()].map(|l| l.map(|l| l.period_ns)), ends);
+    }
+    let of = |finding| bracket(&search(RANGE, |step| look(step.period_ns, finding)));
+    assert_eq!(of(Finding::Kept), Bracket { kept_ns: Some(RANGE[0]), ..Bracket::default() });
+    assert_eq!(of(Finding::Broken), Bracket { broken_ns: Some(RANGE[1]), ..Bracket::default() });
+}
+
+#[test]
+fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
+    let looked = |known: &dyn Fn(Step) -> Finding| {
+        let mut steps = Vec::new();
+        let looks = search(RANGE, |step| {
+            steps.push((step.period_ns, step.times));
+            look(step.period_ns, known(step))
+        });
+        (steps, bracket(&looks))
+    };
+    // Nothing is known to hold: the longest first; then what has had fewer looks.
+    let (steps, found) = looked(&|_| Finding::Open);
+    let again =
+        [(2_000_000, 4), (431_000, 4), (92_800, 4), (20_000, 4), (2_000_000, 16), (431_000, 16)];
+    assert_eq!((&steps[COARSE..], found), (&again[..], Bracket::default()));
+    // Four times the ticks decide: the search goes on from there.
+    let (steps, found) = looked(&|step| match step.period_ns {
+        2_000_000 if step.times == 1 => Finding::Open,
+        2_000_000 => Finding::Kept,
+        _ => Finding::Broken,
+    });
+    assert_eq!(steps[COARSE..COARSE + 2], [(2_000_000, 4), (928_000, 1)]);
+    assert_eq!(found.kept_ns, Some(2_000_000));
+    // What is as near to its goal as that stays open.
+    let ends = |ns: u64| {
+        [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns)
+    };
+    let looks = search([80_000, 120_000], |Step { period_ns: ns, .. }| {
+        look(ns, ends(ns).map_or(Finding::Open, |e| e.1))
+    });
+    let at = |ns| looks.iter().filter(|look| look.period_ns == ns).count();
+    assert_eq!((looks.len(), [80_000, 91_600, 105_000, 120_000].map(at)), (8, [1, 3, 3, 1]));
+}
+
+#[test]
+fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
+    let holds = |ns: u64| (100_000..1_000_000).contains(&ns);
+    let finding = |ns| if holds(ns) { Finding::Kept } else { Finding::Broken };
+    let looks = search(RANGE, |step| look(step.period_ns, finding(step.period_ns)));
+    let found = bracket(&looks);
+    assert!(found.broken_ns.unwrap() < 100_000 && found.kept_ns.unwrap() >= 100_000);
+    assert_eq!(found.broken_above_ns, [RANGE[1]]);
+}
+
+proptest! {
+    #[test]
+    fn a_limit_that_every_look_knows_is_enclosed_closely(limit_ns in 21_000_u64..1_900_000) {
+        let looks = search(RANGE, |Step { period_ns: ns, .. }| {
+            look(ns, if ns < limit_ns { Finding::Broken } else { Finding::Kept })
+        });
+        let found = bracket(&looks);
+        let (low, high) = (found.broken_ns.unwrap(), found.kept_ns.unwrap());
+        prop_assert!(low < limit_ns && limit_ns <= high && (high as f64) < low as f64 * 1.06, "{low} {high}");
+        let mut periods: Vec<u64> = looks.iter().map(|l| l.period_ns).collect();
+        periods.sort_unstable();
+        periods.dedup();
+        prop_assert_eq!(periods.len(), looks.len(), "no period twice");
+    }
+
+    #[test]
+    fn open_periods_are_narrowed_in_from_both_sides(limit_ns in 60_000_u64..900_000, width in 1.0_f64..1.6) {
+        let open = |ns: u64| (ns as f64 / limit_ns as f64).max(limit_ns as f64 / ns as f64) < width;
+        let looks = search(RANGE, |Step { period_ns: ns, .. }| look(ns, match () {
+            () if open(ns) => Finding::Open,
+            () if ns < limit_ns => Finding::Broken,
+            () => Finding::Kept,
+        }));
+        let found = bracket(&looks);
+        let (low, high) = (found.broken_ns.unwrap() as f64, found.kept_ns.unwrap() as f64);
+        prop_assert!(low / 1.001 <= limit_ns as f64 && limit_ns as f64 <= high * 1.001);
+        prop_assert!(high / low < width * width * 2.0, "{low} {high}");
+    }
+}

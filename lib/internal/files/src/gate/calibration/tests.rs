@@ -1,0 +1,237 @@
+use super::*;
+use jitterstat::gate::round::RoundValue;
+use jitterstat::stats::random::SplitMix64;
+
+const PERIOD_NS: u64 = 500_000;
+
+/// Pairs of one subject with itself, whose rounds are `noise` apart, on a machine that wanders.
+fn pairs(n: usize, noise: f64) -> Vec<Pair> {
+    let mut random = SplitMix64::new(11);
+    let mut normal = || {
+        let uniform = SplitMix64::unit;
+        (0..12).map(|_| uniform(&mut random)).sum::<f64>() - 6.0
+    };
+    let mut level = 0.0;
+    (0..n)
+        .map(|_| {
+            level = 0.9 * level + 0.1 * normal();
+            let mut round = || {
+                let (x, y) = (normal() * noise / 2_f64.sqrt(), normal() * noise / 2_f64.sqrt());
+                let late = |ln: f64| Late { ln, ln_own: ln };
+                RoundValue {
+                    median: late(14e3_f64.ln() + level + x),
+                    tail: late(48e3_f64.ln() + level + y),
+                }
+            };
+            Pair { a: round(), b: round() }
+        })
+        .collect()
+}
+
+#[test]
+fn the_spread_of_a_pair_is_found_and_narrower_looks_see_more() {
+    let found = metrics(&pairs(400, 0.2), &Rules::new(PERIOD_NS), 0.99, 278_000_000);
+    let [p50, p99] = &found[..] else { panic!() };
+    assert_eq!((p50.name.as_str(), p99.name.as_str()), ("p50", "p99"));
+    assert!((0.17..0.23).contains(&p50.spread) && p50.spread_quiet_half.is_none(), "{p50:?}");
+    assert!((0.17..0.23).contains(&p99.spread) && p99.spread_quiet_half.is_some());
+    let ratios: Vec<f64> = p50.smallest_change.iter().map(|c| c.ratio).collect();
+    assert_eq!(
+        p50.smallest_change.iter().map(|c| c.pairs).collect::<Vec<_>>(),
+        [50, 100, 200, 400]
+    );
+    assert!(ratios.is_sorted_by(|a, b| a > b), "{ratios:?}");
+    // Of 400 pairs the standard error is 0.2/20 = 0.01; a bound at alpha/8 lies 3.2 of those away,
+    // and 95 % of the bounds are another 1.6 closer than the change.
+    assert!((1.04..1.06).contains(&ratios[3]), "{ratios:?}");
+    let last = &p50.smallest_change[3];
+    assert_eq!(last.after_ns, 400 * 278_000_000);
+    assert!((last.difference_ns as f64 / p50.median_ns as f64 - (last.ratio - 1.0)).abs() < 1e-3);
+    assert!(p99.smallest_change[3].ratio > ratios[3], "half of the pairs, half of the alpha");
+}
+
+#[test]
+fn the_smallest_change_is_one_that_gates_see() {
+    let rules = Rules::new(PERIOD_NS);
+    let recorded = pairs(400, 0.2);
+    let smallest = metrics(&recorded, &rules, 0.99, 1)[0].smallest_change[3].ratio;
+    let rules =
+        Rules { tolerance_median: smallest - 1.0, tolerance_tail: 9.0, floor_ns: 0.0, ..rules };
+    let mut relabelled = Relabelled::seeded(recorded.len(), 99);
+    let mut share = |by: f64, outcome: Outcome| {
+        let gates = (0..100).filter(|_| {
+            let mut gate = labelled(&recorded, &relabelled.gate(400));
+            gate.iter_mut().for_each(|p| p.b.median.ln += by);
+            look::look(&gate, &rules, true).median.outcome == outcome
+        });
+        gates.count()
+    };
+    // 95 of 100, and three standard deviations.
+    assert!(share(smallest.ln(), Outcome::Regressed) >= 88);
+    assert!(share(0.0, Outcome::Pass) >= 88);
+    assert!(share(smallest.ln() / 3.0, Outcome::Regressed) < 50);
+}
+
+#[test]
+fn a_noisy_machine_is_undecided_more_often_and_more_time_helps() {
+    let share = |noise: f64| -> Vec<f64> {
+        let chances = inconclusive(&pairs(200, noise), &Rules::new(PERIOD_NS), 278_000_000);
+        assert_eq!(
+            chances.iter().map(|c| (c.seconds, c.pairs)).collect::<Vec<_>>(),
+            [(30, 100), (60, 200), (120, 400)]
+        );
+        chances.iter().map(|c| c.share.unwrap()).collect()
+    };
+    let (quiet, noisy) = (share(0.1), share(0.5));
+    assert!(quiet.iter().all(|&s| s < 0.02), "{quiet:?}");
+    assert!(noisy[0] > 0.1 && noisy[0] > noisy[2], "{noisy:?}");
+    let slow = inconclusive(&pairs(30, 0.1), &Rules::new(PERIOD_NS), 1_000_000_000);
+    assert_eq!((slow[0].pairs, slow[0].share), (0, None), "30 s hold no look at 50 pairs of 1 s");
+}
+
+#[test]
+fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
+    let rules = Rules::new(PERIOD_NS);
+    let few = real_gates(&pairs(240, 0.1), &rules);
+    assert_eq!((few.gates, few.passed, few.false_alarm_rate), (4, 4, None));
+    let many = real_gates(&pairs(6_000, 0.1), &rules);
+    assert!(many.gates >= LEAST_REAL_GATES && many.passed == many.gates, "{many:?}");
+    assert_eq!(many.false_alarm_rate, Some(0.0));
+    assert!(
+        many.false_alarm_rate_upper95.is_some_and(|p| (0.02..=0.029_6).contains(&p)),
+        "{many:?}"
+    );
+    assert_eq!(real_gates(&pairs(49, 0.1), &rules).gates, 0);
+}
+
+fn calibration(pairs: &[Pair]) -> Calibration {
+    let rules = Rules::new(PERIOD_NS);
+    let design = GateDesign {
+        period_ns: PERIOD_NS,
+        round_ticks: 250,
+        warmup_ticks: 20,
+        seed: 7,
+        cpu: Some(3),
+        alpha: rules.alpha,
+        looks: rules.looks.iter().map(|&n| n as u64).collect(),
+        tolerance: None,
+    };
+    let environment: EnvironmentKey =
+        serde_json::from_str(r#"{"os": "linux", "arch": "x86_64", "kernel": "6.1", "cpus": 4}"#)
+            .unwrap();
+    Calibration {
+        schema: SCHEMA.into(),
+        tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
+        started_utc: "then".into(),
+        duration_ns: 1,
+        partial: false,
+        failure: None,
+        environment,
+        subject: "os-interval@500us".into(),
+        plan: CalibrationPlan::of(&design, &rules),
+        pairs: pairs.len() as u64,
+        pair_ns: 278_000_000,
+        metrics: metrics(pairs, &rules, 0.99, 278_000_000),
+        inconclusive: inconclusive(pairs, &rules, 278_000_000),
+        real_gates: real_gates(pairs, &rules),
+        same_stall_share: 0.0,
+        steal_share: None,
+        fitness: None,
+        warnings: warnings(&[], 0),
+        rounds: crate::gate::verdict::records(pairs),
+    }
+}
+
+#[test]
+fn a_calibration_survives_json_and_knows_where_it_holds() {
+    let of = calibration(&pairs(60, 0.2));
+    let text = of.to_json();
+    assert!(Calibration::from_json(&text).unwrap() == of);
+    assert!(Calibration::from_json(&text[..100]).unwrap_err().to_string().contains("line"));
+    assert!(
+        Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2"))
+            .unwrap_err()
+            .to_string()
+            .contains("/2")
+    );
+    assert!(of.differences(&of.environment, PERIOD_NS, 250).is_empty());
+    let other = EnvironmentKey { kernel: Some("6.2".into()), ..of.environment.clone() };
+    let told: Vec<String> =
+        of.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "kernel: 6.1 against 6.2",
+            "period: 500000 ns against 1000000 ns",
+            "ticks of a round: 250 against 100"
+        ]
+    );
+}
+
+#[test]
+fn a_tolerance_below_what_can_be_seen_is_named() {
+    let of = calibration(&pairs(400, 0.4));
+    let rules = Rules::new(PERIOD_NS);
+    assert!(of.below_noise(&rules).is_empty(), "{:?}", of.metrics);
+    let tight = Rules { tolerance_median: 0.05, floor_ns: 0.0, ..rules.clone() };
+    let [below] = &of.below_noise(&tight)[..] else { panic!() };
+    assert!(
+        below.name == "p50"
+            && below.pairs == 400
+            && below.smallest > 1.05
+            && (below.tolerated - 1.05).abs() < 1e-9
+    );
+    // An absolute floor is a tolerance, too.
+    assert!(of.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
+    let hasty = Rules { looks: vec![50], ..rules };
+    let names: Vec<String> = of.below_noise(&hasty).into_iter().map(|b| b.name).collect();
+    assert_eq!(names, ["p50", "p99"], "at 50 pairs neither +20 % nor +50 % is seen");
+    assert!(
+        of.seen_at("p50", 24, &Rules::new(PERIOD_NS)).unwrap()
+            > of.metrics[0].smallest_change[0].ratio
+    );
+}
+
+#[test]
+fn the_pairs_that_see_a_change_are_planned() {
+    let of = calibration(&pairs(400, 0.2));
+    let rules = Rules::new(PERIOD_NS);
+    let planned = |name: &str, ratio: f64| of.pairs_to_see(name, ratio, &rules);
+    for metric in &of.metrics {
+        for change in &metric.smallest_change {
+            let n = planned(&metric.name, change.ratio + 1e-9).unwrap();
+            assert!(n.abs_diff(change.pairs) <= 1, "{}: {n} for {change:?}", metric.name);
+        }
+        let mut before = u64::MAX;
+        for percent in 1..60 {
+            let ratio = 1.0 + f64::from(percent) / 100.0;
+            let n = planned(&metric.name, ratio).unwrap();
+            assert!(n <= before, "a larger change takes no more pairs");
+            assert!(
+                of.seen_at(&metric.name, n, &rules).unwrap() <= ratio + 1e-3 || n == 24,
+                "{percent} {n}"
+            );
+            before = n;
+        }
+    }
+    // A fourth of the change takes sixteen times the pairs; a smaller alpha takes more.
+    let last = &of.metrics[0].smallest_change[3];
+    let n = planned("p50", (last.ratio.ln() / 4.0).exp()).unwrap();
+    assert!(n.abs_diff(16 * 400) <= 16, "{n}");
+    let strict = of.pairs_to_see("p50", last.ratio, &rules.one_of(10)).unwrap();
+    assert!((500..800).contains(&strict), "{strict}");
+    // What stalls lift by as much cannot be had with any number, nor what they dominate.
+    let mut lifted = of.clone();
+    lifted.metrics[0].lift = Some(1.05);
+    assert_eq!(lifted.pairs_to_see("p50", 1.05, &Rules::new(PERIOD_NS)), None);
+    lifted.metrics[1].stall_dominated = true;
+    assert_eq!(lifted.pairs_to_see("p99", 2.0, &Rules::new(PERIOD_NS)), None);
+}
+
+#[test]
+fn few_pairs_say_nothing() {
+    assert!(metrics(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 0.99, 1).is_empty());
+    assert!(
+        inconclusive(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 1).iter().all(|c| c.share.is_none())
+    );
+}

@@ -1,0 +1,141 @@
+use super::*;
+use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::sample::{Grid, RoundSamples};
+use proptest::prelude::*;
+
+fn round(lateness_ns: Vec<i64>) -> RoundTicks {
+    let n = lateness_ns.len();
+    let part = RoundSamples {
+        grid: Grid { period_ns: 500_000, first_tick: 0, ticks: n as u64 },
+        ticks: (0..n as u64).collect(),
+        until_unpark_ns: vec![None; n],
+        lateness_ns,
+        coalesced: 0,
+    };
+    RoundTicks { parts: vec![part], cpu_ns_per_tick: None, wakeups_per_tick: Some(2.0) }
+}
+
+/// Rounds of a hundred ticks, every one of them `level(round)` late and some more.
+fn rounds(n: i64, level: impl Fn(i64) -> i64) -> Vec<RoundTicks> {
+    (0..n).map(|r| round((0..100).map(|k| level(r) + k).collect())).collect()
+}
+
+fn judge(path: &str, rounds: &[RoundTicks], limit: f64) -> (Outcome, Option<Reason>) {
+    SummaryPath::find(path).unwrap().measure(rounds).judge(limit)
+}
+
+#[test]
+fn every_number_of_a_summary_is_found_by_its_path() {
+    for path in SummaryPath::all() {
+        assert_eq!(SummaryPath::find(&path.to_string()), Ok(path.clone()));
+    }
+    for (short, full) in [
+        ("p50", "lateness_ns.p50"),
+        ("p99.99", "lateness_ns.p99_99"),
+        ("max", "lateness_ns.max"),
+        ("jitter_spread.p99.9", "jitter_spread_ns.p99_9"),
+        ("median_round.p99", "median_round_ns.p99"),
+        ("missed", "missed"),
+    ] {
+        assert_eq!(SummaryPath::find(short).unwrap().to_string(), full);
+    }
+    for unknown in [
+        "",
+        "p98",
+        "p99.999",
+        "lateness",
+        "lateness_ns.",
+        "jitter.p99",
+        "missed.p50",
+        "lateness_ns.p50.x",
+    ] {
+        assert_eq!(SummaryPath::find(unknown), Err(PathError::Unknown), "{unknown}");
+    }
+    assert_eq!(SummaryPath::find("elapsed_ns"), Err(PathError::OfTheLength));
+}
+
+#[test]
+fn a_limit_is_broken_kept_or_not_known() {
+    // The median of a round wanders between 10 and 30 us.
+    let uneven = rounds(40, |r| 10_000 + 20_000 * (r % 2));
+    assert_eq!(judge("p50", &uneven, 9_000.0), (Outcome::LimitBroken, None));
+    assert_eq!(judge("p50", &uneven, 40_000.0), (Outcome::Pass, None));
+    assert_eq!(judge("p50", &uneven, 20_000.0), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
+    let more = SummaryPath::find("p50").unwrap().measure(&uneven).ticks_to_decide(20_000.0);
+    assert!(more.is_some_and(|ticks| ticks > 4_000), "{more:?}");
+    assert_eq!(
+        judge("p50", &uneven[..9], 1.0),
+        (Outcome::Inconclusive, Some(Reason::TooFewRounds))
+    );
+    assert_eq!(judge("p99_99", &uneven, 1.0), (Outcome::Inconclusive, Some(Reason::TooFewTicks)));
+}
+
+#[test]
+fn a_value_at_the_limit_keeps_it() {
+    let even = rounds(20, |_| 10_000);
+    assert_eq!(judge("p50", &even, 10_049.0), (Outcome::Pass, None));
+    assert_eq!(judge("p50", &even, 10_048.0), (Outcome::LimitBroken, None));
+    assert_eq!(judge("max", &even, 10_099.0), (Outcome::Pass, None));
+    assert_eq!(judge("max", &even, 10_098.0), (Outcome::LimitBroken, None));
+    assert_eq!(
+        SummaryPath::find("max").unwrap().measure(&even).interval,
+        None,
+        "the largest value has no interval"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_higher_limit_is_never_harder_to_keep(
+        levels in proptest::collection::vec(0_i64..50_000, 10..30), limit in 0.0_f64..60_000.0, more in 0.0_f64..60_000.0
+    ) {
+        let rounds: Vec<RoundTicks> = levels.iter().map(|l| round((0..40).map(|k| l + k).collect())).collect();
+        let weight = |outcome| [Outcome::Pass, Outcome::Inconclusive, Outcome::LimitBroken].iter().position(|o| *o == outcome);
+        for path in ["p50", "p90", "mean", "max", "median_round.p50"] {
+            let (low, high) = (judge(path, &rounds, limit).0, judge(path, &rounds, limit + more).0);
+            prop_assert!(weight(high) <= weight(low), "{path}: {low:?} {high:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_other_than_lateness_have_their_own_units() {
+    let mut some = rounds(20, |_| 10_000);
+    // One round of twenty has ten ticks of a hundred that are late by a period.
+    some[7].parts[0].lateness_ns[..10].fill(500_000);
+    let measured = |path: &str| SummaryPath::find(path).unwrap().measure(&some);
+    assert_eq!(measured("missed").value, Some(0.5));
+    assert!(
+        measured("missed")
+            .interval
+            .is_some_and(|[low, high]| low == 0.0 && (1.0..5.0).contains(&high))
+    );
+    assert_eq!((measured("delivered").value, measured("early").value), (Some(100.0), Some(0.0)));
+    assert_eq!(
+        (measured("wakeups_per_tick").value, measured("wakeups_per_tick").interval),
+        (Some(2.0), Some([2.0; 2]))
+    );
+    assert_eq!(
+        measured("cpu_ns_per_tick").judge(1.0),
+        (Outcome::Inconclusive, Some(Reason::NotMeasured))
+    );
+    assert_eq!(measured("no_park").value, None, "nobody watched for parks");
+    assert_eq!(measured("jitter_spread.p50").value, Some(50.0));
+    // Each tick is a nanosecond later than the one before: 1 ns in 500 us.
+    let even = rounds(20, |_| 10_000);
+    let drift = SummaryPath::find("drift_ppb").unwrap().measure(&even);
+    assert!((drift.value.unwrap() - 2_000.0).abs() < 1e-6, "{drift:?}");
+}
+
+#[test]
+fn what_a_number_of_ticks_cannot_carry_is_known_before() {
+    let least = |path: &str, round: u64| SummaryPath::find(path).unwrap().least_ticks(round);
+    assert_eq!(least("p99", 250), Some(500));
+    assert_eq!(least("p99.9", 250), Some(5_000));
+    assert_eq!(
+        (least("median_round.p99", 250), least("median_round.p99", 100)),
+        (Some(2_500), None)
+    );
+    assert_eq!(least("missed", 250), Some(1));
+}
