@@ -27,11 +27,11 @@ echo "seed $OSJITTER_FUZZ_SEED, $targets targets on $threads threads"
 # What was executed counts, also of a run that is broken off.
 trap 'python3 scripts/fuzz_results.py "$OSJITTER_FUZZ_STATS" "$OSJITTER_FUZZ_SEED" "${2-}"' EXIT
 status=0
-cargo test --profile fuzz --locked --bin osjitter --no-run
+cargo test --profile fuzz --locked --lib --no-run
 # What takes memory without end ends itself, not the machine.
 (
   ulimit -v 16000000
-  cargo test --profile fuzz --locked --bin osjitter -- fuzz:: --test-threads "$threads"
+  cargo test --profile fuzz --locked --lib -- fuzz:: --test-threads "$threads"
 ) || status=1
 
 if cargo +nightly fuzz --version >/dev/null 2>&1 && [[ $amount == *m ]]; then

@@ -1,9 +1,7 @@
-//! What is done with hostile bytes, a function a reader: read, shown in every format, and what was
-//! written read again by something else.
+//! Fuzz targets, one function per reader: reads hostile bytes, shows the result in every format, and
+//! reads whatever was written again.
 //!
-//! It stands inside of the program because most readers do, and a binary has no library that others
-//! could link. Tests run the functions on a stable toolchain; `fuzz/` compiles these same sources
-//! as a library for `cargo fuzz`.
+//! Tests run the functions on a stable toolchain; `fuzz/` builds them for `cargo fuzz`.
 
 mod again;
 mod argument;
@@ -57,10 +55,10 @@ const TARGETS: [(&str, Body); 24] = [
     ("verdict", files::verdict),
 ];
 
-/// For `cargo fuzz`: one input of one target.
+/// Runs a target on one input, for `cargo fuzz`.
 ///
 /// # Panics
-/// Where something is wrong with what the target does; without a target of that name.
+/// Panics if the target finds a defect, or if there is no target of that name.
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, body) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target");
     let _ = body(bytes, &Stages::default());

@@ -1,0 +1,105 @@
+//! The commands of `osjitter`, which measures how late periodic async tasks are and what punctuality
+//! costs.
+//!
+//! The library exists for the program, the fuzz targets and the release scripts; it has no other
+//! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
+#![deny(unsafe_code)]
+// Everything but `main` is private: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+// From the top layer down; ARCHITECTURE.md is the map.
+mod commands; // the command line; each command owns its arguments
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz; // every reader on hostile bytes
+
+mod report; // shows any file again, by the module that owns its kind
+
+mod bench; // clocks, timeouts, dispatch
+mod compare; // how much later B is than A
+mod completions; // completion scripts for shells
+mod doctor; // what makes ticks late on this machine
+mod find; // the shortest period that can be held
+mod gate; // whether B is later than A, than a baseline, than a limit
+mod history; // the runs in a directory
+mod list; // the subjects, and why some are not available here
+mod man; // manual pages for packages
+mod merge; // several reports as one
+mod monitor; // probes and meters for days: interval files, metrics, limits
+mod run; // measures one plan: live view, report, pictures
+mod settings; // osjitter.toml: the defaults of a project
+mod stress; // the process behind run --load
+mod top; // the metered loops of this machine, live
+mod trace; // the timers of any program, from the kernel's records
+
+mod interrupt; // Ctrl-C
+
+mod earlier; // earlier runs, and how a new one differs from the last of its kind
+mod interop; // other tools' formats
+mod meters; // the meters of running programs
+
+mod file_io; // bounded reading, atomic writing
+mod render; // pictures, tables and pages of a report; the registry of formats
+mod terminal; // stderr and progress
+
+mod picture; // the canvas of all pictures
+
+use std::process::{ExitCode, Termination};
+
+use clap::{CommandFactory, FromArgMatches};
+use cli::exit;
+use engine::machine::host::{self, Program};
+use engine::measure::caught;
+
+use crate::commands::{Cli, Command};
+
+/// Facts that only the build knows.
+const PROGRAM: Program = Program {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: env!("OSJITTER_COMMIT"),
+    tokio: env!("OSJITTER_TOKIO_VERSION"),
+};
+
+/// Runs the command line of this process and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    host::introduce(PROGRAM);
+    caught::keep_quiet();
+    match run_command() {
+        Ok(status) => status.report(),
+        Err(error) => {
+            terminal::failure(&error);
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn run_command() -> exit::Result<exit::ExitStatus> {
+    let line = settings::read(&Cli::command(), std::env::args_os().collect(), &commands::STATED)?;
+    let cli = match line {
+        settings::Line::Answered(status) => return Ok(status),
+        settings::Line::Run(matches) => {
+            Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        }
+    };
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::NewPlan(args) => run::new_plan::run(&args),
+        Command::Find(args) => find::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Gate(args) => gate::run(&args),
+        Command::Calibrate(args) => gate::calibrate::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
+        Command::History(args) => history::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Bench(bench) => bench::run(&bench),
+        Command::Stress { load } => stress::run(load),
+        Command::Trace(args) => trace::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Man { directory } => man::run(directory.as_deref(), Cli::command()),
+        Command::Completions { shell } => completions::run(shell, Cli::command()),
+    }
+}
