@@ -14,7 +14,7 @@ use crate::picture::canvas::Picture;
 
 /// A file larger than this is not read, whatever memory there is: it holds some hundred million
 /// ticks, and no view of a report is of use beyond that.
-pub const LARGEST_FILE: u64 = 1 << 30;
+pub const MAX_FILE: u64 = 1 << 30;
 /// Memory that a byte of a file can become. The worst is a map of short names, at some 13 times its
 /// size; a tick is 8 bytes for at least 2. The largest file that is read is this fraction of the
 /// memory there is.
@@ -58,7 +58,7 @@ pub fn read_text(file: &Path) -> Result<String> {
 
 /// The most bytes of text that are read.
 fn largest() -> u64 {
-    LARGEST_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
+    MAX_FILE.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
 }
 
 /// Reads a file of ours.

@@ -12,7 +12,7 @@ use crate::render::formats::{Format, parser};
 use crate::terminal;
 
 /// Columns of what a subject is, in a terminal that has no room for it beside the name.
-const LEAST_WORDS: usize = 20;
+const MIN_WORDS: usize = 20;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
@@ -57,7 +57,7 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
                 let mut name = l.name;
                 for says in std::iter::once(l.about.to_owned()).chain(why_not) {
                     for line in
-                        wrap(&says, columns.saturating_sub(width + 4).max(LEAST_WORDS)).lines()
+                        wrap(&says, columns.saturating_sub(width + 4).max(MIN_WORDS)).lines()
                     {
                         let mark = if name.is_empty() { ' ' } else { mark };
                         text += &format!("{mark} {name:width$}  {line}\n");

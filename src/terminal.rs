@@ -65,7 +65,7 @@ pub fn abort() {
 /// Columns of a table where the width of the reader's terminal is not known.
 const DEFAULT_COLUMNS: usize = 80;
 /// A terminal narrower than this is none: the figures of a table could not be told apart.
-const LEAST_COLUMNS: usize = 20;
+const MIN_COLUMNS: usize = 20;
 
 /// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal
 /// where there is one, else 80.
@@ -78,7 +78,7 @@ pub fn columns() -> usize {
         terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
     };
     let known = asked.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(DEFAULT_COLUMNS);
-    known.max(LEAST_COLUMNS)
+    known.max(MIN_COLUMNS)
 }
 
 /// The progress of a run, drawn between rounds and only on a terminal.

@@ -4,8 +4,8 @@
 //! Where a rule takes one number, it is given the median and the 99th percentile, and an alarm of
 //! either is one.
 
-use jitterstat::gate::look::{self, Outcome, Rules};
 use files::gate::round_record::RoundRecord;
+use jitterstat::gate::look::{self, Outcome, Rules};
 use jitterstat::gate::round::{Pair, RoundValue};
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::stats::random::SplitMix64;

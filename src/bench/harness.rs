@@ -73,12 +73,12 @@ pub struct Schedule<C> {
 impl<C: Case> Schedule<C> {
     /// Refuses what is a slip of the keyboard.
     pub fn new(settings: Settings, groups: Vec<Vec<C>>) -> exit::Result<Self> {
-        const LONGEST: Duration = Duration::from_secs(86_400);
+        const MAX_TIME: Duration = Duration::from_secs(86_400);
         let round: Duration = groups.iter().flatten().map(|case| case.expected(&settings)).sum();
         // Finding the length of a batch and what else is done before are as long as a round each,
         // about.
         let expected = round.saturating_mul(u32::try_from(settings.rounds + 2).unwrap_or(u32::MAX));
-        if expected > LONGEST {
+        if expected > MAX_TIME {
             return Err(usage!(
                 "this would take {:.0} hours; ask for less",
                 expected.as_secs_f64() / 3600.0
@@ -229,7 +229,7 @@ fn measure<C: Case>(
 fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<Load> {
     const FIRST: u64 = 64;
     // What costs less than this allows is known well enough.
-    const MOST: u64 = 10_000_000;
+    const MAX_OPERATIONS: u64 = 10_000_000;
     if let Some(load) = case.load(settings) {
         return Ok(load);
     }
@@ -239,14 +239,14 @@ fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<Load> {
         let (costs, _) = case.run(Load { batches: 1, operations, counts: share })?;
         let took = costs[0] * operations as f64;
         let wanted = (share as f64 / took.max(1.0) * operations as f64) as u64;
-        if took >= share as f64 / 8.0 || operations >= MOST {
+        if took >= share as f64 / 8.0 || operations >= MAX_OPERATIONS {
             return Ok(Load {
                 batches: settings.batches,
-                operations: wanted.clamp(1, MOST),
+                operations: wanted.clamp(1, MAX_OPERATIONS),
                 counts: share,
             });
         }
-        operations = (wanted / 4).clamp(operations * 2, operations * 16).min(MOST);
+        operations = (wanted / 4).clamp(operations * 2, operations * 16).min(MAX_OPERATIONS);
     }
 }
 

@@ -16,11 +16,11 @@ const HEAD_LINE: i32 = 20;
 /// So many fit into one of them.
 const HEAD_CHARACTERS: usize = 110;
 /// The axis shows at least a twentieth more and less.
-const LEAST_SPAN: f64 = 1.05;
+const MIN_SPAN: f64 = 1.05;
 /// Steps that people read, within a decade.
 const STEPS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0];
 /// More labels than this are crowded.
-const MOST_LABELS: usize = 12;
+const MAX_LABELS: usize = 12;
 
 /// Ratios beyond these are drawn at the edge: a file may state any number.
 const FARTHEST: [f64; 2] = [1e-9, 1e9];
@@ -96,8 +96,8 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
         .flat_map(|p| [p.ratio].into_iter().chain(p.ratio_ci95.into_iter().flatten()))
         .map(drawn);
     let (low, high) =
-        values.fold((1.0 / LEAST_SPAN, LEAST_SPAN), |(l, h), v| (f64::min(l, v), f64::max(h, v)));
-    let (low, high) = (low / LEAST_SPAN, high * LEAST_SPAN);
+        values.fold((1.0 / MIN_SPAN, MIN_SPAN), |(l, h), v| (f64::min(l, v), f64::max(h, v)));
+    let (low, high) = (low / MIN_SPAN, high * MIN_SPAN);
     let end = points().map(|p| nines::position(p.quantile)).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(&body)
         .margin(12)
@@ -201,7 +201,7 @@ fn marks(low: f64, high: f64) -> Vec<f64> {
                 coarser.len() == STEPS.len() || coarser.iter().any(|c| (digit(m) - c).abs() < 1e-6)
             })
             .collect();
-        if kept.len() <= MOST_LABELS {
+        if kept.len() <= MAX_LABELS {
             return kept;
         }
     }

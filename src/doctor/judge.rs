@@ -624,10 +624,10 @@ fn between(text: &str, open: char, close: char) -> Option<&str> {
 
 /// CPUs for people: the first few, and how many there are.
 fn list(cpus: &[usize]) -> String {
-    const MOST: usize = 8;
+    const MAX_LISTED_CPUS: usize = 8;
     match cpus.len() {
-        0..=MOST => listed(cpus),
-        n => format!("{}, ... ({n})", listed(&cpus[..MOST])),
+        0..=MAX_LISTED_CPUS => listed(cpus),
+        n => format!("{}, ... ({n})", listed(&cpus[..MAX_LISTED_CPUS])),
     }
 }
 

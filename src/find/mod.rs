@@ -26,7 +26,7 @@ use engine::scenario::{
 use engine::subject::{self, Entry, Place};
 use files::file::File as _;
 use files::find::{
-    self, CONFIDENCE, Find, Goal, Look, MOST_GOALS, MOST_LOOKS, SCHEMA, Step, Stopped, Ticker,
+    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, SCHEMA, Step, Stopped, Ticker,
 };
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
@@ -163,7 +163,7 @@ impl Search {
         let tickers: Vec<Loop> =
             all.iter().filter_map(|s| Some((s.subject.ours()?, s.runtime))).collect();
         let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
-        let looks = if args.period.is_some() { 1 } else { MOST_LOOKS };
+        let looks = if args.period.is_some() { 1 } else { MAX_LOOKS };
         let look_confidence = find::look_confidence(looks, goals.len());
         let search = Self {
             least_ticks: find::least_ticks(&goals, look_confidence),
@@ -330,7 +330,7 @@ impl Search {
                 match next {
                     Some(step) => looks.push((i, step)),
                     None => {
-                        *stopped = Some(if taken.len() == MOST_LOOKS {
+                        *stopped = Some(if taken.len() == MAX_LOOKS {
                             Stopped::Looks
                         } else {
                             Stopped::Found
@@ -437,8 +437,8 @@ fn ticker(entry: &Entry, runtime: Option<Runtime>) -> Ticker {
 
 /// Goals that can hold together, and of which each asks for something.
 fn agreed(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
-    if goals.len() > MOST_GOALS {
-        return Err(usage!("{} goals; at most {MOST_GOALS} can be shown together", goals.len()));
+    if goals.len() > MAX_GOALS {
+        return Err(usage!("{} goals; at most {MAX_GOALS} can be shown together", goals.len()));
     }
     for (i, goal) in goals.iter().enumerate() {
         if goals[..i].iter().any(|other| other.name == goal.name) {

@@ -69,11 +69,11 @@ fn duration(line: &str) -> Result<(), String> {
 
 /// A pattern, and below it a name: what matches is what the definition says.
 pub fn glob(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    const LONGEST: usize = 4_096;
+    const MAX_INPUT_BYTES: usize = 4_096;
     let text = text(bytes)?;
     let (pattern, name) = text.split_once('\n').unwrap_or((&text, ""));
     let matches = stages.of("match", || scenario::glob(pattern, name));
-    if pattern.len().max(name.len()) <= LONGEST {
+    if pattern.len().max(name.len()) <= MAX_INPUT_BYTES {
         assert_eq!(matches, by_definition(pattern, name), "{pattern:?} and {name:?}");
     }
     let chosen = stages.of("choose", || scenario::chosen("name", &[pattern.to_owned()], &[name]));

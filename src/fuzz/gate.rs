@@ -8,7 +8,7 @@ use jitterstat::stats::random::SplitMix64;
 use crate::fuzz::stage::Stages;
 
 /// Most pairs: their number enters as a square.
-const MOST_PAIRS: usize = 120;
+const MAX_PAIRS: usize = 120;
 /// Four values of 16 bits a pair.
 const BYTES_PER_PAIR: usize = 8;
 /// Of a difference of logarithms that two orders of adding may have.
@@ -20,7 +20,7 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let rules = Rules { floor_ns: f64::from(head[1]) * 10.0, ..Rules::new(period_ns) };
     let last = head[2].is_multiple_of(2);
     let pairs: Vec<Pair> =
-        rest.chunks_exact(BYTES_PER_PAIR).take(MOST_PAIRS).map(|of| pair(of, head[3])).collect();
+        rest.chunks_exact(BYTES_PER_PAIR).take(MAX_PAIRS).map(|of| pair(of, head[3])).collect();
     let judged = stages.of("look", || look(&pairs, &rules, last));
     sane(&judged);
     equal_sides(&pairs, &rules, last);

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jitterstat::stats::random::SplitMix64;
 
 /// No input becomes longer: there are more of them instead.
-const LONGEST: usize = 128 << 10;
+const MAX_INPUT_BYTES: usize = 128 << 10;
 
 /// What numbers are often wrong about.
 const NUMBERS: [&str; 38] = [
@@ -108,7 +108,7 @@ pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 << random.index(4) {
         once(&mut bytes, other, random);
-        bytes.truncate(LONGEST);
+        bytes.truncate(MAX_INPUT_BYTES);
     }
     bytes
 }
@@ -305,10 +305,12 @@ fn word(bytes: &mut [u8], random: &mut SplitMix64) {
 
 /// What is encoded in a text, changed and encoded again: else base64 hides it.
 fn encoded(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
-    const LEAST: usize = 24;
+    const MIN_ENCODED_BYTES: usize = 24;
     let is = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     for _ in 0..8 {
-        let Some(of) = token(bytes, random, is).filter(|of| of.len() >= LEAST) else { continue };
+        let Some(of) = token(bytes, random, is).filter(|of| of.len() >= MIN_ENCODED_BYTES) else {
+            continue;
+        };
         let Ok(mut inside) = BASE64.decode(&bytes[of.clone()]) else { continue };
         match random.index(4) {
             0 => at(&mut inside, random, |byte, random| *byte = random.next_u64() as u8),

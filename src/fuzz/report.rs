@@ -107,7 +107,7 @@ fn logged(report: &Report, log: &str) {
 /// Several: the report joined with another run of its plan, and its subjects compared with each
 /// other.
 pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    const MOST: usize = 4;
+    const MAX_REPORTS: usize = 4;
     let report = stages.of("read", || interop::parse(&text(bytes)?))?;
     let mut other = report.clone();
     other.started_utc = "2001-01-01T00:00:00Z".to_owned();
@@ -123,7 +123,7 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         written(&merged, stages);
     }
     let subjects = &both[0].subjects;
-    for (i, b) in subjects.iter().take(MOST).enumerate() {
+    for (i, b) in subjects.iter().take(MAX_REPORTS).enumerate() {
         for (report, a) in subjects[..i]
             .iter()
             .map(|a| (&both[0], a))

@@ -23,16 +23,16 @@ use super::stage::Stages;
 use super::{Body, TARGETS, gate};
 
 /// What a step may take of a thread's time for an input below 1 MB.
-const LONGEST: Duration = Duration::from_secs(1);
+const STEP_TIMEOUT: Duration = Duration::from_secs(1);
 /// What it may allocate: so many times the input, and this.
 const BYTES_PER_BYTE: u64 = 64;
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Unless told otherwise: a part of the tests that everybody runs.
 const RUNS: u64 = 2_000;
 const SECONDS: f64 = 0.5;
 const SEED: u64 = 0x051d_0b5e_55ed;
 /// Inputs that did something new are mutated again; no more of them than this.
-const MOST_KEPT: usize = 2_000;
+const MAX_KEPT: usize = 2_000;
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
@@ -121,14 +121,14 @@ fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Class, Strin
     let (peak, (spent, step)) = (stages.peak_bytes.get(), stages.slowest.get());
     totals.peak = totals.peak.max((peak, bytes.len()));
     totals.slowest = totals.slowest.max((spent, step, bytes.len()));
-    if u128::from(spent) > LONGEST.as_nanos() {
+    if u128::from(spent) > STEP_TIMEOUT.as_nanos() {
         return Err(format!(
             "{step} takes {:?} for {} bytes",
             Duration::from_nanos(spent),
             bytes.len()
         ));
     }
-    if peak > BYTES_PER_BYTE * bytes.len() as u64 + MOST_BYTES {
+    if peak > BYTES_PER_BYTE * bytes.len() as u64 + MAX_BYTES {
         return Err(format!("it takes {peak} bytes of memory for {}", bytes.len()));
     }
     if let Err(error) = &result {
@@ -194,7 +194,7 @@ fn fuzzed(target: &str) {
             Ok(class) => {
                 let pool =
                     if matches!(class, Class::Accepted { .. }) { &mut kept } else { &mut refused };
-                if pool.len() < MOST_KEPT && classes.insert(class) {
+                if pool.len() < MAX_KEPT && classes.insert(class) {
                     pool.push(bytes);
                 }
             }

@@ -15,7 +15,7 @@ use crate::gate::formats::FORMATS;
 use crate::render::formats::{Format, parser};
 
 /// Pairs of rounds that a test takes at most: more are half an hour at the default period.
-pub const MOST_PAIRS: u64 = 6400;
+pub const MAX_PAIRS: u64 = 6400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnInconclusive {
@@ -243,7 +243,7 @@ pub struct BaselineAddArgs {
 }
 
 fn pairs(text: &str) -> Result<u64, String> {
-    units::number_within(text, [24, MOST_PAIRS])
+    units::number_within(text, [24, MAX_PAIRS])
 }
 
 fn warmup_runs(text: &str) -> Result<u64, String> {

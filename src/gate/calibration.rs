@@ -10,7 +10,7 @@ use engine::measure::metric::Number;
 use files::environment::{Difference, EnvironmentKey};
 use files::file::File;
 use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
-use files::gate::calibration::{Calibration, LEAST_PAIRS, SCHEMA, ToleranceBelowNoise};
+use files::gate::calibration::{Calibration, MIN_CALIBRATION_PAIRS, SCHEMA, ToleranceBelowNoise};
 use files::gate::verdict::Mode;
 use files::report::{Host, Warning};
 use jitterstat::gate::look::Rules;
@@ -18,7 +18,7 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::metric::alpha_share;
 
 use crate::file_io;
-use crate::gate::args::{MOST_PAIRS, Tolerance};
+use crate::gate::args::{MAX_PAIRS, Tolerance};
 use crate::gate::design::PairTest;
 use crate::gate::runs::programs::is_for;
 use crate::gate::text::{asked, change, percent, tolerated};
@@ -122,7 +122,7 @@ impl Planning<'_> {
     }
 
     fn most(&self) -> u64 {
-        self.in_time().min(MOST_PAIRS)
+        self.in_time().min(MAX_PAIRS)
     }
 
     /// The pairs that see `what`, by what a gate with given looks needs; refused where they cannot
@@ -136,20 +136,20 @@ impl Planning<'_> {
     ) -> exit::Result<u64> {
         let most = self.most();
         // More looks share the alpha, and take more pairs: until the two agree.
-        let mut takes = Some(LEAST_PAIRS as u64);
+        let mut takes = Some(MIN_CALIBRATION_PAIRS as u64);
         for _ in 0..8 {
-            takes = needed((self.looks)(takes.unwrap_or(most).min(MOST_PAIRS))?);
+            takes = needed((self.looks)(takes.unwrap_or(most).min(MAX_PAIRS))?);
         }
         if let Some(n) = takes.filter(|n| *n <= most) {
             return Ok(n);
         }
-        let seen = seen(most, (self.looks)(most.max(LEAST_PAIRS as u64))?);
+        let seen = seen(most, (self.looks)(most.max(MIN_CALIBRATION_PAIRS as u64))?);
         let why = match (takes, seen) {
             (Some(n), Some(seen)) => format!(
                 "it takes about {n} pairs of {} ({}), and {most} is the most {}; those see {seen}",
                 self.pair_of,
                 long(self.pair_time.as_secs_f64() * n as f64),
-                if self.in_time() < MOST_PAIRS { "within --max-time" } else { "there may be" },
+                if self.in_time() < MAX_PAIRS { "within --max-time" } else { "there may be" },
             ),
             _ => none_do.to_owned(),
         };
@@ -181,7 +181,7 @@ pub fn pairs_to_see(
     holds(&calibration.differences(&key, design.period_ns, design.round_ticks))?;
     let planning =
         Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
-    let mut pairs = LEAST_PAIRS as u64;
+    let mut pairs = MIN_CALIBRATION_PAIRS as u64;
     for Tolerance { name: percentile, rise } in changes {
         let what = format!("a change of {} at {percentile}", asked(*rise));
         let metric = calibration.metrics.iter().find(|m| m.name == *percentile);
@@ -216,7 +216,7 @@ pub fn runs_to_see(
 ) -> exit::Result<u64> {
     holds(&calibration.differences(&EnvironmentKey::of(&host::capture())))?;
     let planning = Planning { pair_time, pair_of: "runs", most_time, looks: &looks };
-    let mut pairs = LEAST_PAIRS as u64;
+    let mut pairs = MIN_CALIBRATION_PAIRS as u64;
     for (number, rule) in
         numbers.iter().zip(rules).filter(|(n, _)| changes.iter().any(|c| is_for(c, &n.name)))
     {

@@ -16,10 +16,10 @@ use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
 use engine::subject::Place;
 use files::fitness::Tally;
+use files::gate::round_record::RoundRecord;
 use files::gate::verdict::{Mode, Side};
 use files::report::Round;
 use files::summary;
-use files::gate::round_record::RoundRecord;
 use jitterstat::gate::round::Pair;
 use jitterstat::series::Reader;
 use jitterstat::stats::random::SplitMix64;
@@ -29,7 +29,7 @@ use crate::terminal::Progress;
 
 /// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the
 /// machine's doing.
-const MOST_WITHOUT_TICK: u64 = 5;
+const MAX_EMPTY_PAIRS: u64 = 5;
 
 #[derive(Default)]
 pub struct Pairs {
@@ -180,8 +180,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             let (Some(a), Some(b)) = (a, b) else {
                 // Whichever side it was: leaving the pair out favours neither.
                 self.pairs.without_tick += 1;
-                if self.pairs.without_tick > MOST_WITHOUT_TICK + self.pairs.values.len() as u64 / 10
-                {
+                if self.pairs.without_tick > MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10 {
                     self.fail(empty, "round after round delivered no tick");
                 }
                 return;

@@ -4,7 +4,7 @@ use cli::time::long;
 use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 use jitterstat::gate::look::{Outcome, Reason};
 
-use crate::gate::args::MOST_PAIRS;
+use crate::gate::args::MAX_PAIRS;
 use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};
 
 /// A percentile of two sides, judged.
@@ -138,7 +138,7 @@ pub fn advice(of: &PairVerdict) -> Option<String> {
     }
     let undecided = || because(Reason::TooNoisy).chain(because(Reason::TooFewRounds));
     let all: Option<Vec<u64>> =
-        undecided().map(|m| m.pairs_to_decide.filter(|&n| n <= MOST_PAIRS)).collect();
+        undecided().map(|m| m.pairs_to_decide.filter(|&n| n <= MAX_PAIRS)).collect();
     match (undecided().next(), all.and_then(|all| all.into_iter().max())) {
         (None, _) => None,
         (_, Some(n)) => {

@@ -26,7 +26,7 @@ use crate::gate::text::{Section, code, counted};
 /// Pairs after which a test ends undecided, in turn and at once.
 pub const DEFAULT_PAIRS: [u64; 2] = [400, 200];
 /// A side that keeps the CPU busy for more of the period than this is in the way of the other.
-const MOST_BUSY: f64 = 0.2;
+const MAX_BUSY: f64 = 0.2;
 /// From this share of all CPUs on, two sides at once share so many stalls that their difference
 /// drowns.
 const MUCH_STEAL: f64 = 0.1;
@@ -216,7 +216,7 @@ fn can_run_at_once(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> 
     for scenario in scenarios.iter() {
         let id = &scenario.id;
         match duet::busy_share(scenario, stop).map_err(|e| usage!("{id}: {e}"))? {
-            Some(busy) if busy <= MOST_BUSY => {}
+            Some(busy) if busy <= MAX_BUSY => {}
             None => {
                 let what = "the platform does not report how busy it keeps the CPU";
                 return Err(usage!("{id}: {what}; compare them in turn, without --duet"));
@@ -226,7 +226,7 @@ fn can_run_at_once(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> 
                     "{id}: it keeps the CPU busy for {:.0} % of the period, and --duet allows {:.0} %; compare them in \
                      turn, without --duet",
                     busy * 100.0,
-                    MOST_BUSY * 100.0
+                    MAX_BUSY * 100.0
                 ));
             }
         }

@@ -7,16 +7,14 @@ use std::fmt;
 use cli::exit::{Result, usage};
 use cli::time::time;
 use files::histogram;
-use files::report::{
-    Histogram, LONGEST_NS, MOST_COUNT, Overflow, Status, Subject, Summary, Warning,
-};
+use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Summary, Warning};
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use crate::interop::imported::{self, Imported, warning};
 
 /// Most bins of one histogram: cyclictest takes at most 1,000,000.
-const MOST_BINS: usize = 1 << 20;
+const MAX_BINS: usize = 1 << 20;
 
 /// `{"bin": count}` as these tools write it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,9 +32,9 @@ impl RawBins {
             if bins.insert(bin, count).is_some() {
                 return Err(wrong(format!("bin {bin} comes twice")));
             }
-            if bins.len() > MOST_BINS || total > MOST_COUNT {
+            if bins.len() > MAX_BINS || total > MAX_COUNT {
                 return Err(wrong(format!(
-                    "more than {MOST_BINS} bins or {MOST_COUNT} values in one histogram"
+                    "more than {MAX_BINS} bins or {MAX_COUNT} values in one histogram"
                 )));
             }
         }
@@ -89,13 +87,13 @@ impl Binned {
     /// above them.
     pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
-        if in_bins > stated.count || stated.count > MOST_COUNT {
+        if in_bins > stated.count || stated.count > MAX_COUNT {
             return Err(usage!("the bins hold {in_bins} values, and {} is stated", stated.count));
         }
         let ns = |value: u64| {
             let ns = value
                 .checked_mul(unit_ns)
-                .filter(|&ns| ns <= LONGEST_NS)
+                .filter(|&ns| ns <= MAX_NS)
                 .and_then(|ns| i64::try_from(ns).ok());
             ns.ok_or_else(|| usage!("{value} is no time that a tick can be late"))
         };
@@ -108,7 +106,7 @@ impl Binned {
             ));
         }
         let mean = stated.avg * unit_ns as f64;
-        if !(mean >= 0.0 && mean <= LONGEST_NS as f64) {
+        if !(mean >= 0.0 && mean <= MAX_NS as f64) {
             return Err(usage!("the mean {} is none", stated.avg));
         }
         Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })

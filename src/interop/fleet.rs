@@ -12,7 +12,7 @@ use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_intervals, stamp,
 };
-use files::report::{MOST_COUNT, Report, Status, Subject, Warning};
+use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::file_io;
 use crate::interop::imported::{
@@ -23,7 +23,7 @@ use crate::interop::pair::{ENDINGS, KINDS, part, place};
 /// Directories below a directory, at most.
 const DEEPEST: usize = 16;
 /// Hosts whose medians are ranked, at most.
-const MOST_RANKED: usize = 10_000;
+const MAX_RANKED: usize = 10_000;
 
 /// The files of a pair that are there: bins, and intervals.
 type Pairs = BTreeMap<PathBuf, [Option<PathBuf>; 2]>;
@@ -117,8 +117,8 @@ impl Fleet {
         self.intervals.iter().for_each(|interval| fold.add(interval, &group));
         let all = fold.finish();
         let ticks = |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks).max(i.count());
-        match all.iter().find(|interval| ticks(interval) > MOST_COUNT) {
-            Some(over) => Err(usage!("{}: more than {MOST_COUNT} ticks together", over.key)),
+        match all.iter().find(|interval| ticks(interval) > MAX_COUNT) {
+            Some(over) => Err(usage!("{}: more than {MAX_COUNT} ticks together", over.key)),
             None => Ok(all),
         }
     }
@@ -139,7 +139,7 @@ impl Fleet {
         for interval in &self.intervals {
             hosts.entry(&interval.key.host).or_default().add(interval, shown);
         }
-        if hosts.len() > MOST_RANKED {
+        if hosts.len() > MAX_RANKED {
             return Vec::new();
         }
         hosts
@@ -225,7 +225,7 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::as_csv(path, file_io::LARGEST_FILE)
+    crate::render::parquet::as_csv(path, file_io::MAX_FILE)
 }
 
 #[cfg(not(feature = "parquet"))]

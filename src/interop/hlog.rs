@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use cli::exit::{Error, Result, usage};
 use cli::units;
 use files::histogram;
-use files::report::{LONGEST_NS, MOST_COUNT, Report, Round, Status, Summary, Warning};
+use files::report::{MAX_COUNT, MAX_NS, Report, Round, Status, Summary, Warning};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
@@ -28,7 +28,7 @@ const TOOL: &str = "hdr-log";
 /// Name of a subject without a tag.
 const UNTAGGED: &str = "untagged";
 /// Most tags: each takes up to half a megabyte while the log is read.
-const MOST_TAGS: usize = 256;
+const MAX_TAGS: usize = 256;
 /// Digits that are kept, as in every report.
 const DIGITS: u8 = 3;
 
@@ -74,8 +74,8 @@ fn intervals(text: &str) -> Result<Report> {
                 let begin = interval.start_timestamp();
                 let origin = *first.get_or_insert(begin);
                 end = end.max(begin.saturating_add(interval.duration()));
-                if !tags.contains_key(tag) && tags.len() >= MOST_TAGS {
-                    return Err(at(usage!("more than {MOST_TAGS} tags")));
+                if !tags.contains_key(tag) && tags.len() >= MAX_TAGS {
+                    return Err(at(usage!("more than {MAX_TAGS} tags")));
                 }
                 let tagged = tags
                     .entry(tag.to_owned())
@@ -174,7 +174,7 @@ fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
 
 /// A period that so many ticks can have had: what a tag says may mean something else.
 fn believable(period_ns: Option<u64>, ticks: u64) -> Option<u64> {
-    period_ns.filter(|period| ticks.checked_mul(*period).is_some_and(|all| all <= LONGEST_NS))
+    period_ns.filter(|period| ticks.checked_mul(*period).is_some_and(|all| all <= MAX_NS))
 }
 
 fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
@@ -192,7 +192,7 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
     }
     // What stands for the largest bin may be above the value that is in it.
     let max = histogram.lowest_equivalent(histogram.max());
-    if n > MOST_COUNT || max > LONGEST_NS {
+    if n > MAX_COUNT || max > MAX_NS {
         return Err(usage!("{n} values up to {max} cannot be times in nanoseconds"));
     }
     let late = |period: u64| {
@@ -210,16 +210,16 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
 }
 
 fn signed(ns: u64) -> i64 {
-    i64::try_from(ns.min(LONGEST_NS)).unwrap_or(i64::MAX)
+    i64::try_from(ns.min(MAX_NS)).unwrap_or(i64::MAX)
 }
 
 fn at_most_longest(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NS)
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(MAX_NS)
 }
 
 fn ns(duration: Duration) -> Result<u64> {
     // Time stamps are rounded.
-    let is_possible = duration.as_secs() <= LONGEST_NS / 1_000_000_000;
+    let is_possible = duration.as_secs() <= MAX_NS / 1_000_000_000;
     let refusal = || usage!("a time stamp {}s after the first cannot be", duration.as_secs());
     is_possible.then(|| at_most_longest(duration)).ok_or_else(refusal)
 }

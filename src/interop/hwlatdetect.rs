@@ -3,7 +3,7 @@
 //! have made them.
 
 use cli::exit::{Result, usage};
-use files::report::{LONGEST_NS, Report, Status};
+use files::report::{MAX_NS, Report, Status};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::interop::imported::{
@@ -38,7 +38,7 @@ fn samples(text: &str) -> Result<Vec<i64>> {
         let gap = part("inner:")
             .zip(part("outer:"))
             .map(|(inner, outer)| inner.max(outer).saturating_mul(UNIT_NS));
-        let plausible = gap.filter(|gap| (0..=LONGEST_NS as i64).contains(gap));
+        let plausible = gap.filter(|gap| (0..=MAX_NS as i64).contains(gap));
         plausible
             .ok_or_else(|| usage!("not a result of hwlatdetect: line {n} is no sample: {line:?}"))
     };
@@ -92,10 +92,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         tool: TOOL,
         version: "(its output has none)".to_owned(),
         started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: u64::try_from(seconds)
-            .unwrap_or(0)
-            .saturating_mul(1_000_000_000)
-            .min(LONGEST_NS),
+        duration_ns: u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).min(MAX_NS),
         host: unknown_host(),
         clock: clock("the kernel's trace clock, by hwlatdetect", UNIT_NS as u64),
         warnings,

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cli::exit::{Result, usage};
 use files::file::read_json;
 use files::report::{
-    Clock, Distribution, Host, MOST_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
+    Clock, Distribution, Host, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
     Summary, Tool, Warning,
 };
 use jitterstat::stats::quantile;
@@ -37,8 +37,8 @@ pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
 
 /// Refuses more threads, CPUs or subjects than there can be.
 pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {
-    if n > MOST_SUBJECTS {
-        Err(usage!("{at}: {n} of them; at most {MOST_SUBJECTS} are read"))
+    if n > MAX_SUBJECTS {
+        Err(usage!("{at}: {n} of them; at most {MAX_SUBJECTS} are read"))
     } else {
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use files::report::{Clock, Host, LONGEST_NS};
+use files::report::{Clock, Host, MAX_NS};
 use serde::{Deserialize, Serialize};
 
 use crate::interop::imported::{Imported, UNKNOWN_TIME, rfc3339, unknown_host};
@@ -96,7 +96,7 @@ impl Frame {
             tool,
             version: self.version.clone(),
             started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
-            duration_ns: length.filter(|&ns| ns <= LONGEST_NS).unwrap_or(0),
+            duration_ns: length.filter(|&ns| ns <= MAX_NS).unwrap_or(0),
             host,
             clock,
             warnings: Vec::new(),

@@ -12,8 +12,8 @@ use files::bins::{Labels, cell};
 use crate::monitor::http;
 use crate::monitor::limits::Limit;
 
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -89,7 +89,7 @@ pub struct MonitorArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    units::duration_within("an interval", text, [SHORTEST, LONGEST])
+    units::duration_within("an interval", text, [MIN_INTERVAL, MAX_INTERVAL])
 }
 
 /// Reads `0.5%`: a share of one core.

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use files::bins::{Binning, Facts, Interval, Key};
-use files::report::LONGEST_NS;
+use files::report::MAX_NS;
 use jitterstat::stats::quantile;
 use tickmeter::{LateTick, Snapshot};
 
 /// How wide the bins of an interval are.
 pub const BINNING: Binning = Binning::Hdr2;
 /// Meters beyond so many loops have no books; they are counted.
-pub const MOST_LOOPS: usize = 64;
+pub const MAX_LOOPS: usize = 64;
 /// Late ticks of an interval that are kept: as many as a meter keeps.
-const MOST_LATE: usize = 128;
+const MAX_LATE: usize = 128;
 /// A loop has room for so many bins from the start, and has them touched: few meet more in a month,
 /// so that a monitor takes in its first minute what it takes for ever.
 const ROOM_FOR_BINS: usize = 1_024;
@@ -158,7 +158,7 @@ impl<S: Ord> Books<S> {
     /// Books what is new in some of them.
     pub fn add(&mut self, looked: impl IntoIterator<Item = (S, Loop, Snapshot)>) {
         for (source, of, now) in looked {
-            let is_room = self.accounts.len() < MOST_LOOPS || matches!(of, Loop::Probe { .. });
+            let is_room = self.accounts.len() < MAX_LOOPS || matches!(of, Loop::Probe { .. });
             if !is_room && !self.accounts.contains_key(&of) {
                 self.left_out += 1;
                 continue;
@@ -212,7 +212,7 @@ impl Account {
         let late = Late { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
         let open = Figures {
             bins: Bins::with_room(),
-            late: touched(late, 2 * MOST_LATE),
+            late: touched(late, 2 * MAX_LATE),
             ..Figures::default()
         };
         Self { total, open, seen: 0, live: false }
@@ -231,7 +231,7 @@ impl Account {
                 [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)]
             {
                 if count > 0 {
-                    let lower = BINNING.bin(value.min(LONGEST_NS as i64))[0];
+                    let lower = BINNING.bin(value.min(MAX_NS as i64))[0];
                     self.open.bins.add(lower, count);
                     total.bins.add(lower, count);
                 }
@@ -258,7 +258,7 @@ impl Account {
         facts.max_ns = facts.max_ns.max(max_ns);
         let late = &mut self.open.late;
         late.extend(since.late.iter().map(|tick| Late::of(since.registered, tick)));
-        late.drain(..late.len().saturating_sub(MOST_LATE));
+        late.drain(..late.len().saturating_sub(MAX_LATE));
     }
 }
 
@@ -390,11 +390,11 @@ mod tests {
         let mut books = Books::new(SystemTime::UNIX_EPOCH);
         let meter = meter();
         for _ in 0..3 {
-            books.take((0..MOST_LOOPS + 5).map(|n| (n, named(&n.to_string()), meter.snapshot())));
+            books.take((0..MAX_LOOPS + 5).map(|n| (n, named(&n.to_string()), meter.snapshot())));
         }
         assert_eq!(
             (books.totals().count(), books.left_out(), books.meters()),
-            (MOST_LOOPS, 5, MOST_LOOPS)
+            (MAX_LOOPS, 5, MAX_LOOPS)
         );
     }
 

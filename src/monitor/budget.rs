@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// The share is taken over at least so long: a shorter one is mostly chance.
-const LEAST_WINDOW: Duration = Duration::from_secs(10);
+const MIN_WINDOW: Duration = Duration::from_secs(10);
 /// Probes are not stretched beyond this: what is too much then is not theirs.
-pub const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+pub const MAX_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Budget {
@@ -25,7 +25,7 @@ impl Budget {
     pub fn exceeded(&mut self, time: Duration, cpu_ns: u64) -> Option<f64> {
         self.time += time;
         self.cpu_ns += cpu_ns;
-        if self.time < LEAST_WINDOW {
+        if self.time < MIN_WINDOW {
             return None;
         }
         let used = self.cpu_ns as f64 / self.time.as_nanos() as f64;
@@ -34,9 +34,9 @@ impl Budget {
     }
 }
 
-/// Twice the period, up to [`LONGEST_PERIOD`]; `None` where it is as long already.
+/// Twice the period, up to [`MAX_POLL_PERIOD`]; `None` where it is as long already.
 pub fn stretched(period: Duration) -> Option<Duration> {
-    (period < LONGEST_PERIOD).then(|| (period * 2).min(LONGEST_PERIOD))
+    (period < MAX_POLL_PERIOD).then(|| (period * 2).min(MAX_POLL_PERIOD))
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use cli::exit::{self, usage};
 use crate::monitor::exposition::Form;
 
 /// For a whole exchange.
-const LONGEST: Duration = Duration::from_secs(5);
-const MOST_CONNECTIONS: usize = 8;
-const LONGEST_HEAD: usize = 8 << 10;
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_CONNECTIONS: usize = 8;
+const MAX_HEAD: usize = 8 << 10;
 /// Of what comes after an answer, read all the same.
-const LONGEST_UNREAD: usize = 64 << 10;
+const MAX_UNREAD: usize = 64 << 10;
 /// After an accept that failed, as without a descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -69,7 +69,7 @@ impl Server {
                     continue;
                 };
                 let slot = Slot::take(&open);
-                if slot.0.load(Ordering::Relaxed) > MOST_CONNECTIONS {
+                if slot.0.load(Ordering::Relaxed) > MAX_CONNECTIONS {
                     // Not waited for: whoever comes then is told by the end of the connection.
                     continue;
                 }
@@ -105,7 +105,7 @@ fn exchange(mut stream: TcpStream, page: &dyn Fn(Form) -> Vec<u8>) -> io::Result
     let began = tach::Instant::now();
     // A time of zero would be none at all.
     let left = || {
-        Some(LONGEST.saturating_sub(began.elapsed()))
+        Some(EXCHANGE_TIMEOUT.saturating_sub(began.elapsed()))
             .filter(|left| !left.is_zero())
             .ok_or(ErrorKind::TimedOut)
     };
@@ -119,7 +119,7 @@ fn exchange(mut stream: TcpStream, page: &dyn Fn(Form) -> Vec<u8>) -> io::Result
         if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
             break answered(&head[..end], page);
         }
-        if head.len() > LONGEST_HEAD {
+        if head.len() > MAX_HEAD {
             break Answer::short("431 Request Header Fields Too Large", "The head is too long.\n");
         }
     };
@@ -132,7 +132,7 @@ fn exchange(mut stream: TcpStream, page: &dyn Fn(Form) -> Vec<u8>) -> io::Result
     }
     stream.shutdown(std::net::Shutdown::Write)?;
     // What is sent and not read would be answered by a reset, which can overtake the answer.
-    let mut unread = LONGEST_UNREAD;
+    let mut unread = MAX_UNREAD;
     while unread > 0 {
         stream.set_read_timeout(Some(left()?))?;
         match stream.read(&mut part)? {

@@ -12,7 +12,7 @@ use crate::file_io::model;
 use crate::monitor::books::{Figures, Loop};
 
 /// More limits than this would be more series than anybody reads.
-pub const MOST_LIMITS: usize = 8;
+pub const MAX_LIMITS: usize = 8;
 /// Value of [`Breaches::schema`].
 pub const SCHEMA: &str = "osjitter.breaches/1";
 

@@ -25,7 +25,7 @@ use crate::interrupt::stop_on_interrupt;
 use crate::meters::Watch;
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::http::Server;
-use crate::monitor::limits::MOST_LIMITS;
+use crate::monitor::limits::MAX_LIMITS;
 use crate::monitor::log::Log;
 use crate::monitor::session::{Session, Setup};
 use crate::terminal::note;
@@ -36,7 +36,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_secs(10);
 /// How long an interrupt may go unnoticed.
 const NOTICE: Duration = Duration::from_millis(100);
-const LONGEST_LABELS: usize = 3_500;
+const MAX_LABEL_BYTES: usize = 3_500;
 
 pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     if args.log.is_none() && args.listen.is_none() && args.limit.is_empty() {
@@ -51,7 +51,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     let watch = if args.no_meters {
         None
     } else {
-        let opened = Watch::new(args.all, session::MOST_FILES);
+        let opened = Watch::new(args.all, session::MAX_FILES);
         Some(opened.map_err(|e| Error::usage(format!("{e}; --no-meters leaves meters alone")))?)
     };
     let keep = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -153,11 +153,11 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
         ..ScenarioArgs::default()
     };
     let scenarios = scenarios.scenarios()?;
-    if scenarios.len() > books::MOST_LOOPS / 2 {
+    if scenarios.len() > books::MAX_LOOPS / 2 {
         return Err(usage!(
             "{} probes; a monitor has at most {}",
             scenarios.len(),
-            books::MOST_LOOPS / 2
+            books::MAX_LOOPS / 2
         ));
     }
     for scenario in &scenarios {
@@ -188,11 +188,11 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
         }
         labels.set(key, value).map_err(|why| usage!("--label: {why}"))?;
     }
-    if labels.to_string().len() > LONGEST_LABELS {
-        return Err(usage!("the labels are longer than {LONGEST_LABELS} bytes"));
+    if labels.to_string().len() > MAX_LABEL_BYTES {
+        return Err(usage!("the labels are longer than {MAX_LABEL_BYTES} bytes"));
     }
-    if args.limit.len() > MOST_LIMITS {
-        return Err(usage!("{} limits; a monitor has at most {MOST_LIMITS}", args.limit.len()));
+    if args.limit.len() > MAX_LIMITS {
+        return Err(usage!("{} limits; a monitor has at most {MAX_LIMITS}", args.limit.len()));
     }
     for limit in &args.limit {
         let too_few = |s: &&Scenario| {

@@ -17,14 +17,14 @@ use tickmeter::Snapshot;
 
 use crate::meters::Watch;
 use crate::monitor::books::{BINNING, Books, Figures, Loop};
-use crate::monitor::budget::{Budget, LONGEST_PERIOD, stretched};
+use crate::monitor::budget::{Budget, MAX_POLL_PERIOD, stretched};
 use crate::monitor::exposition::{self, Form, Moment};
 use crate::monitor::limits::{Breaches, Limit, SCHEMA};
 use crate::terminal::note;
 use files::bins::{Interval, Key, Labels, cell, stamp};
 
 /// More files of meters than this are not read.
-pub const MOST_FILES: usize = 256;
+pub const MAX_FILES: usize = 256;
 /// A scrape sees what is no older than this; more scrapes than that cost nothing.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -208,7 +208,7 @@ impl Session {
                 &format!(
                     "{} meters are left out: there is room for {}",
                     self.left_out(),
-                    super::books::MOST_LOOPS
+                    super::books::MAX_LOOPS
                 ),
             );
         }
@@ -350,7 +350,7 @@ impl Session {
         );
         let (mut short, long): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
             .into_iter()
-            .partition(|probe| probe.scenario.period < LONGEST_PERIOD);
+            .partition(|probe| probe.scenario.period < MAX_POLL_PERIOD);
         if short.is_empty() {
             self.probes = long;
             note(
@@ -376,7 +376,7 @@ impl Session {
         let mut now = Vec::new();
         for (probe, end) in short.into_iter().zip(ends) {
             let mut scenario = probe.scenario;
-            scenario.period = stretched(scenario.period).unwrap_or(LONGEST_PERIOD);
+            scenario.period = stretched(scenario.period).unwrap_or(MAX_POLL_PERIOD);
             now.push(format!(
                 "{} every {}",
                 scenario.subject.name(),

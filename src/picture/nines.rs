@@ -3,13 +3,13 @@
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
 /// The end of the longest axis: more nines than any count of samples has.
-const MOST: f64 = 20.0;
+const MAX_NINES: f64 = 20.0;
 
 /// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9. A
 /// quantile so close to 1 that a float holds no difference lies where the longest axis ends.
 pub fn position(q: f64) -> f64 {
     let left = 1.0 - q;
-    if left > 0.0 { (-left.log10()).clamp(0.0, MOST) } else { MOST }
+    if left > 0.0 { (-left.log10()).clamp(0.0, MAX_NINES) } else { MAX_NINES }
 }
 
 /// The quantiles that people read, below the nines.
@@ -17,7 +17,7 @@ const READ: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
 
 /// Where the marks of an axis that ends at `end` are.
 pub fn marks(end: f64) -> Vec<f64> {
-    let whole = (1..).map(f64::from).take_while(|&n| n <= end.min(MOST));
+    let whole = (1..).map(f64::from).take_while(|&n| n <= end.min(MAX_NINES));
     READ.iter().map(|&(q, _)| position(q)).chain(whole).collect()
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_quantile_without_a_rest_still_has_a_place() {
         for q in [1.0, 1.5, f64::INFINITY, f64::NAN] {
-            assert_eq!(position(q), MOST);
+            assert_eq!(position(q), MAX_NINES);
         }
         assert_eq!(position(-3.0), 0.0);
         assert!(marks(f64::INFINITY).len() < 30);

@@ -12,7 +12,7 @@ use crate::render::{overflow, percentile, quantity};
 
 const CELL: &str = "\u{2588}";
 /// Least cells of a bar; a terminal that has no room for them gets longer lines.
-const LEAST_CELLS: usize = 8;
+const MIN_CELLS: usize = 8;
 /// So many empty classes in a row are one line.
 const RUN_OF_EMPTY: usize = 3;
 
@@ -48,7 +48,7 @@ pub fn text(report: &Report, columns: usize) -> String {
 
 /// Cells that a line has left for its bar.
 fn room(head: &str, columns: usize) -> usize {
-    columns.saturating_sub(head.chars().count()).max(LEAST_CELLS)
+    columns.saturating_sub(head.chars().count()).max(MIN_CELLS)
 }
 
 fn histogram(values: &Lateness, what: &str, columns: usize) -> String {

@@ -272,7 +272,7 @@ pub fn warnings(report: &Report) -> Vec<String> {
 }
 
 /// Least share of stolen time that is worth a sentence.
-const LEAST_STEAL: f64 = 0.01;
+const MIN_STEAL: f64 = 0.01;
 
 /// For a report without a verdict of its fitness, which says so itself.
 fn steal(report: &Report) -> Option<String> {
@@ -286,7 +286,7 @@ fn steal(report: &Report) -> Option<String> {
     let span: f64 = rounds().map(asked).sum();
     let cpus = report.host.cpus_online?;
     let share = stolen / (span * cpus as f64);
-    (share >= LEAST_STEAL)
+    (share >= MIN_STEAL)
         .then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
 }
 

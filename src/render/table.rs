@@ -174,7 +174,7 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let mut notes = Vec::new();
     if fullest.iter().flatten().any(|cell| cell.starts_with('*')) {
         let behind = |s: &Subject| {
-            s.summary.as_ref().is_some_and(|m| tradeoff::missed(m) > tradeoff::MOST_MISSED)
+            s.summary.as_ref().is_some_and(|m| tradeoff::missed(m) > tradeoff::MAX_MISSED)
         };
         let of = if report.subjects.iter().any(behind) {
             ", of those that missed at most half of their ticks"

@@ -85,7 +85,7 @@ impl Point {
 }
 
 /// What misses more of its ticks than this is no choice, however cheap it is.
-pub const MOST_MISSED: f64 = 0.5;
+pub const MAX_MISSED: f64 = 0.5;
 
 /// Share of the ticks of a measured subject that did not come before the next one was due.
 pub fn missed(summary: &Summary) -> f64 {
@@ -95,7 +95,7 @@ pub fn missed(summary: &Summary) -> f64 {
 /// Whether a subject is there to be chosen: no control, measured, and most of its ticks came in
 /// time.
 pub fn keeps_up(subject: &Subject) -> bool {
-    !is_control(&subject.name) && subject.summary.as_ref().is_some_and(|s| missed(s) <= MOST_MISSED)
+    !is_control(&subject.name) && subject.summary.as_ref().is_some_and(|s| missed(s) <= MAX_MISSED)
 }
 
 fn beats(other: &Point, point: &Point) -> bool {

@@ -8,14 +8,14 @@ use cli::time::{cost, interval, share, time};
 use cli::wrap::{paragraph, wrap};
 use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use files::report::{Report, Subject};
-use files::why::pool::{LEAST_EPISODES, LEAST_TICKS};
+use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::render::label::labels;
 use crate::render::origin::grouped;
 
 /// A cause below this share of the lateness, or this long altogether, is not worth a line.
-const LEAST_SHARE: f64 = 0.01;
-const LEAST_NS: u64 = 10_000;
+const MIN_SHARE: f64 = 0.01;
+const MIN_NS: u64 = 10_000;
 /// So many are named of those who were in the way.
 const NAMED: usize = 3;
 
@@ -67,7 +67,7 @@ fn worth(shares: &Shares) -> Vec<Class> {
     let total = shares.total_ns().max(1) as f64;
     let large = |class: &Class| {
         let ns = shares.of(*class);
-        ns >= LEAST_NS && ns as f64 / total >= LEAST_SHARE
+        ns >= MIN_NS && ns as f64 / total >= MIN_SHARE
     };
     let mut all: Vec<Class> = Class::ALL.into_iter().filter(large).collect();
     all.sort_by_key(|class| std::cmp::Reverse(shares.of(*class)));
@@ -107,7 +107,7 @@ impl Answer<'_> {
         let too_few = if w.shares_ns.is_some() {
             String::new()
         } else {
-            format!(": too few to say; it takes {LEAST_TICKS} ticks in {LEAST_EPISODES} episodes")
+            format!(": too few to say; it takes {MIN_TICKS} ticks in {MIN_EPISODES} episodes")
         };
         let signed = |ns: i64| if ns < 0 { time(ns) } else { format!("+{}", time(ns)) };
         let asking = w.overhead_ns.as_ref().map_or(String::new(), |d| {
@@ -263,7 +263,7 @@ fn tier_name(tier: Tier) -> &'static str {
 }
 
 fn behind_whom(behind: &[Behind], total: f64) -> String {
-    let large = |ns: u64| ns as f64 / total >= LEAST_SHARE;
+    let large = |ns: u64| ns as f64 / total >= MIN_SHARE;
     let named: Vec<String> = behind
         .iter()
         .take(NAMED)

@@ -54,7 +54,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 /// A command begins so long after the one before it.
 const REST: Duration = Duration::from_secs(1);
 /// A command that takes longer is ended.
-const LONGEST: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is done about late ticks in a run.
 pub struct LateTicks {
@@ -242,7 +242,7 @@ fn run_all(
         ];
         variables.extend(record.get().map(|path| ("OSJITTER_FLIGHT", path.clone())));
         done.started += 1;
-        if let Err(why) = child::once(program, &variables, LONGEST) {
+        if let Err(why) = child::once(program, &variables, COMMAND_TIMEOUT) {
             done.failed.get_or_insert(why);
         }
         while began.elapsed() < REST && !over.load(Ordering::Relaxed) {

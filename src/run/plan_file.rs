@@ -22,7 +22,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 /// The schema that a plan file may name, and that a printed one does.
 const SCHEMA: &str = "osjitter.plan/1";
 /// A larger TOML file is no plan: in memory it becomes some fifty times its size.
-const LARGEST: usize = 1 << 20;
+const MAX_PLAN_BYTES: usize = 1 << 20;
 
 /// What a plan file, or the command line of a run, states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,11 +89,11 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
         let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
         return of_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
     }
-    if text.len() > LARGEST {
+    if text.len() > MAX_PLAN_BYTES {
         return Err(usage!(
             "{name}: {} KiB of TOML; a plan has at most {} KiB",
             text.len().div_ceil(1024),
-            LARGEST / 1024
+            MAX_PLAN_BYTES / 1024
         ));
     }
     let file: Toml = toml::from_str(text).map_err(|error| {

@@ -15,7 +15,7 @@ use crate::settings::place;
 use crate::settings::setting::{Setting, Value};
 
 /// A larger file is none of settings: in memory it becomes some fifty times its size.
-const LARGEST: usize = 1 << 16;
+const MAX_FILE_BYTES: usize = 1 << 16;
 
 /// What the file says of one command.
 pub struct Section {
@@ -28,11 +28,11 @@ pub struct Section {
 pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec<Section>> {
     let name = place::shown(file);
     let text = file_io::read_text(file)?;
-    if text.len() > LARGEST {
+    if text.len() > MAX_FILE_BYTES {
         return Err(usage!(
             "{name}: {} KiB; settings have at most {} KiB",
             text.len().div_ceil(1 << 10),
-            LARGEST >> 10
+            MAX_FILE_BYTES >> 10
         ));
     }
     let line = |at: usize| {

@@ -13,9 +13,9 @@ use crate::top::figures::{Loop, Loops, Sort, Window};
 /// A terminal narrower than this shows fewer figures.
 const WIDE: usize = 100;
 /// Names take from so many columns ...
-const SHORTEST_NAME: usize = 8;
+const MIN_NAME: usize = 8;
 /// ... to so many.
-const LONGEST_NAME: usize = 24;
+const MAX_NAME: usize = 24;
 /// Figures that a terminal too narrow for all goes without, the first of them first.
 const FIRST_TO_GO: [&str; 5] = ["SLOW", "WORK", "PERIOD", "P50", "MAX"];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -81,12 +81,12 @@ pub fn table(
     let mut figures = FIGURES.to_vec();
     let width = |figures: &[Column]| figures.iter().map(|(_, width, _)| width + 1).sum::<usize>();
     for goes in FIRST_TO_GO {
-        if SHORTEST_NAME + width(&figures) > columns {
+        if MIN_NAME + width(&figures) > columns {
             figures.retain(|(heading, ..)| *heading != goes);
         }
     }
-    let most = columns.saturating_sub(width(&figures) + 1).clamp(SHORTEST_NAME, LONGEST_NAME);
-    let name_width = names.clamp(SHORTEST_NAME, most);
+    let most = columns.saturating_sub(width(&figures) + 1).clamp(MIN_NAME, MAX_NAME);
+    let name_width = names.clamp(MIN_NAME, most);
     let heading = |mut text: String| {
         for (heading, width, _) in &figures {
             let marked = if heading.eq_ignore_ascii_case(&name(&sort)) {

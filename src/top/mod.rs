@@ -22,7 +22,7 @@ use figures::{Loops, Sort, Window};
 use screen::{Key, Screen};
 
 /// More meters than this are not looked at.
-const MOST: usize = 4_096;
+const MAX_METERS: usize = 4_096;
 /// How often the meters are read.
 const REFRESH: Duration = Duration::from_secs(1);
 /// How long an interrupt may go unnoticed.
@@ -60,7 +60,7 @@ const NONE: &str = "no metered loop is running as this user. A program has one a
 library tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
 
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
-    let mut watch = Watch::new(args.all, MOST)?;
+    let mut watch = Watch::new(args.all, MAX_METERS)?;
     let mut loops = Loops::default();
     loops.take(watch.look(|_| true));
     if args.once {

@@ -198,9 +198,11 @@ fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions
         let message = format!("{left_out} timers of the threads with the fewest are left out.");
         warn("trace-threads", message, "--thread looks at those of one name.");
     }
-    if traced.waits.len() >= waits::MOST_WAITS {
-        let message =
-            format!("The window ended early: no more than {} timers are kept.", waits::MOST_WAITS);
+    if traced.waits.len() >= waits::MAX_TRACKED_WAITS {
+        let message = format!(
+            "The window ended early: no more than {} timers are kept.",
+            waits::MAX_TRACKED_WAITS
+        );
         warn("trace-full", message, "Trace a shorter window, or with --thread.");
     }
     Report {

@@ -16,18 +16,18 @@ use crate::trace::waits::Wait;
 
 /// A window is cut into so many rounds, within these bounds.
 const ROUNDS: i64 = 20;
-const SHORTEST_ROUND_NS: i64 = 100_000_000;
-const LONGEST_ROUND_NS: i64 = 1_000_000_000;
-const MOST_ROUNDS: i64 = 100_000_000;
+const MIN_ROUND_NS: i64 = 100_000_000;
+const MAX_ROUND_NS: i64 = 1_000_000_000;
+const MAX_ROUNDS: i64 = 100_000_000;
 /// Timers are periodic where so many of their distances lie so near to the usual one, and there are
 /// that many.
 const REGULAR: f64 = 0.8;
 const NEAR: f64 = 0.1;
-const LEAST_DISTANCES: usize = 10;
+const MIN_DISTANCES: usize = 10;
 /// A period is known to so many digits.
 const DIGITS: u32 = 3;
 /// Threads with the most timers first, no more subjects than these.
-const MOST_SUBJECTS: usize = 256;
+const MAX_SUBJECTS: usize = 256;
 
 /// The waits of one thread in one kind of timer.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ pub fn groups<'a>(waits: &'a [Wait]) -> (Vec<Group<'a>>, usize) {
     }
     let mut all: Vec<((u32, &'static str), Vec<&Wait>)> = by_thread.into_iter().collect();
     all.sort_by_key(|(_, waits)| std::cmp::Reverse(waits.len()));
-    let left_out = all.iter().skip(MOST_SUBJECTS).map(|(_, waits)| waits.len()).sum();
-    all.truncate(MOST_SUBJECTS);
+    let left_out = all.iter().skip(MAX_SUBJECTS).map(|(_, waits)| waits.len()).sum();
+    all.truncate(MAX_SUBJECTS);
     // The first thread of a name, by its number, has that name alone.
     let mut named: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let name_of = |waits: &[&Wait]| {
@@ -85,7 +85,7 @@ pub fn period_ns(waits: &[&Wait]) -> Option<u64> {
         waits.windows(2).map(|pair| pair[1].deadline_ns.saturating_sub(pair[0].deadline_ns));
     let mut distances: Vec<i64> = distances.filter(|ns| *ns > 0).collect();
     distances.sort_unstable();
-    let usual = nearest_rank(&distances, 0.5).filter(|_| distances.len() >= LEAST_DISTANCES)?;
+    let usual = nearest_rank(&distances, 0.5).filter(|_| distances.len() >= MIN_DISTANCES)?;
     let near =
         distances.iter().filter(|ns| ns.abs_diff(usual) as f64 <= usual as f64 * NEAR).count();
     (near as f64 >= distances.len() as f64 * REGULAR).then(|| rounded(usual.unsigned_abs()))
@@ -98,14 +98,14 @@ fn rounded(ns: u64) -> u64 {
 
 /// Length of the rounds of a window.
 pub fn round_ns(window_ns: i64) -> i64 {
-    (window_ns / ROUNDS).clamp(SHORTEST_ROUND_NS, LONGEST_ROUND_NS)
+    (window_ns / ROUNDS).clamp(MIN_ROUND_NS, MAX_ROUND_NS)
 }
 
 /// A group as a report has it; the window began at `from_ns`.
 pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
     let period_ns = period_ns(&group.waits).unwrap_or(0);
     let place =
-        |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MOST_ROUNDS);
+        |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MAX_ROUNDS);
     let mut first_tick = 0;
     let mut rounds: Vec<(i64, RoundSamples, &[&Wait])> = Vec::new();
     for waits in group.waits.chunk_by(|a, b| place(a) == place(b)) {

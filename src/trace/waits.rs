@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use engine::machine::os::{Name, TraceEvent, WAITS, What};
 use files::report::why::Class;
 
-use crate::trace::waits::thread::{LONGEST_WAY_NS, Pending, State, Thread};
+use crate::trace::waits::thread::{MAX_WAY_NS, Pending, State, Thread};
 pub use crate::trace::waits::wait::Wait;
 use crate::trace::waits::wait::{TIMERFD, span};
 
@@ -33,15 +33,15 @@ pub const FUNCTIONS: [(&str, &str); 6] = [
 ];
 /// More than any program has armed or pending, any CPU nests or a wait looks back at: what is
 /// beyond is not followed.
-const MOST_TIMERS: usize = 1 << 16;
-const MOST_THREADS: usize = 1 << 15;
-const MOST_PENDING: usize = 64;
-const MOST_NESTED: usize = 8;
-const MOST_OCCUPANTS: usize = 1 << 12;
+const MAX_TIMERS: usize = 1 << 16;
+const MAX_THREADS: usize = 1 << 15;
+const MAX_PENDING: usize = 64;
+const MAX_NESTED: usize = 8;
+const MAX_OCCUPANTS: usize = 1 << 12;
 /// Whatever is further from its deadline was set by a clock that jumped.
 const FURTHEST_NS: u64 = 100_000_000_000_000_000;
 /// So many waits are kept.
-pub const MOST_WAITS: usize = 1 << 20;
+pub const MAX_TRACKED_WAITS: usize = 1 << 20;
 
 /// What is not in any wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Waits {
 
     /// Follows a thread that is there already.
     pub fn follow(&mut self, thread: u32, name: Name) {
-        if self.threads.len() < MOST_THREADS {
+        if self.threads.len() < MAX_THREADS {
             self.threads.entry(thread).or_default().name = name;
         }
     }
@@ -219,7 +219,7 @@ impl Waits {
             What::Expire { timer, now_ns, .. } => {
                 let armed = self.timers.remove(&timer);
                 let expiring = &mut self.cpus.entry(event.cpu).or_default().expiring;
-                if expiring.len() < MOST_NESTED {
+                if expiring.len() < MAX_NESTED {
                     expiring.push(Expiring { timer, armed, at_ns, now_ns, woke: false });
                 }
             }
@@ -239,7 +239,7 @@ impl Waits {
 
     /// Whether there is no room for more.
     pub fn is_full(&self) -> bool {
-        self.waits.len() >= MOST_WAITS
+        self.waits.len() >= MAX_TRACKED_WAITS
     }
 
     /// What was known may be wrong from here on.
@@ -290,7 +290,7 @@ impl Waits {
             }
             (None, None) => None,
         };
-        if let Some(armed) = armed.filter(|_| self.timers.len() < MOST_TIMERS) {
+        if let Some(armed) = armed.filter(|_| self.timers.len() < MAX_TIMERS) {
             self.timers.insert(timer, armed);
         }
     }
@@ -341,7 +341,7 @@ impl Waits {
             self.counts.undated += 1;
             return;
         };
-        if thread.pending.len() >= MOST_PENDING {
+        if thread.pending.len() >= MAX_PENDING {
             self.counts.dropped += 1;
             return;
         }
@@ -377,7 +377,7 @@ impl Waits {
         let due =
             Wait::due((armed.thread, thread.name), kind, deadline_ns, armed.slack_ns(), end_ns);
         let mut wait = Wait { ran_ns, ..due };
-        let way_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(LONGEST_WAY_NS));
+        let way_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(MAX_WAY_NS));
         wait.parts.add(Class::Path, way_ns);
         wait.parts.add(Class::Unexplained, span(deadline_ns, end_ns) - way_ns);
         self.counts.unseen += 1;
@@ -414,7 +414,7 @@ impl Waits {
             }
         }
         let occupants = &mut self.cpus.entry(event.cpu).or_default().occupants;
-        if occupants.len() >= MOST_OCCUPANTS {
+        if occupants.len() >= MAX_OCCUPANTS {
             occupants.pop_front();
         }
         occupants.push_back((at_ns, next, next_name));
@@ -453,7 +453,7 @@ impl Waits {
 }
 
 fn keep(waits: &mut Vec<Wait>, counts: &mut Counts, wait: Wait) {
-    if waits.len() < MOST_WAITS && wait.lateness_ns().unsigned_abs() < FURTHEST_NS {
+    if waits.len() < MAX_TRACKED_WAITS && wait.lateness_ns().unsigned_abs() < FURTHEST_NS {
         waits.push(wait);
     } else {
         counts.dropped += 1;

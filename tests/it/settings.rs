@@ -270,13 +270,13 @@ fn what_is_wrong_is_named_with_its_line() {
 
 #[test]
 fn a_file_is_no_larger_than_settings() {
-    const MOST: usize = 64 << 10;
+    const MAX_FILE_BYTES: usize = 64 << 10;
     let of = |bytes: usize| {
         let settings = "[run]\nticks = 60\n# ";
         format!("{settings}{}", "x".repeat(bytes - settings.len()))
     };
-    Project::new(&of(MOST)).is("run", "ticks", &["60"], "file");
-    let ran = Project::new(&of(MOST + 1)).run("run --print-plan").exits(2);
+    Project::new(&of(MAX_FILE_BYTES)).is("run", "ticks", &["60"], "file");
+    let ran = Project::new(&of(MAX_FILE_BYTES + 1)).run("run --print-plan").exits(2);
     assert_eq!(ran.stderr, "error: osjitter.toml: 65 KiB; settings have at most 64 KiB\n");
     assert!(ran.stdout.is_empty());
     // One without end on the disk is not even read.

@@ -112,11 +112,11 @@ pub const TIMES_MONOTONIC: &str = "monotonic";
 /// Path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
 /// More metrics than this are a mistake.
-const MOST_METRICS: usize = 64;
+const MAX_METRICS: usize = 64;
 /// Longest name or unit of a metric.
-const LONGEST_WORD: usize = 32;
+const MAX_WORD: usize = 32;
 /// No line of a series is longer; a file without line ends is refused before it fills the memory.
-const LONGEST_LINE: u64 = 256;
+const MAX_LINE: u64 = 256;
 
 /// Writes a series, buffered. To keep a loop free of I/O, collect first and write afterwards.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl<W: Write> Writer<W> {
     pub fn declare(&mut self, name: &str, unit: &str, better: Better) -> io::Result<()> {
         if !(is_name(name) && is_word(unit)) {
             let what = format!(
-                "{name:?} in {unit:?}: a metric's name and unit are words of at most {LONGEST_WORD} characters"
+                "{name:?} in {unit:?}: a metric's name and unit are words of at most {MAX_WORD} characters"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
@@ -396,7 +396,7 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
                         "a name and a unit are words of at most 32 characters, a name begins with a letter",
                     );
                 }
-                if all.len() == MOST_METRICS || all.iter().any(|metric| metric.name == name) {
+                if all.len() == MAX_METRICS || all.iter().any(|metric| metric.name == name) {
                     return wrong("a metric is declared once, and at most 64 are");
                 }
                 let (name, unit) = (name.to_owned(), unit.to_owned());
@@ -433,7 +433,7 @@ fn tick(line: &str) -> Option<(i64, [Option<u64>; 2])> {
 }
 
 fn is_word(text: &str) -> bool {
-    (1..=LONGEST_WORD).contains(&text.chars().count())
+    (1..=MAX_WORD).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
@@ -476,13 +476,13 @@ impl<R: Read> Lines<R> {
     fn next(&mut self) -> Result<bool, SeriesError> {
         self.bytes.clear();
         (&mut self.from)
-            .take(LONGEST_LINE)
+            .take(MAX_LINE)
             .read_until(b'\n', &mut self.bytes)
             .map_err(SeriesError::Io)?;
         self.line.clear();
         self.line.push_str(String::from_utf8_lossy(&self.bytes).trim_end());
         self.number += 1;
-        if self.bytes.len() as u64 == LONGEST_LINE && !self.bytes.ends_with(b"\n") {
+        if self.bytes.len() as u64 == MAX_LINE && !self.bytes.ends_with(b"\n") {
             return Err(SeriesError::Metric(
                 self.number,
                 self.text(),
@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_not_two() {
-        let long = format!("{SCHEMA} period_ns=5\n{}7\n", "0".repeat(LONGEST_LINE as usize));
+        let long = format!("{SCHEMA} period_ns=5\n{}7\n", "0".repeat(MAX_LINE as usize));
         assert!(
             Reader::read(long.as_bytes()).unwrap_err().to_string().contains("at most 255 bytes")
         );

@@ -88,12 +88,12 @@ pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u6
 
 /// Reads a share of messages in per cent, as one in so many; 0 for none.
 pub fn share(text: &str) -> Result<u64, String> {
-    const MOST_MESSAGES: f64 = 10_000.0;
+    const MAX_MESSAGES: f64 = 10_000.0;
     let percent =
         text.trim().trim_end_matches('%').trim().parse().ok().filter(|p| (0.0..=100.0).contains(p));
     match percent.map(|p: f64| 100.0 / p) {
         Some(f64::INFINITY) => Ok(0),
-        Some(every) if every <= MOST_MESSAGES => Ok(every.round() as u64),
+        Some(every) if every <= MAX_MESSAGES => Ok(every.round() as u64),
         _ => Err(format!("no share {text:?}; use 0 or from 0.01% to 100%")),
     }
 }

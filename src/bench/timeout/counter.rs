@@ -10,7 +10,7 @@ use benchloops::timeouts::loops::Job;
 
 const PROGRAM: &str = "osjitter-counts";
 /// It takes milliseconds, and with very many timers a second.
-const LONGEST: Duration = Duration::from_secs(60);
+const COUNTER_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Counter {
     child: Child,
@@ -48,7 +48,7 @@ impl Counter {
     pub fn count(&mut self, job: &Job) -> Result<Counted, String> {
         let job = serde_json::to_string(job).expect("plain data") + "\n";
         let written = self.child.stdin.as_mut().expect("it is piped").write_all(job.as_bytes());
-        let answer = self.answers.recv_timeout(LONGEST).ok().filter(|_| written.is_ok());
+        let answer = self.answers.recv_timeout(COUNTER_TIMEOUT).ok().filter(|_| written.is_ok());
         let counted = answer.and_then(|line| serde_json::from_str(&line).ok());
         counted.ok_or_else(|| format!("{PROGRAM} did not answer"))
     }

@@ -90,14 +90,14 @@ const COLUMNS: [&str; 8] =
     ["variant", "clock", "per message", "overhead", "%", "reads", "made", "regs"];
 
 /// Least allocations for each message that two digits show.
-const LEAST_SHOWN: f64 = 0.005;
+const MIN_SHOWN: f64 = 0.005;
 
 /// Costs and counts of each variant, under a heading; two columns of names, the others numbers.
 fn rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     rows.extend(workload.results.iter().map(row));
     let allocations = |result: &MeasuredVariant| result.counts.as_ref().map(|c| c.allocations);
-    if workload.results.iter().filter_map(allocations).any(|n| n >= LEAST_SHOWN) {
+    if workload.results.iter().filter_map(allocations).any(|n| n >= MIN_SHOWN) {
         let cells = workload
             .results
             .iter()
@@ -165,11 +165,11 @@ fn overhead(overhead: &Overhead) -> String {
 }
 
 /// No ratio to a control loop that costs next to nothing: it would say how empty an empty loop is.
-const MOST_PERCENT: f64 = 1_000.0;
+const MAX_PERCENT: f64 = 1_000.0;
 
 fn percent(overhead: &Overhead) -> String {
     match overhead.percent {
-        p if p.abs() > MOST_PERCENT => "-".to_owned(),
+        p if p.abs() > MAX_PERCENT => "-".to_owned(),
         p if p.abs() >= 100.0 => format!("{p:+.0}"),
         p => format!("{p:+.1}"),
     }

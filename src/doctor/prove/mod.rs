@@ -24,7 +24,7 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
 use engine::subject::{Entry, Place};
-use files::compare::{self, LEAST_PAIRS};
+use files::compare::{self, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
 
 use crate::doctor::args::ProveArgs;
@@ -37,7 +37,7 @@ use settings::{Tried, tried};
 /// All intervals of a proof hold what they are of, but in so many of the proofs.
 const ALPHA: f64 = 0.05;
 /// More rounds than this say nothing more; the exact distribution takes long.
-const MOST_ROUNDS: u64 = 400;
+const MAX_ROUNDS: u64 = 400;
 /// What is measured unless told otherwise: the kernel's timer, and tokio's own.
 const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
 /// What the machine could give meanwhile; by them its fitness is judged.
@@ -75,11 +75,11 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     }
     let round: Duration = planned.scenarios.iter().map(Scenario::expected).sum();
     let rounds =
-        (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MOST_ROUNDS)) as u64;
-    if rounds < LEAST_PAIRS as u64 {
-        let least = (round * LEAST_PAIRS as u32).as_secs() + 1;
+        (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MAX_ROUNDS)) as u64;
+    if rounds < MIN_COMPARED_PAIRS as u64 {
+        let least = (round * MIN_COMPARED_PAIRS as u32).as_secs() + 1;
         return Err(usage!(
-            "--max-time {} is too short for {} settings in {LEAST_PAIRS} rounds; give --max-time {least}s, or fewer --subject",
+            "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {least}s, or fewer --subject",
             short(args.max_time),
             planned.held.len()
         ));

@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_micros(100);
 const SHORT_SLACK: Duration = Duration::from_nanos(1);
 const USUAL_SLACK: Duration = Duration::from_micros(50);
 /// So many CPUs are tried; of more, some that are evenly spread.
-const MOST_CPUS: usize = 8;
+const MAX_CPUS: usize = 8;
 /// The key of what changes nothing.
 pub const AGAIN: &str = "again";
 
@@ -75,8 +75,8 @@ pub fn tried(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<Tri
 /// Some of the CPUs, the first and the last among them.
 fn spread(cpus: &[usize]) -> Vec<usize> {
     match cpus.len() {
-        0..=MOST_CPUS => cpus.to_vec(),
-        n => (0..MOST_CPUS).map(|i| cpus[i * (n - 1) / (MOST_CPUS - 1)]).collect(),
+        0..=MAX_CPUS => cpus.to_vec(),
+        n => (0..MAX_CPUS).map(|i| cpus[i * (n - 1) / (MAX_CPUS - 1)]).collect(),
     }
 }
 

@@ -13,7 +13,7 @@ use engine::machine::{host, tuning};
 use files::environment::EnvironmentKey;
 use files::file::File;
 use files::fitness::Fitness;
-use files::gate::calibration::{self, Calibration, CalibrationPlan, LEAST_PAIRS, SCHEMA};
+use files::gate::calibration::{self, Calibration, CalibrationPlan, MIN_CALIBRATION_PAIRS, SCHEMA};
 use files::gate::verdict;
 use files::report::Host;
 use jitterstat::gate::look::Rules;
@@ -108,10 +108,10 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
 /// How many pairs a time holds; refused where those calibrate nothing.
 fn pairs_within(time: Duration, pair_time: Duration, of: &str, or: &str) -> exit::Result<u64> {
     let pairs = u64::try_from(time.as_nanos() / pair_time.as_nanos().max(1)).unwrap_or(u64::MAX);
-    if pairs < LEAST_PAIRS as u64 {
-        let least = pair_time.as_secs_f64() * LEAST_PAIRS as f64;
+    if pairs < MIN_CALIBRATION_PAIRS as u64 {
+        let least = pair_time.as_secs_f64() * MIN_CALIBRATION_PAIRS as f64;
         return Err(usage!(
-            "{} holds {pairs} pairs of {of}, and a calibration takes {LEAST_PAIRS}: give --max-time {:.0}s or more, or {or}",
+            "{} holds {pairs} pairs of {of}, and a calibration takes {MIN_CALIBRATION_PAIRS}: give --max-time {:.0}s or more, or {or}",
             units::short(time),
             least.ceil()
         ));

@@ -17,7 +17,7 @@ use crate::render::{percentile, quantity, tradeoff};
 const KEPT: u32 = 8;
 /// The largest code that has 12 bits: two characters of base64. Ticks that are later, by minutes,
 /// are of the tail.
-const LARGEST: u16 = 0xfff;
+const MAX_CODE: u16 = 0xfff;
 /// One tick in so many is written exactly: the largest ones.
 const TAIL: u64 = 100;
 
@@ -133,7 +133,7 @@ fn indices(round: &Round) -> Vec<u8> {
 fn code(late: i64) -> u16 {
     let value = u64::try_from(late).unwrap_or(0);
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT);
-    (((shift << (KEPT - 1)) + (value >> shift) as u32) as u16).min(LARGEST)
+    (((shift << (KEPT - 1)) + (value >> shift) as u32) as u16).min(MAX_CODE)
 }
 
 /// Two codes in three bytes, the first in the lower bits.
@@ -214,8 +214,8 @@ mod tests {
             let error = (decoded(code(value)) - value as f64).abs();
             assert!(error <= value as f64 / 250.0, "{value}: {error}");
         }
-        assert_eq!([code(-7), code(i64::MAX)], [0, LARGEST]);
-        assert!(decoded(LARGEST) > 270e9, "minutes");
+        assert_eq!([code(-7), code(i64::MAX)], [0, MAX_CODE]);
+        assert!(decoded(MAX_CODE) > 270e9, "minutes");
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn codes_are_packed_as_the_page_unpacks_them() {
-        let codes = [0x123, 0xabc, LARGEST];
+        let codes = [0x123, 0xabc, MAX_CODE];
         let bytes = packed(&codes);
         assert_eq!(bytes.len(), 6);
         let unpacked = |i: usize| {

@@ -23,7 +23,7 @@ struct Drawable<'a> {
 }
 
 /// So many lines are told apart in one chart.
-const MOST_TOGETHER: usize = 12;
+const MAX_TOGETHER: usize = 12;
 /// Height of what stands above a chart, and of its foot.
 const HEAD: u32 = 56;
 const FOOT: u32 = 44;

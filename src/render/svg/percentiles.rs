@@ -13,7 +13,7 @@ use crate::picture::canvas::{
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
 use crate::render::samples::Lateness;
-use crate::render::svg::{Drawable, MOST_TOGETHER, Words, by_period, grid, page};
+use crate::render::svg::{Drawable, MAX_TOGETHER, Words, by_period, grid, page};
 
 const HEIGHT: u32 = 440;
 /// Of one chart among several, each of a period.
@@ -61,7 +61,7 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
     };
     let words = Words { title: title("Lateness by percentile", shared), note, foot };
     let groups = by_period(&curves, |c| (c.of.subject.period_ns, c.of.sign));
-    if groups.iter().any(|group| group.len() > MOST_TOGETHER) {
+    if groups.iter().any(|group| group.len() > MAX_TOGETHER) {
         let (rows, columns) = grid(curves.len(), COLUMNS);
         return page("percentiles", rows as u32 * OF_A_SUBJECT, &words, |area| {
             for (cell, own) in area.split_evenly((rows, columns)).iter().zip(&curves) {
@@ -123,11 +123,11 @@ impl Above {
 
 /// A name that fits above a small chart.
 fn cut(name: &str) -> String {
-    const MOST: usize = 28;
-    if name.chars().count() <= MOST {
+    const MAX_NAME_CHARS: usize = 28;
+    if name.chars().count() <= MAX_NAME_CHARS {
         name.to_owned()
     } else {
-        name.chars().take(MOST - 3).chain("...".chars()).collect()
+        name.chars().take(MAX_NAME_CHARS - 3).chain("...".chars()).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::picture::canvas::{
 };
 use crate::picture::label_layout::{self, Marker};
 use crate::picture::palette::Sign;
-use crate::render::svg::{MOST_TOGETHER, Words, by_period, grid, page};
+use crate::render::svg::{MAX_TOGETHER, Words, by_period, grid, page};
 use crate::render::tradeoff::Point;
 
 /// Width of a character of a name, as wide as common fonts have it.
@@ -47,7 +47,7 @@ pub(super) fn picture(
     let words = Words { title: title("Lateness against its price", shared), note: NOTE, foot };
     // In a crowd only what there is to choose, and what it is measured against, has its name beside
     // it.
-    let crowd = groups.iter().any(|group| group.len() > MOST_TOGETHER);
+    let crowd = groups.iter().any(|group| group.len() > MAX_TOGETHER);
     let mut entries: Vec<(Sign, &str)> = Vec::new();
     for (point, sign) in points.iter().filter(|_| crowd) {
         if !entries.iter().any(|(other, _)| other == sign) {

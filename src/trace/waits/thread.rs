@@ -10,8 +10,8 @@ use files::why::Parts;
 use crate::trace::waits::wait::{Piece, TIMERFD, Wait, span};
 
 /// The way back from a wait is believed to take this long; beyond it, something interrupted it.
-pub(super) const LONGEST_WAY_NS: u64 = 20_000;
-const MOST_PIECES: usize = 1 << 10;
+pub(super) const MAX_WAY_NS: u64 = 20_000;
+const MAX_PIECES: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -120,7 +120,7 @@ impl Thread {
 
     pub(super) fn keep(&mut self, piece: Piece) {
         if piece.from_ns < piece.to_ns {
-            if self.pieces.len() >= MOST_PIECES {
+            if self.pieces.len() >= MAX_PIECES {
                 self.pieces.pop_front();
             }
             self.pieces.push_back(piece);
@@ -164,8 +164,8 @@ impl Pending {
         if let Some(woken_ns) = wait.woken_ns {
             parts.add(Class::Below, span(expired_ns.max(wait.deadline_ns), woken_ns));
         }
-        parts.add(Class::Path, ran_for_ns.min(LONGEST_WAY_NS));
-        parts.add(Class::Below, ran_for_ns.saturating_sub(LONGEST_WAY_NS));
+        parts.add(Class::Path, ran_for_ns.min(MAX_WAY_NS));
+        parts.add(Class::Below, ran_for_ns.saturating_sub(MAX_WAY_NS));
         wait
     }
 }

@@ -9,7 +9,7 @@ use super::table::{Fault, Moment, Row};
 use super::tools::Tools;
 
 /// What takes longer hangs. Far more than any row needs: the machine may be busy.
-const LONGEST: Duration = Duration::from_secs(90);
+const SCENE_TIMEOUT: Duration = Duration::from_secs(90);
 /// What is in its directory before, where the scene has that.
 pub const EARLIER: [(&str, &str); 4] = [
     ("report.json", "the report of before"),
@@ -215,7 +215,7 @@ impl Scene {
             if let Some(status) = child.try_wait().expect("a child") {
                 return Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
             }
-            if began.elapsed() > LONGEST {
+            if began.elapsed() > SCENE_TIMEOUT {
                 // With its command, which goes with it.
                 let _ = child.kill().and_then(|()| child.wait());
                 return None;

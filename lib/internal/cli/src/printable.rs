@@ -1,7 +1,7 @@
 //! Text from files and programs, on its way to people: it cannot command a terminal, nor fill it.
 
 /// More characters than this of one message are nobody's reading.
-const LONGEST: usize = 2_000;
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Control characters, and those that turn the direction of writing, become replacement characters;
 /// line breaks stay.
@@ -21,8 +21,8 @@ pub fn in_line(text: &str) -> String {
 pub fn message(text: &str) -> String {
     let line: Vec<char> =
         printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
-    let (head, tail) = (LONGEST / 4 * 3, LONGEST / 4);
-    match line.len().checked_sub(LONGEST) {
+    let (head, tail) = (MAX_MESSAGE_CHARS / 4 * 3, MAX_MESSAGE_CHARS / 4);
+    match line.len().checked_sub(MAX_MESSAGE_CHARS) {
         None | Some(0) => line.into_iter().collect(),
         Some(more) => {
             let part = |part: &[char]| part.iter().collect::<String>();
@@ -56,9 +56,9 @@ mod tests {
         assert!(
             long.starts_with("begin x")
                 && long.ends_with("x end")
-                && long.chars().count() < LONGEST + 40
+                && long.chars().count() < MAX_MESSAGE_CHARS + 40
         );
-        let whole = "y".repeat(LONGEST);
+        let whole = "y".repeat(MAX_MESSAGE_CHARS);
         assert_eq!(message(&whole), whole);
     }
 }

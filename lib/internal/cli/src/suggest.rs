@@ -1,7 +1,7 @@
 //! What somebody may have meant who wrote something else.
 
 /// No name has as many bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// The names that differ from what was written in at most a quarter of its characters, and in no
 /// more than three.
@@ -9,7 +9,7 @@ pub fn near<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     let most = (written.chars().count() / 4).clamp(1, 3);
     // What is longer by more than a name resembles none, and looking for that takes the product of
     // both lengths.
-    let typed = written.len() < LONGEST_NAME;
+    let typed = written.len() < MAX_NAME;
     names
         .into_iter()
         .filter(|name| typed && strsim::damerau_levenshtein(name, written) <= most)

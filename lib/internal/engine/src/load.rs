@@ -47,10 +47,10 @@ pub const READY: &str = "ready\n";
 const KINDS: [(&str, Kind); 4] =
     [("cpu", Kind::Cpu), ("memory", Kind::Memory), ("io", Kind::Io), ("softirq", Kind::Softirq)];
 /// More threads than this are a slip of the keyboard.
-const MOST_THREADS: usize = 1_024;
-const MOST_TASKS: u32 = 100_000;
+const MAX_THREADS: usize = 1_024;
+const MAX_TASKS: u32 = 100_000;
 /// A worker held for longer than this is a program that hangs.
-const LONGEST_HOLD: Duration = Duration::from_secs(1);
+const MAX_HOLD: Duration = Duration::from_secs(1);
 
 impl Load {
     pub fn is_none(&self) -> bool {
@@ -120,10 +120,10 @@ impl FromStr for Stress {
             }
             None => 1,
             Some(n) => {
-                let number = n.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
+                let number = n.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
                 number.ok_or_else(|| {
                     format!(
-                        "{name}:{n} is no load; give 1 to {MOST_THREADS} threads, as in {name}:2"
+                        "{name}:{n} is no load; give 1 to {MAX_THREADS} threads, as in {name}:2"
                     )
                 })?
             }
@@ -140,8 +140,8 @@ fn tasks(text: &str) -> Result<Tasks, String> {
         )
     };
     let (count, hold) = text.split_once('x').ok_or_else(bad)?;
-    let count = count.parse().ok().filter(|n| (1..=MOST_TASKS).contains(n)).ok_or_else(bad)?;
-    let hold = units::duration_within("a hold", hold, [Duration::from_nanos(100), LONGEST_HOLD])?;
+    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(bad)?;
+    let hold = units::duration_within("a hold", hold, [Duration::from_nanos(100), MAX_HOLD])?;
     Ok(Tasks { count, hold })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// A longer name stands in no table.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Program {
             .map_or(self.words[0].as_str().into(), |f| f.to_string_lossy());
         let plain =
             |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
-        file.chars().take(LONGEST_NAME).map(plain).collect()
+        file.chars().take(MAX_NAME).map(plain).collect()
     }
 }
 

@@ -25,9 +25,9 @@ use cli::units;
 /// interval.
 const DEFAULT_ROUND_TICKS: u64 = 250;
 /// A run is cut into at least this many rounds where its ticks allow.
-const LEAST_ROUNDS: u64 = 10;
+const MIN_ROUNDS: u64 = 10;
 /// A round lasts no longer than this where the period allows.
-const LONGEST_ROUND: Duration = Duration::from_secs(1);
+const MAX_ROUND_DURATION: Duration = Duration::from_secs(1);
 /// Warm-up: as many ticks as fit into this time ...
 const WARMUP_TIME: Duration = Duration::from_millis(10);
 /// ... but at least and at most so many.
@@ -222,7 +222,7 @@ impl ScenarioArgs {
         }
         let in_time =
             |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
-        let longest = DEFAULT_ROUND_TICKS.min(in_time(LONGEST_ROUND).max(1));
+        let longest = DEFAULT_ROUND_TICKS.min(in_time(MAX_ROUND_DURATION).max(1));
         let ticks = match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
             Length::Ticks(0) => {
                 return Err(usage!("0 ticks is nothing to measure; give --ticks at least 1"));
@@ -247,7 +247,7 @@ impl ScenarioArgs {
             }
             (Some(n), _) => n.min(ticks),
             (None, Some(Length::Rounds(_))) => longest,
-            (None, _) => (ticks / LEAST_ROUNDS).clamp(1, longest),
+            (None, _) => (ticks / MIN_ROUNDS).clamp(1, longest),
         };
         let warmup_ticks = self
             .warmup
@@ -292,7 +292,7 @@ impl ScenarioArgs {
 
 /// Refuses more scenarios than a report can hold.
 pub fn few_enough(scenarios: usize) -> exit::Result<()> {
-    let most = report::MOST_SUBJECTS;
+    let most = report::MAX_SUBJECTS;
     if scenarios > most {
         Err(usage!("{scenarios} scenarios; a plan has at most {most}"))
     } else {

@@ -38,7 +38,7 @@ mod tests;
 use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
 pub use error::CompareError;
-pub use family::{Change, Differences, LEAST_PAIRS, Shown, family};
+pub use family::{Change, Differences, MIN_COMPARED_PAIRS, Shown, family};
 use jitterstat::stats::shift::{self, Interval95};
 use model::tidy;
 pub use model::{

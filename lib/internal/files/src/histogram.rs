@@ -24,7 +24,7 @@ pub const LOG_COMMENT: &str = "[Lateness in nanoseconds; the tag is the subject]
 
 /// Most bytes that a histogram takes when it is not compressed: five digits over all of a `u64` are
 /// 6.2 million counts of at most 9 bytes each, and a header.
-const LARGEST: usize = 64 << 20;
+const MAX_HISTOGRAM_BYTES: usize = 64 << 20;
 /// First word of an uncompressed histogram, and of a compressed one; the low half byte of the
 /// second is the word size.
 const COOKIE: u32 = 0x1c84_9303;
@@ -121,7 +121,7 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
                 .and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
             let compressed = compressed.ok_or(EndsEarly)?;
             let mut inflated = Vec::new();
-            let most = LARGEST as u64 + 1;
+            let most = MAX_HISTOGRAM_BYTES as u64 + 1;
             let read = ZlibDecoder::new(compressed).take(most).read_to_end(&mut inflated);
             read.map_err(|e| Damaged(e.to_string()))?;
             inflated
@@ -129,7 +129,7 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
         COOKIE => bytes.to_vec(),
         _ => return Err(OtherFormat),
     };
-    if inflated.len() > LARGEST {
+    if inflated.len() > MAX_HISTOGRAM_BYTES {
         return Err(TooLarge);
     }
     // The library makes room for what the header promises before it looks for it.
@@ -146,12 +146,12 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
 /// Whether among the numbers (LEB128 of at most nine bytes, zigzag) is the least there is: the
 /// library negates those below zero, which are gaps between bins, and of this one that overflows.
 fn has_endless_gap(mut numbers: &[u8]) -> bool {
-    const LONGEST: usize = 9;
+    const MAX_VARINT_BYTES: usize = 9;
     while !numbers.is_empty() {
-        let ends = numbers.iter().take(LONGEST - 1).position(|&byte| byte < 0x80);
-        let length = ends.map_or(LONGEST, |last| last + 1).min(numbers.len());
+        let ends = numbers.iter().take(MAX_VARINT_BYTES - 1).position(|&byte| byte < 0x80);
+        let length = ends.map_or(MAX_VARINT_BYTES, |last| last + 1).min(numbers.len());
         let (number, others) = numbers.split_at(length);
-        if number == [0xff; LONGEST] {
+        if number == [0xff; MAX_VARINT_BYTES] {
             return true;
         }
         numbers = others;
@@ -269,7 +269,8 @@ mod tests {
             assert!(error.to_string().contains(says), "{bytes:?}: {error}");
         }
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        std::io::copy(&mut std::io::repeat(0).take(LARGEST as u64 + 1), &mut encoder).unwrap();
+        std::io::copy(&mut std::io::repeat(0).take(MAX_HISTOGRAM_BYTES as u64 + 1), &mut encoder)
+            .unwrap();
         let bomb = encoder.finish().unwrap();
         assert!(bomb.len() < 100_000);
         let mut bytes = 0x1c84_9314_u32.to_be_bytes().to_vec();

@@ -17,12 +17,12 @@ pub use fitness::Fitness;
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
 /// The longest plausible time in nanoseconds: 31 years.
-pub const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
+pub const MAX_NS: u64 = 1_000_000_000_000_000_000;
 /// The largest plausible count: every whole number up to here is exact in an `f64`.
-pub const MOST_COUNT: u64 = 1 << 53;
+pub const MAX_COUNT: u64 = 1 << 53;
 /// The most subjects of a report: as many as Linux supports CPUs. Even an almost empty one takes a
 /// kilobyte, and views compare each with each.
-pub const MOST_SUBJECTS: usize = 8_192;
+pub const MAX_SUBJECTS: usize = 8_192;
 
 model! {
     /// One invocation of `osjitter run`.

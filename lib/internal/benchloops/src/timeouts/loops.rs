@@ -64,8 +64,8 @@ impl fmt::Display for Workload {
 impl Workload {
     /// Worker threads of its runtime; `None` for that of one thread.
     pub fn workers(self) -> Option<usize> {
-        const MOST: usize = 1024;
-        let cpus = || std::thread::available_parallelism().map_or(2, |n| n.get().min(MOST));
+        const MAX_WORKERS: usize = 1024;
+        let cpus = || std::thread::available_parallelism().map_or(2, |n| n.get().min(MAX_WORKERS));
         (self == Self::ChannelMultiThread).then(cpus)
     }
 }

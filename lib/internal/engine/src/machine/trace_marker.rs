@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 /// Where tracefs is mounted, and where it was before Linux 4.1.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// A mark is no longer than this.
-const LONGEST: usize = 256;
+const MAX_MARK_BYTES: usize = 256;
 
 /// The file that puts a line among the events of the kernel.
 #[derive(Debug)]
@@ -35,11 +35,11 @@ impl TraceMarker {
 
     /// Puts a line into the trace: one system call, and no memory.
     pub fn mark(&self, line: std::fmt::Arguments<'_>) -> io::Result<()> {
-        let mut text = [0; LONGEST];
-        let mut rest = &mut text[..LONGEST - 1];
+        let mut text = [0; MAX_MARK_BYTES];
+        let mut rest = &mut text[..MAX_MARK_BYTES - 1];
         // What is longer is cut.
         let _ = rest.write_fmt(line);
-        let end = LONGEST - 1 - rest.len();
+        let end = MAX_MARK_BYTES - 1 - rest.len();
         text[end] = b'\n';
         (&self.0).write(&text[..=end]).map(drop)
     }

@@ -12,7 +12,7 @@ use crate::measure::written;
 use crate::program::Program;
 
 /// CPU time below this has no meaningful logarithm: it is this.
-const LEAST_CPU_NS: u64 = 1_000;
+const MIN_CPU_NS: u64 = 1_000;
 /// A run that writes so many times more or fewer samples than the first one is another kind of run.
 const OTHER_LENGTH: u64 = 2;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99)];
@@ -197,7 +197,7 @@ impl Number {
     pub fn value(&self, shown: &Shown) -> Result<f64, String> {
         let (name, percentile) = match &self.of {
             Wanted::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
-            Wanted::Cpu => return Ok(shown.usage.cpu_ns.max(LEAST_CPU_NS) as f64),
+            Wanted::Cpu => return Ok(shown.usage.cpu_ns.max(MIN_CPU_NS) as f64),
             Wanted::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
             Wanted::Instructions => return shown.instructions().map(|count| count as f64),
             Wanted::Own(name, percentile) => (name, percentile),

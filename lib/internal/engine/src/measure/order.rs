@@ -13,7 +13,7 @@ use crate::measure::why::Session;
 use crate::scenario::{Plan, Scenario};
 
 /// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
-const LEAST_PHASE: Duration = Duration::from_millis(1);
+const MIN_PHASE_SPAN: Duration = Duration::from_millis(1);
 
 /// What happens between rounds.
 pub trait Observer {
@@ -77,9 +77,9 @@ fn asked_too(seed: u64, turns: impl Iterator<Item = Turn>) -> impl Iterator<Item
     })
 }
 
-/// The part of the period, or of `LEAST_PHASE`, that a draw of 64 bits stands for.
+/// The part of the period, or of `MIN_PHASE_SPAN`, that a draw of 64 bits stands for.
 pub fn phase(period: Duration, draw: u64) -> Duration {
-    let span_ns = period.max(LEAST_PHASE).as_nanos() as u64;
+    let span_ns = period.max(MIN_PHASE_SPAN).as_nanos() as u64;
     Duration::from_nanos(((u128::from(draw) * u128::from(span_ns)) >> 64) as u64)
 }
 

@@ -207,7 +207,7 @@ fn ns(duration: Duration) -> u64 {
 }
 
 /// More rounds than this are not kept of a subject whose samples nobody wants.
-const MOST_KEPT: usize = ROUNDS_WITHOUT_SAMPLES as usize;
+const MAX_KEPT: usize = ROUNDS_WITHOUT_SAMPLES as usize;
 
 /// The rounds of one scenario: all of them, or of a long run without samples so many drawn at
 /// random, and what all of them add up to. Memory does not grow with the length of such a run.
@@ -248,7 +248,7 @@ impl Rounds {
         self.error_bound_ns =
             self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
         self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
-        if self.keep_all || self.kept.len() < MOST_KEPT {
+        if self.keep_all || self.kept.len() < MAX_KEPT {
             self.kept.push(round);
             return;
         }
@@ -416,7 +416,7 @@ fn warnings(
         warnings.push(Warning {
             code: "rounds-drawn".to_owned(),
             message: format!(
-                "of up to {most} rounds of a subject, {MOST_KEPT} drawn at random are kept; percentiles cover all ticks, \
+                "of up to {most} rounds of a subject, {MAX_KEPT} drawn at random are kept; percentiles cover all ticks, \
                  to three digits"
             ),
             hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"

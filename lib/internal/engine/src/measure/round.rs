@@ -256,7 +256,7 @@ impl RoundRequest<'_> {
 
 /// How far counter and kernel clock may come apart over a round: more than any rate is off, and any
 /// read delayed.
-const LARGEST_STEP: Duration = Duration::from_millis(20);
+const MAX_CLOCK_STEP: Duration = Duration::from_millis(20);
 const STEP_PER_LENGTH: f64 = 0.02;
 
 /// Refuses a round over which the kernel's clock jumped: lateness against it would be the jump.
@@ -273,7 +273,7 @@ fn steady(first: &Anchor, last: &Anchor) -> Result<(), String> {
 /// The same of lengths in seconds, by the CPU counter and by the kernel's clock.
 fn no_jump(counted: f64, stated: f64) -> Result<(), String> {
     let jump = stated - counted;
-    if jump.abs() <= LARGEST_STEP.as_secs_f64() + counted.abs() * STEP_PER_LENGTH {
+    if jump.abs() <= MAX_CLOCK_STEP.as_secs_f64() + counted.abs() * STEP_PER_LENGTH {
         return Ok(());
     }
     Err(format!(

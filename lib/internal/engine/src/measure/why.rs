@@ -33,11 +33,11 @@ mod witness;
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
 const CYCLES_PER_TICK: usize = 16;
 /// And for no more than so many in a round.
-const MOST_CYCLES: usize = 1 << 20;
+const MAX_CYCLES: usize = 1 << 20;
 /// A reading that takes longer was interrupted.
 const TORN: Duration = Duration::from_micros(50);
 /// The most that the way from a timer to its task is believed to take.
-const LONGEST_PATH_NS: u64 = 20_000;
+const MAX_PATH_NS: u64 = 20_000;
 /// tokio rounds a deadline up to its wheel's millisecond, and the timeout that it gives to the
 /// kernel to a whole one.
 const WHEEL_NS: u64 = 2_000_000;
@@ -70,7 +70,7 @@ impl Session {
         let witnesses = Mutex::new(Some(Witnesses::begin(period)));
         self.record(true);
         self.chains.record(true);
-        let capacity = ticks.saturating_mul(CYCLES_PER_TICK).saturating_add(64).min(MOST_CYCLES);
+        let capacity = ticks.saturating_mul(CYCLES_PER_TICK).saturating_add(64).min(MAX_CYCLES);
         let shared = Shared {
             quotas: self.quotas.clone(),
             capacity,
@@ -507,7 +507,7 @@ fn facts(
     };
     let lateness =
         ticks.iter().flat_map(|(_, t)| t).map(|(_, t)| t.wake_ns - t.deadline_ns).collect();
-    let way_ns = LONGEST_PATH_NS.min(median(lateness));
+    let way_ns = MAX_PATH_NS.min(median(lateness));
     let cpu = |pair: &[Cycle]| {
         i64::try_from(pair[1].reading.cpu_ns?.checked_sub(pair[0].reading.cpu_ns?)?).ok()
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::histogram::{self, Histogram};
-use crate::report::{Distribution, LONGEST_NS, Report, Round, Subject, Summary};
+use crate::report::{Distribution, MAX_NS, Report, Round, Subject, Summary};
 use jitterstat::stats::quantile;
 
 use super::key::{Key, Labels, cell, micros};
@@ -121,7 +121,7 @@ fn facts(subject: &Subject, summary: &Summary) -> Facts {
         let sum =
             subject.rounds.iter().map(of).try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
         // As much as a cell holds.
-        sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(LONGEST_NS))
+        sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(MAX_NS))
     };
     Facts {
         ticks: summary.ticks,
@@ -133,7 +133,7 @@ fn facts(subject: &Subject, summary: &Summary) -> Facts {
         max_ns: Some(summary.lateness_ns.max),
         cpu_ns: summary
             .cpu_ns_per_tick
-            .map(|per_tick| ((per_tick * summary.ticks as f64).round() as u64).min(LONGEST_NS)),
+            .map(|per_tick| ((per_tick * summary.ticks as f64).round() as u64).min(MAX_NS)),
         steal_ns: total(|round| round.steal_ns),
         run_queue_ns: total(|round| round.run_queue_ns),
         throttled_ns: total(|round| round.throttled_ns),

@@ -6,9 +6,9 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest text of a cell, in bytes.
-pub(super) const LONGEST_CELL: usize = 256;
+pub(super) const MAX_CELL: usize = 256;
 /// The longest text of all labels together, in bytes.
-pub(super) const LONGEST_LABELS: usize = 4_096;
+pub(super) const MAX_LABEL_BYTES: usize = 4_096;
 
 /// The last microsecond that can be written: the end of the year 9999.
 const LAST_US: u64 = 253_402_300_799_999_999;
@@ -57,7 +57,7 @@ impl Labels {
         let begins = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         let goes_on =
             key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
-        if !begins || !goes_on || key.len() > LONGEST_CELL {
+        if !begins || !goes_on || key.len() > MAX_CELL {
             return Err(format!(
                 "{key:?} is no key of a label: a letter, then letters, digits, `_`, `.`, `-`"
             ));
@@ -116,13 +116,13 @@ impl fmt::Display for Labels {
 pub fn cell(text: &str) -> Cow<'_, str> {
     let ends = |c: char| c.is_control() || matches!(c, ',' | '"' | ';');
     let runs = text.starts_with(['=', '+', '-', '@', '\'']);
-    if !runs && !text.contains(ends) && text.len() <= LONGEST_CELL {
+    if !runs && !text.contains(ends) && text.len() <= MAX_CELL {
         return text.into();
     }
     let mut clean = String::new();
     for (i, c) in text.chars().enumerate() {
         let c = if ends(c) || (i == 0 && runs) { '_' } else { c };
-        if clean.len() + c.len_utf8() > LONGEST_CELL {
+        if clean.len() + c.len_utf8() > MAX_CELL {
             break;
         }
         clean.push(c);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::LONGEST_NS;
+use crate::report::MAX_NS;
 use jitterstat::stats::quantile;
 
 use super::key::Key;
@@ -13,7 +13,7 @@ pub const SCHEMA: &str = "osjitter.bins/1";
 pub const VERSION: u64 = 1;
 
 /// The bin of every negative value.
-pub const NEGATIVE: [i64; 2] = [-(LONGEST_NS as i64), -1];
+pub const NEGATIVE: [i64; 2] = [-(MAX_NS as i64), -1];
 
 /// How wide bins are: those of an HDR histogram, of a power of two each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,7 @@ impl Facts {
 
     /// Adds those of another interval; what either does not know is not known of both.
     pub fn add(&mut self, other: &Self) {
-        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?).min(LONGEST_NS));
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?).min(MAX_NS));
         self.ticks = self.ticks.saturating_add(other.ticks);
         self.delivered = self.delivered.saturating_add(other.delivered);
         self.coalesced = self.coalesced.saturating_add(other.coalesced);

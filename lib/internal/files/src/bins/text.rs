@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
-use crate::report::{LONGEST_NS, MOST_COUNT};
+use crate::report::{MAX_COUNT, MAX_NS};
 
 use super::error::{BinsError, BinsFlaw};
-use super::key::{Key, LONGEST_CELL, LONGEST_LABELS, Labels, cell, micros, stamp};
+use super::key::{Key, Labels, MAX_CELL, MAX_LABEL_BYTES, cell, micros, stamp};
 use super::model::{Binning, Facts, Interval, NEGATIVE, VERSION};
 
 /// The two files of one set of intervals.
@@ -49,7 +49,7 @@ pub const CELLS: [&[&str]; 3] = [
 ];
 
 /// Most intervals of one file: each takes half a kilobyte, from as little as thirty bytes of text.
-const MOST_INTERVALS: usize = 1 << 18;
+const MAX_INTERVALS: usize = 1 << 18;
 /// How much of a wrong heading is shown.
 const SHOWN: usize = 60;
 
@@ -148,7 +148,7 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
         let binning = Binning::ALL.into_iter().find(|binning| binning.name() == name);
         let binning = binning.ok_or_else(|| row.not(0, "hdr2 or hdr3"))?;
         let (ends, count) = ([row.signed(1)?, row.signed(2)?], row.count(3)?);
-        if binning.bin(ends[0]) != ends || !(NEGATIVE[0]..=LONGEST_NS as i64).contains(&ends[0]) {
+        if binning.bin(ends[0]) != ends || !(NEGATIVE[0]..=MAX_NS as i64).contains(&ends[0]) {
             return Err(BinsFlaw::NotABin(ends));
         }
         if count == 0 {
@@ -171,9 +171,9 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
         Ok(())
     })
     .and_then(|all| {
-        let over = all.iter().any(|interval| interval.count() > MOST_COUNT);
+        let over = all.iter().any(|interval| interval.count() > MAX_COUNT);
         if over {
-            Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MOST_COUNT) })
+            Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MAX_COUNT) })
         } else {
             Ok(all)
         }
@@ -221,7 +221,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn text(&self, i: usize) -> Result<&str, BinsFlaw> {
         let text = self.record.get(self.at + i).unwrap_or_default();
-        let most = if self.columns[i] == "labels" { LONGEST_LABELS } else { LONGEST_CELL };
+        let most = if self.columns[i] == "labels" { MAX_LABEL_BYTES } else { MAX_CELL };
         if text.len() > most {
             let found = text.chars().take(SHOWN).collect();
             return Err(BinsFlaw::Cell {
@@ -243,7 +243,7 @@ impl Row<'_> {
     }
 
     fn count(&self, i: usize) -> Result<u64, BinsFlaw> {
-        let count = self.text(i)?.parse().ok().filter(|count| *count <= MOST_COUNT);
+        let count = self.text(i)?.parse().ok().filter(|count| *count <= MAX_COUNT);
         count.ok_or_else(|| self.not(i, "a number that can be counted to"))
     }
 
@@ -251,7 +251,7 @@ impl Row<'_> {
         if self.text(i)?.is_empty() {
             return Ok(None);
         }
-        let ns = self.text(i)?.parse().ok().filter(|ns| *ns <= LONGEST_NS);
+        let ns = self.text(i)?.parse().ok().filter(|ns| *ns <= MAX_NS);
         ns.map(Some).ok_or_else(|| self.not(i, "a time in nanoseconds of at most 31 years"))
     }
 
@@ -325,8 +325,8 @@ fn read(
         let of = |columns, at| Row { record: &record, columns, at };
         let key = of(CELLS[0], 0).key().map_err(fails)?;
         add(&mut all, key, &of(own, CELLS[0].len())).map_err(fails)?;
-        if all.len() > MOST_INTERVALS {
-            return Err(fails(BinsFlaw::TooMany(MOST_INTERVALS as u64)));
+        if all.len() > MAX_INTERVALS {
+            return Err(fails(BinsFlaw::TooMany(MAX_INTERVALS as u64)));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::model::tidy;
 use super::rounds::{QUANTILES, RoundValues, Rounds, in_common, ln, median};
 
 /// Fewer pairs than this have no interval at any error rate that is worth having.
-pub const LEAST_PAIRS: usize = 12;
+pub const MIN_COMPARED_PAIRS: usize = 12;
 
 model! {
     /// How a subject differs from its baseline; null where the rounds of one do not have the
@@ -88,7 +88,8 @@ fn change(pairs: &[[i64; 2]], alpha: f64) -> Option<Change> {
     let of_side = |side: usize| {
         median(&pairs.iter().map(|p| p[side] as f64).collect::<Vec<_>>()).round() as i64
     };
-    let bounded = pairs.len() >= LEAST_PAIRS && shift.lower.is_finite() && shift.upper.is_finite();
+    let bounded =
+        pairs.len() >= MIN_COMPARED_PAIRS && shift.lower.is_finite() && shift.upper.is_finite();
     let ratio_interval = bounded.then(|| [shift.lower, shift.upper].map(|ln| tidy(ln.exp())));
     let shown = match ratio_interval {
         None => Shown::TooFewRounds,

@@ -21,7 +21,7 @@ const STEPS: usize = 20;
 /// Resamples of rounds, as far as the work allows.
 const RESAMPLES: usize = 1_000;
 /// But at least these.
-const LEAST_RESAMPLES: usize = 200;
+const MIN_RESAMPLES: usize = 200;
 /// The work: ticks walked over in all resamples together; a second or so.
 const WALKED: usize = 400_000_000;
 /// Share of the resamples that lies within the band.
@@ -161,7 +161,7 @@ fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<[f64; 2]>, 
         return (Vec::new(), 0);
     }
     let resamples =
-        (WALKED / (a.lateness_ns.len() + b.lateness_ns.len())).clamp(LEAST_RESAMPLES, RESAMPLES);
+        (WALKED / (a.lateness_ns.len() + b.lateness_ns.len())).clamp(MIN_RESAMPLES, RESAMPLES);
     // Where the rounds of B are among those of A: a pair is drawn whole.
     let places: BTreeMap<u64, usize> =
         b.rounds.iter().enumerate().map(|(place, r)| (r.0, place)).collect();

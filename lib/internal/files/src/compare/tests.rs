@@ -498,9 +498,9 @@ fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
         );
         family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0)
     };
-    let cpu = of(LEAST_PAIRS).cpu.unwrap();
+    let cpu = of(MIN_COMPARED_PAIRS).cpu.unwrap();
     assert_eq!((cpu.baseline_ns, cpu.ns, cpu.ratio, cpu.shown), (10_000, 20_000, 2.0, Shown::More));
-    let few = of(LEAST_PAIRS - 1);
+    let few = of(MIN_COMPARED_PAIRS - 1);
     assert_eq!(few.cpu.unwrap().shown, Shown::TooFewRounds);
     assert_eq!(few.p50.unwrap().ratio_interval, None);
 }

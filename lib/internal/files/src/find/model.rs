@@ -6,7 +6,7 @@ use crate::file::{File, Flaw, Invalid};
 use crate::fitness::Fitness;
 use crate::gate::limit::{Quantity, RoundTicks, SummaryPath};
 use crate::model::model;
-use crate::report::{Host, LONGEST_NS, Load, MOST_COUNT, MOST_SUBJECTS, Tool, Warning};
+use crate::report::{Host, Load, MAX_COUNT, MAX_NS, MAX_SUBJECTS, Tool, Warning};
 use jitterstat::gate::look::Outcome;
 use jitterstat::stats::{binomial, quantile};
 
@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "osjitter.find/1";
 /// That a ticker's bracket is right.
 pub const CONFIDENCE: f64 = 0.95;
 /// More goals than this need more resamples than there are.
-pub const MOST_GOALS: usize = 5;
+pub const MAX_GOALS: usize = 5;
 /// Ticks above a percentile that make its interval narrow enough to decide.
 const TICKS_ABOVE: f64 = 10.0;
 
@@ -142,7 +142,7 @@ pub enum Finding {
 pub enum Stopped {
     /// No further period would say more.
     Found,
-    /// [`MOST_LOOKS`](super::MOST_LOOKS) were taken.
+    /// [`MAX_LOOKS`](super::MAX_LOOKS) were taken.
     Looks,
     /// The time was up.
     Time,
@@ -267,19 +267,14 @@ impl File for Find {
         let require = |holds: bool, at: String, flaw: Flaw| {
             if holds { Ok(()) } else { Err(Invalid { at, flaw }) }
         };
-        let time = |at: String, ns: u64| require(ns <= LONGEST_NS, at, Flaw::Time(ns.into()));
-        let signed = |at: String, ns: i64| {
-            require(ns.unsigned_abs() <= LONGEST_NS, at, Flaw::Time(ns.into()))
-        };
+        let time = |at: String, ns: u64| require(ns <= MAX_NS, at, Flaw::Time(ns.into()));
+        let signed =
+            |at: String, ns: i64| require(ns.unsigned_abs() <= MAX_NS, at, Flaw::Time(ns.into()));
         let number = |at: String, value: f64| {
-            require(
-                (-(LONGEST_NS as f64)..=LONGEST_NS as f64).contains(&value),
-                at,
-                Flaw::Number(value),
-            )
+            require((-(MAX_NS as f64)..=MAX_NS as f64).contains(&value), at, Flaw::Number(value))
         };
         for (at, found, most) in [
-            ("tickers", self.tickers.len(), MOST_SUBJECTS),
+            ("tickers", self.tickers.len(), MAX_SUBJECTS),
             ("goals", self.goals.len(), Goal::NAMES.len()),
         ] {
             require(found <= most, at.to_owned(), Flaw::TooMany { found, most })?;
@@ -308,7 +303,7 @@ impl File for Find {
                     at("period_ns"),
                     Flaw::Contradiction(sentence),
                 )?;
-                require(look.ticks <= MOST_COUNT, at("ticks"), Flaw::Count(look.ticks))?;
+                require(look.ticks <= MAX_COUNT, at("ticks"), Flaw::Count(look.ticks))?;
                 let (found, goals) = (look.checks.len(), self.goals.len());
                 let sentence = format!("{found} of them for {goals} goals");
                 require(found == goals, at("checks"), Flaw::Contradiction(sentence))?;

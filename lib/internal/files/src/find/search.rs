@@ -3,7 +3,7 @@
 use super::model::{Finding, Look};
 
 /// Looks that a search takes at most: what the confidence of each is made for.
-pub const MOST_LOOKS: usize = 10;
+pub const MAX_LOOKS: usize = 10;
 /// The first of them, spread over the whole range.
 pub const COARSE: usize = 4;
 /// Two periods nearer to each other than this are as good as one.
@@ -14,7 +14,7 @@ const BESIDE_OPEN: f64 = 1.3;
 /// How many times as many ticks another look at a period takes: its intervals are half as wide.
 const MORE: u64 = 4;
 /// So often a period is looked at, at most: what is as near to its goal as that stays open.
-const MOST_AT_ONE: usize = 3;
+const MAX_AT_ONE: usize = 3;
 
 /// What to measure next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn coarse([from, to]: [u64; 2]) -> Vec<u64> {
 /// twice.
 #[must_use]
 pub fn next(range: [u64; 2], looks: &[Look]) -> Option<Step> {
-    if looks.len() >= MOST_LOOKS {
+    if looks.len() >= MAX_LOOKS {
         return None;
     }
     let is_new = |ns: &u64| looks.iter().all(|look| look.period_ns != *ns);
@@ -108,7 +108,7 @@ fn again(range: [u64; 2], found: &Bracket, looks: &[Look]) -> Option<Step> {
         |ns: u64| if middle.is_finite() { (ns as f64 / middle).ln().abs() } else { -(ns as f64) };
     let open =
         looks.iter().filter(|look| look.finding == Some(Finding::Open)).map(|look| look.period_ns);
-    let open = open.filter(|ns| unknown(ns) && at(*ns) < MOST_AT_ONE);
+    let open = open.filter(|ns| unknown(ns) && at(*ns) < MAX_AT_ONE);
     let period_ns = open.min_by(|a, b| at(*a).cmp(&at(*b)).then(far(*a).total_cmp(&far(*b))))?;
     Some(Step { period_ns, times: MORE.pow(at(period_ns) as u32) })
 }

@@ -84,7 +84,7 @@ fn look(period_ns: u64, finding: Finding) -> Look {
 /// brackets are right and narrow.
 fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
     let goals = [Goal::new("p99", Some(100_000.0)).unwrap()];
-    let confidence = look_confidence(MOST_LOOKS, goals.len());
+    let confidence = look_confidence(MAX_LOOKS, goals.len());
     let (searches, mut right, mut narrow) = (seeds.len(), 0, 0);
     for seed in seeds {
         let mut random = SplitMix64::new(seed);
@@ -99,7 +99,7 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
                 confidence,
             )
         });
-        assert!(looks.len() <= MOST_LOOKS);
+        assert!(looks.len() <= MAX_LOOKS);
         let found = bracket(&looks);
         let (Some(low), Some(high)) = (found.broken_ns, found.kept_ns) else {
             panic!("{seed}: {found:?}")

@@ -15,7 +15,9 @@ pub mod runs;
 #[cfg(test)]
 mod tests;
 
-pub use self::gates::{InconclusiveChance, LEAST_PAIRS, LEAST_REAL_GATES, RealGates, TIMES_S};
+pub use self::gates::{
+    InconclusiveChance, MIN_CALIBRATION_PAIRS, MIN_REAL_GATES, RealGates, TIMES_S,
+};
 use self::gates::{Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening};
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
@@ -192,7 +194,7 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     warnings
 }
 
-/// Each percentile that a gate of these rules judges; nothing with fewer than [`LEAST_PAIRS`]
+/// Each percentile that a gate of these rules judges; nothing with fewer than [`MIN_CALIBRATION_PAIRS`]
 /// pairs.
 #[must_use]
 pub fn metrics(
@@ -201,7 +203,7 @@ pub fn metrics(
     tail_quantile: f64,
     pair_ns: u64,
 ) -> Vec<CalibratedMetric> {
-    if pairs.len() < LEAST_PAIRS {
+    if pairs.len() < MIN_CALIBRATION_PAIRS {
         return Vec::new();
     }
     let smallest = smallest_changes(pairs, rules);

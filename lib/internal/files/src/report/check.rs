@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use super::why::{Behind, Chain, KernelChain, Shares, Why};
 use super::{
-    Distribution, LONGEST_NS, MOST_COUNT, MOST_SUBJECTS, Report, Round, SCHEMA, Subject, Summary,
+    Distribution, MAX_COUNT, MAX_NS, MAX_SUBJECTS, Report, Round, SCHEMA, Subject, Summary,
 };
 use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
 
 /// More instances of one subject than any machine has memory for.
-const MOST_INSTANCES: u64 = 1 << 24;
+const MAX_INSTANCES: u64 = 1 << 24;
 
 type Checked = Result<(), Invalid>;
 
@@ -175,7 +175,7 @@ fn summary(at: &str, s: &Summary, period_ns: u64) -> Checked {
         [("cpu_ns_per_tick", s.cpu_ns_per_tick), ("wakeups_per_tick", s.wakeups_per_tick)]
     {
         let value = value.unwrap_or(0.0);
-        require((0.0..=LONGEST_NS as f64).contains(&value), || (field(name), Flaw::Number(value)))?;
+        require((0.0..=MAX_NS as f64).contains(&value), || (field(name), Flaw::Number(value)))?;
     }
     distribution(&field("lateness_ns"), &s.lateness_ns)?;
     for (name, d) in [
@@ -294,23 +294,21 @@ fn consistent(holds: bool, at: &str, sentence: impl FnOnce() -> String) -> Check
 }
 
 fn not_too_many(at: &str, found: usize) -> Checked {
-    require(found <= MOST_SUBJECTS, || {
-        (at.to_owned(), Flaw::TooMany { found, most: MOST_SUBJECTS })
-    })
+    require(found <= MAX_SUBJECTS, || (at.to_owned(), Flaw::TooMany { found, most: MAX_SUBJECTS }))
 }
 
 fn time(at: &str, ns: u64) -> Checked {
-    require(ns <= LONGEST_NS, || (at.to_owned(), Flaw::Time(ns.into())))
+    require(ns <= MAX_NS, || (at.to_owned(), Flaw::Time(ns.into())))
 }
 
 fn signed(at: impl Fn() -> String, ns: i64) -> Checked {
-    require(ns.unsigned_abs() <= LONGEST_NS, || (at(), Flaw::Time(ns.into())))
+    require(ns.unsigned_abs() <= MAX_NS, || (at(), Flaw::Time(ns.into())))
 }
 
 fn count(at: &str, n: u64) -> Checked {
-    require(n <= MOST_COUNT, || (at.to_owned(), Flaw::Count(n)))
+    require(n <= MAX_COUNT, || (at.to_owned(), Flaw::Count(n)))
 }
 
 fn instances(at: &str, n: u64) -> Checked {
-    require((1..=MOST_INSTANCES).contains(&n), || (at.to_owned(), Flaw::Number(n as f64)))
+    require((1..=MAX_INSTANCES).contains(&n), || (at.to_owned(), Flaw::Number(n as f64)))
 }

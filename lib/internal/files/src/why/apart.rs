@@ -7,7 +7,7 @@ use super::seen::{Cycle, Explained, Facts, Queued, Reading, Thread, Tick, span};
 use super::stretches::{State, Stretch, stretches};
 
 /// Less steal than this is less than a step of the kernel's account.
-const LEAST_STEAL_NS: u64 = 10_000_000;
+const MIN_STEAL_NS: u64 = 10_000_000;
 /// A tick that takes more than so many times the usual CPU time, on a thread with nothing else to
 /// run, was interrupted.
 const UNUSUAL: u64 = 5;
@@ -50,7 +50,7 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
 /// Gives the hypervisor what it says it took: to the longest stretches below the thread, each once,
 /// however many ticks it made late.
 fn steal(ticks: &[Tick], all: &mut [Explained], mut left_ns: u64) {
-    if left_ns < LEAST_STEAL_NS {
+    if left_ns < MIN_STEAL_NS {
         return;
     }
     let below = |e: &Explained| e.parts.of(Class::Below);

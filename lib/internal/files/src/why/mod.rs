@@ -23,7 +23,7 @@ pub use seen::{
     Cycle, Explained, Facts, Occupant, Overslept, Queued, Reading, Standstill, Switch, SwitchKind,
     Thread, Tick,
 };
-pub use standstill::{LEAST_STANDSTILL_NS, standstills};
+pub use standstill::{MIN_STANDSTILL_NS, standstills};
 pub use stretches::behind;
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use super::parts::{Known, Parts};
 /// Without a threshold, the ticks above this quantile are the late ones.
 pub const QUANTILE: f64 = 0.99;
 /// Fewer late ticks, or fewer episodes, are too few to say anything about the next.
-pub const LEAST_TICKS: u64 = 20;
-/// As [`LEAST_TICKS`].
-pub const LEAST_EPISODES: u64 = 5;
+pub const MIN_TICKS: u64 = 20;
+/// As [`MIN_TICKS`].
+pub const MIN_EPISODES: u64 = 5;
 /// So many of the longest episodes are told one by one.
-const LONGEST: usize = 5;
+const LISTED_EPISODES: usize = 5;
 const CONFIDENCE: f64 = 0.95;
 
 /// A tick of a round that was asked.
@@ -177,7 +177,7 @@ impl Pool {
             self.rounds.iter().map(|r| r.lateness_ns).fold(0, u64::saturating_add);
         let longest = self.longest_of_episodes();
         let episodes = longest.len() as u64;
-        let enough = late_ticks >= LEAST_TICKS && episodes >= LEAST_EPISODES && self.tier.is_some();
+        let enough = late_ticks >= MIN_TICKS && episodes >= MIN_EPISODES && self.tier.is_some();
         let interval = |class: Class| {
             let of_rounds: Vec<(f64, f64)> = self
                 .rounds
@@ -237,7 +237,7 @@ impl Pool {
                 };
                 self.ways.finish(self.late.iter().filter_map(late))
             }),
-            longest: longest.iter().take(LONGEST).map(told).collect(),
+            longest: longest.iter().take(LISTED_EPISODES).map(told).collect(),
             evidence: self.evidence,
             rounds: self.rounds,
         }

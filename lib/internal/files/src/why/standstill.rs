@@ -3,7 +3,7 @@
 use super::seen::{Occupant, Overslept, Standstill, span};
 
 /// Less than this is what any thread may be late on a busy machine.
-pub const LEAST_STANDSTILL_NS: u64 = 1_000_000;
+pub const MIN_STANDSTILL_NS: u64 = 1_000_000;
 /// The handler of the signal that continues a process may get its CPU later than the threads that
 /// it finds late.
 const HANDLED_WITHIN_NS: i64 = 10_000_000;
@@ -20,7 +20,7 @@ pub fn standstills(witnesses: &[Vec<Overslept>]) -> Vec<Standstill> {
         return Vec::new();
     }
     let all = others.iter().fold(first.clone(), |seen, other| intersection(&seen, other));
-    let long = |s: &Overslept| span(s.from_ns, s.to_ns) >= LEAST_STANDSTILL_NS;
+    let long = |s: &Overslept| span(s.from_ns, s.to_ns) >= MIN_STANDSTILL_NS;
     let standstill =
         |Overslept { from_ns, to_ns }| Standstill { from_ns, to_ns, others_ran: false };
     all.into_iter().filter(long).map(standstill).collect()
@@ -140,7 +140,7 @@ mod tests {
             let witnesses: Vec<Vec<Overslept>> = lengths.iter().map(in_order).collect();
             let found = standstills(&witnesses);
             for stood in &found {
-                prop_assert!(span(stood.from_ns, stood.to_ns) >= LEAST_STANDSTILL_NS);
+                prop_assert!(span(stood.from_ns, stood.to_ns) >= MIN_STANDSTILL_NS);
                 let within = |of_one: &Overslept| of_one.from_ns <= stood.from_ns && stood.to_ns <= of_one.to_ns;
                 prop_assert!(witnesses.iter().all(|witness| witness.iter().any(within)));
             }

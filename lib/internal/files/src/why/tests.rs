@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::pool::{AskedRound, AskedTick, Beside, LEAST_EPISODES, LEAST_TICKS, Pool};
+use super::pool::{AskedRound, AskedTick, Beside, MIN_EPISODES, MIN_TICKS, Pool};
 use super::*;
 use crate::report::why::{Class, Tier};
 
@@ -418,7 +418,7 @@ fn too_few_late_ticks_or_episodes_say_nothing() {
         }
         pool.finish(&[], None).shares_ns.is_some()
     };
-    assert_eq!((LEAST_TICKS, LEAST_EPISODES), (20, 5));
+    assert_eq!((MIN_TICKS, MIN_EPISODES), (20, 5));
     assert!(say(5, 4) && !say(4, 5) && !say(4, 10));
     let mut pool = Pool::new(Some(100_000), 10_000);
     pool.add(asked(0, &[(200, 0); 19]));

@@ -15,11 +15,11 @@ use jitterstat::series;
 use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
 use crate::measure::why::kernel::Kernel;
 use crate::measure::why::witness::Witnesses;
-use crate::measure::why::{Answer, LONGEST_PATH_NS, Session, beside, name, occupants};
+use crate::measure::why::{Answer, MAX_PATH_NS, Session, beside, name, occupants};
 use crate::measure::written::Written;
 
 /// Fewer of its ticks at times at which one of its threads ran: these are not the times.
-const LEAST_PLACED: f64 = 0.9;
+const MIN_PLACED: f64 = 0.9;
 
 /// Watches the next program that this thread starts.
 pub struct Outside<'a> {
@@ -126,8 +126,8 @@ impl<'a> Outside<'a> {
             }
         };
         let waited_ns = round.written.series.waited_ns.as_deref();
-        let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), LONGEST_PATH_NS);
-        if (seen.placed as f64) < LEAST_PLACED * ticks.len() as f64 {
+        let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), MAX_PATH_NS);
+        if (seen.placed as f64) < MIN_PLACED * ticks.len() as f64 {
             return Err(
                 "none of its threads was seen to run at the times that it writes".to_owned()
             );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use files::why::{LEAST_STANDSTILL_NS, Overslept, Standstill, standstills};
+use files::why::{MIN_STANDSTILL_NS, Overslept, Standstill, standstills};
 
 use crate::machine::os::{self, Accounts};
 use crate::measure::why::kernel::ns_after;
@@ -16,15 +16,15 @@ use crate::measure::why::kernel::ns_after;
 const PERIODS: u32 = 40;
 /// But for a time within these: what stands still for less is not seen, and nobody waits longer for
 /// the end of a round.
-const SHORTEST: Duration = Duration::from_millis(4);
-const LONGEST: Duration = Duration::from_millis(20);
+const MIN_PERIOD: Duration = Duration::from_millis(4);
+const MAX_PERIOD: Duration = Duration::from_millis(20);
 /// It reads its account so often where it was woken in time. What it waited for a CPU in between
 /// counts against the next time that it is late.
 const READ_EVERY: u32 = 16;
 /// More than that is not kept of one round.
-const MOST_LATE: usize = 1 << 12;
+const MAX_LATE: usize = 1 << 12;
 /// Woken so late, and not waiting for a CPU, it is kept.
-const LEAST: Duration = Duration::from_nanos(LEAST_STANDSTILL_NS);
+const MIN_STANDSTILL: Duration = Duration::from_nanos(MIN_STANDSTILL_NS);
 
 /// The witnesses of one round. Dropped, they end.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Witnesses {
             [first, .., last] if Accounts::of_this_thread(&[]).is_ok() => vec![first, last],
             _ => Vec::new(),
         };
-        let asleep = period.saturating_mul(PERIODS).clamp(SHORTEST, LONGEST);
+        let asleep = period.saturating_mul(PERIODS).clamp(MIN_PERIOD, MAX_PERIOD);
         let start = Instant::now();
         let witness = |cpu: usize| {
             let ended = Arc::clone(&ended);
@@ -111,7 +111,7 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
         std::thread::park_timeout(due - now);
         now = Instant::now();
         in_time += 1;
-        let is_late = now.saturating_duration_since(due) >= LEAST;
+        let is_late = now.saturating_duration_since(due) >= MIN_STANDSTILL;
         if !is_late && in_time < READ_EVERY {
             continue;
         }
@@ -121,7 +121,7 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
             .checked_sub(Duration::from_nanos(waited_ns.saturating_sub(before_ns)))
             .unwrap_or(due);
         before_ns = waited_ns;
-        if ready.saturating_duration_since(due) >= LEAST && late.len() < MOST_LATE {
+        if ready.saturating_duration_since(due) >= MIN_STANDSTILL && late.len() < MAX_LATE {
             late.push(Late { due, ready });
         }
     }

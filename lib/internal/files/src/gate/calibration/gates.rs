@@ -7,9 +7,9 @@ use jitterstat::stats::quantile::rank;
 use jitterstat::stats::random::SplitMix64;
 
 /// Fewer pairs calibrate nothing: the tail is judged on half of them.
-pub const LEAST_PAIRS: usize = 2 * MIN_PAIRS;
+pub const MIN_CALIBRATION_PAIRS: usize = 2 * MIN_PAIRS;
 /// Real gates that a rate of false alarms is claimed from.
-pub const LEAST_REAL_GATES: u64 = 100;
+pub const MIN_REAL_GATES: u64 = 100;
 /// Times for which the chance of an undecided gate is told, in seconds.
 pub const TIMES_S: [u64; 3] = [30, 60, 120];
 
@@ -122,7 +122,7 @@ pub(super) fn inconclusive(
             |n: &usize| u128::from(pair_ns) * *n as u128 <= u128::from(seconds) * 1_000_000_000;
         // A gate that knows how long it may take plans its looks by that.
         let looks = &looks[..looks.iter().take_while(|n| within(n)).count()];
-        let (Some(&last), true) = (looks.last(), pairs >= LEAST_PAIRS) else {
+        let (Some(&last), true) = (looks.last(), pairs >= MIN_CALIBRATION_PAIRS) else {
             return InconclusiveChance {
                 seconds,
                 pairs: looks.last().map_or(0, |&n| n as u64),
@@ -164,7 +164,7 @@ pub(super) fn real_gates(
         from += taken;
     }
     let gates = passed + regressed + inconclusive;
-    let claimed = gates >= LEAST_REAL_GATES;
+    let claimed = gates >= MIN_REAL_GATES;
     RealGates {
         gates,
         passed,
@@ -241,7 +241,7 @@ impl Sight {
             self.looks.iter().find(|(_, c)| wide(c) <= room).or(self.looks.last())?;
         let before = self.looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
         let pairs = (*from as f64 * (wide(seen) / room).powi(2)).ceil() as u64;
-        (room > 0.0).then(|| pairs.max(before).max(LEAST_PAIRS as u64))
+        (room > 0.0).then(|| pairs.max(before).max(MIN_CALIBRATION_PAIRS as u64))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::gates::{
     self, Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening,
 };
-use super::{InconclusiveChance, LEAST_PAIRS, RealGates, ToleranceBelowNoise};
+use super::{InconclusiveChance, MIN_CALIBRATION_PAIRS, RealGates, ToleranceBelowNoise};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
@@ -151,7 +151,7 @@ pub fn metrics(
         let quiet = &by_sum[..by_sum.len().div_ceil(2)];
         let apart = |values: &[[f64; 2]]| tidy(spread(values.iter().map(|[a, b]| (b / a).ln())));
         let median = look::median(quiet.iter().flatten().map(|value| value.ln())).exp();
-        let enough = of.values.len() >= LEAST_PAIRS;
+        let enough = of.values.len() >= MIN_CALIBRATION_PAIRS;
         let change = |&n: &usize| {
             let change = smallest_change(of, n, share)?;
             let ratio = tidy(if of.rule.higher_is_better { (-change).exp() } else { change.exp() });

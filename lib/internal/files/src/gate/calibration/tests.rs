@@ -95,7 +95,7 @@ fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
     let few = real_gates(&pairs(240, 0.1), &rules);
     assert_eq!((few.gates, few.passed, few.false_alarm_rate), (4, 4, None));
     let many = real_gates(&pairs(6_000, 0.1), &rules);
-    assert!(many.gates >= LEAST_REAL_GATES && many.passed == many.gates, "{many:?}");
+    assert!(many.gates >= MIN_REAL_GATES && many.passed == many.gates, "{many:?}");
     assert_eq!(many.false_alarm_rate, Some(0.0));
     assert!(
         many.false_alarm_rate_upper95.is_some_and(|p| (0.02..=0.029_6).contains(&p)),
