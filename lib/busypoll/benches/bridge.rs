@@ -1,7 +1,8 @@
-//! What the bridge to tokio costs: polling inside a tokio runtime, and a wake from its thread.
+//! Measures the cost of the bridge to tokio: polling inside a tokio runtime, and a wake from its
+//! thread.
 //!
-//! `cargo bench -p busypoll --features tokio-compat --bench bridge`. Medians of rounds that
-//! alternate; the difference of the first two is the bridge.
+//! Run it with `cargo bench -p busypoll --features tokio-compat --bench bridge`. It prints medians
+//! over alternating rounds. The difference between the first two values is the cost of the bridge.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
 
@@ -25,7 +26,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() -> std::io::Result<()> {
-    // Without the word of `cargo bench`, as a test: whether it runs at all.
+    // Without the argument of `cargo bench`, a single round only tests the program.
     let rounds = if std::env::args().any(|word| word == "--bench") { 51 } else { 1 };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     let mut runtime = Runtime::new()?;
@@ -42,7 +43,7 @@ fn main() -> std::io::Result<()> {
         runtime.block_on(with_tokio(tokio.handle(), polls()));
         per(1, start, POLLS);
 
-        // There and back: two wakes across threads.
+        // A message to tokio's thread and back causes two wakes across threads.
         let (to_tokio, mut at_tokio) = tokio::sync::mpsc::channel::<u32>(1);
         let (to_us, mut at_us) = tokio::sync::mpsc::channel::<u32>(1);
         let echo = tokio.spawn(async move {

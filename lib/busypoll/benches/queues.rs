@@ -1,13 +1,13 @@
-//! Whether the queues written here beat the well-kept ones they could be:
-//! `cargo bench -p busypoll --bench queues`.
+//! Compares the queues of this crate with the established queues that could replace them. Run it
+//! with `cargo bench -p busypoll --bench queues`.
 //!
-//! Both sides of a row run in every round, in an order that alternates, so that what disturbs the
-//! machine disturbs both. A ratio below 1 means that ours is faster. On a machine that is not
-//! quiet, believe the least, not the median.
+//! Both sides of a row run in every round, in alternating order, so that a disturbance affects
+//! both. A ratio below 1 means that the queue of this crate is faster. On a machine that is not
+//! quiet, use the minimum and not the median.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock")]
 
-// The queues are private, so their sources are compiled into this program too.
+// The queues are private, so this program compiles their sources as well.
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/cache_padded.rs"]
 mod cache_padded;
@@ -16,7 +16,7 @@ mod cache_padded;
 mod channel {
     pub(crate) mod error;
     pub(crate) mod ring;
-    pub(crate) mod waiting;
+    pub(crate) mod waiters;
 }
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "not all of it is measured")]
 #[path = "../src/inbox.rs"]
@@ -41,16 +41,16 @@ use busypoll::channel::{local, mpsc, spsc};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use cache_padded::CachePadded;
-use channel::waiting::Waiter;
+use channel::waiters::Waiter;
 use inbox::Inbox;
 
 const OPERATIONS: u64 = 20_000;
 const STREAMED: u64 = 5_000;
 const CAPACITY: usize = 256;
-/// Room for a whole stream: it is never full.
+/// Room for a whole stream, so that the queue is never full.
 const AMPLE: usize = 8192;
 
-/// What the inbox would be over crossbeam's unbounded queue, with the same protocol for parking.
+/// An inbox over crossbeam's unbounded queue, with the same protocol for parking.
 struct SegInbox {
     queue: SegQueue<u64>,
     parked: CachePadded<AtomicBool>,
@@ -67,8 +67,8 @@ impl SegInbox {
     }
 }
 
-/// What `mpsc` would be over crossbeam's bounded queue, whose memory order is its own affair: with
-/// a notification that does not depend on it.
+/// An `mpsc` channel over crossbeam's bounded queue. Its notification does not depend on the
+/// queue's memory order.
 struct ArrayChannel {
     queue: ArrayQueue<u64>,
     senders: AtomicUsize,
@@ -107,7 +107,7 @@ impl ArrayChannel {
     }
 }
 
-/// What `spsc` would be over that crate's ring: its indices are its own affair too.
+/// An `spsc` channel over the ring of `rtrb`.
 struct RtrbSender {
     ring: rtrb::Producer<u64>,
     waiters: Arc<[CachePadded<Waiter>; 2]>,
@@ -150,7 +150,7 @@ impl RtrbReceiver {
     }
 }
 
-/// What `local` would be over the standard library's queue.
+/// A `local` channel over the standard library's queue.
 struct DequeChannel {
     queue: RefCell<VecDeque<u64>>,
     limit: Cell<usize>,
@@ -201,14 +201,14 @@ impl DequeChannel {
     }
 }
 
-/// Nanoseconds an operation.
+/// Returns the nanoseconds per operation.
 fn timed(operations: u64, run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_nanos() as f64 / operations as f64
 }
 
-/// A push and a pop on one thread, a batch at a time as a turn of the loop would.
+/// Pushes and pops batches on one thread, as a turn of the run loop would.
 fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) -> f64 {
     const BATCH: u64 = 8;
     timed(OPERATIONS, || {
@@ -223,12 +223,12 @@ fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) ->
     })
 }
 
-/// Checks an empty queue.
+/// Checks whether an empty queue is empty.
 fn check(is_empty: impl Fn() -> bool) -> f64 {
     timed(OPERATIONS, || (0..OPERATIONS).for_each(|_| assert!(black_box(is_empty()))))
 }
 
-/// Every value from another thread, which never waits unless the queue is full.
+/// Receives every value from another thread, which waits only while the queue is full.
 fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Option<u64>) -> f64 {
     let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
     let wait_for = |flag: &AtomicBool| {
@@ -288,7 +288,7 @@ impl Rounds {
 }
 
 fn main() {
-    // Without the word of `cargo bench`, as a test: whether it runs at all.
+    // Without the argument of `cargo bench`, a single round only tests the program.
     let rounds = Rounds(if std::env::args().any(|word| word == "--bench") { 201 } else { 1 });
     println!(
         "{:<36}{:>9}{:>9}{:>7}{:>9}{:>9}{:>7}  other",

@@ -1,47 +1,49 @@
-//! How much a task may do in one poll before it must let others run, where nothing it awaits ever
-//! makes it wait: an operation that is ready at once takes from the budget of the poll, and one
-//! that finds none left yields instead.
+//! The budget of a poll, which makes a task yield even if it never has to wait.
+//!
+//! An operation that is ready at once spends from the budget of the poll. An operation that finds
+//! the budget used up yields instead.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
 use crate::run_queue;
 
-/// In each poll of a task, as in tokio's.
-const OPERATIONS: u32 = 128;
+/// Operations in each poll of a task. tokio uses the same number.
+const OPERATIONS_PER_POLL: u32 = 128;
 
 thread_local! {
-    static LEFT: Cell<u32> = const { Cell::new(OPERATIONS) };
+    static REMAINING: Cell<u32> = const { Cell::new(OPERATIONS_PER_POLL) };
 }
 
-/// A poll begins.
+/// Refills the budget at the start of a poll.
 #[inline]
 pub(crate) fn refill() {
-    LEFT.set(OPERATIONS);
+    REMAINING.set(OPERATIONS_PER_POLL);
 }
 
-/// Whether an operation would proceed.
+/// Returns whether an operation can proceed.
 #[inline]
-pub(crate) fn is_left() -> bool {
-    LEFT.get() > 0
+pub(crate) fn has_remaining() -> bool {
+    REMAINING.get() > 0
 }
 
-/// Pending if none is left: then the task is polled again once others had their turn.
+/// Returns `Pending` if the budget is used up. The task is then polled again after others had a
+/// turn.
 #[inline]
 pub(crate) fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
-    if is_left() { Poll::Ready(()) } else { exhausted(cx) }
+    if has_remaining() { Poll::Ready(()) } else { yield_or_refill(cx) }
 }
 
-/// An operation was ready.
+/// Records that an operation was ready.
 #[inline]
 pub(crate) fn spend() {
-    LEFT.set(LEFT.get().saturating_sub(1));
+    REMAINING.set(REMAINING.get().saturating_sub(1));
 }
 
 #[cold]
-fn exhausted(cx: &Context<'_>) -> Poll<()> {
+fn yield_or_refill(cx: &Context<'_>) -> Poll<()> {
     if !run_queue::is_running() {
-        // Channels work in any runtime. The others look after their tasks themselves.
+        // Channels work in any runtime. Other runtimes have budgets of their own.
         refill();
         return Poll::Ready(());
     }

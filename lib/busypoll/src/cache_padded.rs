@@ -1,5 +1,5 @@
-/// Alone in its cache line, or rather in two: lines are prefetched in pairs. So a thread that
-/// writes it does not slow down a thread that reads its neighbor.
+/// Gives a value its own pair of cache lines, since the CPU prefetches lines in pairs. A thread
+/// that writes the value does not slow down a thread that reads a neighboring one.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(pub(crate) T);

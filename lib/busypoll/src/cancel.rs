@@ -1,9 +1,9 @@
-//! Telling tasks to stop: a token that is cancelled once, with all its descendants, from any
-//! thread.
+//! Cancellation tokens. A token is cancelled once, along with all its descendants, from any thread.
 //!
-//! The tree: a node holds its children weakly and keeps its parent alive. So a child removes itself
-//! from its parent when it is dropped, and a parent without handles, which nobody can cancel any
-//! more, lives only as long as its children. Only one node is locked at a time.
+//! The tokens form a tree. A node holds its children weakly and keeps its parent alive. A child
+//! therefore removes itself from its parent when it is dropped. A parent without handles can no
+//! longer be cancelled directly and lives only as long as its children. Only one node is locked at
+//! a time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,22 +18,22 @@ use pin_project_lite::pin_project;
 use crate::waker_set::WakerSet;
 
 #[derive(Debug, Default)]
-struct Node {
+struct TokenNode {
     cancelled: AtomicBool,
-    state: Mutex<State>,
-    /// The parent, and our id there.
-    parent: Option<(Arc<Node>, u64)>,
+    state: Mutex<NodeState>,
+    /// The parent, and the id of this node there.
+    parent: Option<(Arc<TokenNode>, u64)>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NodeState {
     last_child: u64,
-    children: BTreeMap<u64, Weak<Node>>,
+    children: BTreeMap<u64, Weak<TokenNode>>,
     waiting: WakerSet,
 }
 
-impl Node {
-    fn child(parent: Option<(Arc<Node>, u64)>, cancelled: bool) -> Arc<Self> {
+impl TokenNode {
+    fn new(parent: Option<(Arc<TokenNode>, u64)>, cancelled: bool) -> Arc<Self> {
         Arc::new(Self { cancelled: AtomicBool::new(cancelled), state: Mutex::default(), parent })
     }
 
@@ -41,8 +41,9 @@ impl Node {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Only a waker's clone can panic under the lock, and that leaves the state whole.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the state. Poisoning is ignored: only the clone of a waker can panic under the lock,
+    /// which leaves the state consistent.
+    fn state(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,25 +56,26 @@ impl Node {
                 if node.cancelled.swap(true, Ordering::AcqRel) {
                     continue;
                 }
-                (std::mem::take(&mut state.children), state.waiting.take())
+                (std::mem::take(&mut state.children), state.waiting.take_wakers())
             };
             pending.extend(children.into_values().filter_map(|child| child.upgrade()));
             wakers.extend(waiting);
         }
-        // All are cancelled before the first waker runs.
+        // All nodes are cancelled before the first waker runs.
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn leave_parent(&mut self) -> Option<Arc<Node>> {
+    fn leave_parent(&mut self) -> Option<Arc<TokenNode>> {
         let (parent, id) = self.parent.take()?;
         parent.state().children.remove(&id);
         Some(parent)
     }
 }
 
-impl Drop for Node {
+impl Drop for TokenNode {
     fn drop(&mut self) {
-        // A loop, not recursion: we may be the last to hold a long line of ancestors.
+        // A loop instead of recursion, since this node may be the last owner of a long chain of
+        // ancestors.
         let mut next = self.leave_parent();
         while let Some(parent) = next {
             next = Arc::into_inner(parent).and_then(|mut parent| parent.leave_parent());
@@ -81,10 +83,11 @@ impl Drop for Node {
     }
 }
 
-/// Tells any number of tasks to stop. Cancelling cannot be undone; clones are the same token.
+/// Requests any number of tasks to stop. Clones are the same token. A cancellation cannot be
+/// undone.
 ///
-/// It behaves as `tokio_util::sync::CancellationToken` does. It is `Send` and `Sync`: another
-/// thread, or another runtime, may cancel it and wait for it.
+/// It behaves as `tokio_util::sync::CancellationToken` does. A token is `Send` and `Sync`: other
+/// threads and other runtimes can cancel it and wait for it.
 ///
 /// ```
 /// use busypoll::{CancellationToken, Runtime, spawn_boxed, time};
@@ -103,52 +106,52 @@ impl Drop for Node {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct CancellationToken(Arc<Node>);
+pub struct CancellationToken(Arc<TokenNode>);
 
 impl CancellationToken {
-    /// A token without a parent.
+    /// Creates a token without a parent.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A token that is cancelled with this one; cancelling the child leaves this one alone. The
-    /// child of a cancelled token is cancelled from the start.
+    /// Creates a token that is cancelled along with this one. Cancelling the child does not cancel
+    /// this token. The child of a cancelled token is cancelled from the start.
     ///
     /// ```
     /// let parent = busypoll::CancellationToken::new();
-    /// let (one, two) = (parent.child_token(), parent.child_token());
-    /// one.cancel();
-    /// assert!(one.is_cancelled() && !two.is_cancelled() && !parent.is_cancelled());
+    /// let (first, second) = (parent.child_token(), parent.child_token());
+    /// first.cancel();
+    /// assert!(first.is_cancelled() && !second.is_cancelled() && !parent.is_cancelled());
     /// parent.cancel();
-    /// assert!(two.is_cancelled());
+    /// assert!(second.is_cancelled());
     /// ```
     #[must_use]
     pub fn child_token(&self) -> Self {
         let mut state = self.0.state();
         if self.is_cancelled() {
-            return Self(Node::child(None, true));
+            return Self(TokenNode::new(None, true));
         }
         state.last_child += 1;
         let id = state.last_child;
-        let child = Node::child(Some((Arc::clone(&self.0), id)), false);
+        let child = TokenNode::new(Some((Arc::clone(&self.0), id)), false);
         state.children.insert(id, Arc::downgrade(&child));
         Self(child)
     }
 
-    /// Cancels it and all its descendants, then wakes everybody who waits. Cancelling again does
-    /// nothing.
+    /// Cancels the token and all its descendants, then wakes all waiting tasks. Does nothing if the
+    /// token is already cancelled.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Whether [`cancel`](Self::cancel) was called, on it or an ancestor.
+    /// Returns whether [`cancel`](Self::cancel) was called on this token or an ancestor.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until it is cancelled; ready at once if it already is.
+    /// Waits until the token is cancelled. Completes at once if it already is.
     ///
     /// ```
     /// use busypoll::{CancellationToken, Runtime};
@@ -161,7 +164,7 @@ impl CancellationToken {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing.
+    /// Dropping the future loses nothing.
     pub fn cancelled(&self) -> Cancelled<'_> {
         Cancelled { node: &self.0, ticket: None }
     }
@@ -171,7 +174,7 @@ impl CancellationToken {
         self.cancelled().await;
     }
 
-    /// A guard that cancels the token when dropped.
+    /// Returns a guard that cancels the token when dropped.
     ///
     /// ```
     /// let token = busypoll::CancellationToken::new();
@@ -185,12 +188,12 @@ impl CancellationToken {
         DropGuard(Some(self))
     }
 
-    /// Runs a future to its end and returns the output, or drops it and returns `None` once the
-    /// token is cancelled. If the token was cancelled before, the future is not polled at all; if
-    /// both happen at once, the output wins.
+    /// Runs a future to its end and returns its output, or drops it and returns `None` once the
+    /// token is cancelled. If the token is already cancelled, the future is not polled at all. If
+    /// the future ends and the token is cancelled at the same time, the output is returned.
     ///
     /// # Cancel safety
-    /// That of the future.
+    /// Cancel safe if the future is.
     pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
         if self.is_cancelled() {
             return None;
@@ -210,11 +213,11 @@ impl fmt::Debug for CancellationToken {
     }
 }
 
-/// The future of [`CancellationToken::cancelled`].
+/// The future returned by [`CancellationToken::cancelled`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Cancelled<'a> {
-    node: &'a Node,
-    /// Of its waker in the node.
+    node: &'a TokenNode,
+    /// The ticket of this future's waker in the node.
     ticket: Option<u64>,
 }
 
@@ -228,13 +231,13 @@ impl Future for Cancelled<'_> {
         let replaced;
         {
             let mut state = self.node.state();
-            // Again, under the lock: from here on, whoever cancels finds the waker.
+            // Checked again under the lock: a cancellation after this check finds the waker.
             if self.node.is_cancelled() {
                 return Poll::Ready(());
             }
-            replaced = state.waiting.join(&mut self.ticket, cx.waker());
+            replaced = state.waiting.register(&mut self.ticket, cx.waker());
         }
-        // A waker's destructor is foreign code: not under the lock.
+        // A waker's destructor is foreign code, so it runs after the lock is released.
         drop(replaced);
         Poll::Pending
     }
@@ -243,7 +246,7 @@ impl Future for Cancelled<'_> {
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let removed = self.node.state().waiting.leave(ticket);
+            let removed = self.node.state().waiting.deregister(ticket);
             drop(removed);
         }
     }
@@ -276,7 +279,7 @@ impl<F: Future> Future for RunUntilCancelled<'_, F> {
     }
 }
 
-/// Cancels its token when dropped: see [`CancellationToken::drop_guard`].
+/// Cancels its token when dropped. See [`CancellationToken::drop_guard`].
 #[derive(Debug)]
 pub struct DropGuard(Option<CancellationToken>);
 

@@ -1,4 +1,4 @@
-//! The one place where time is read.
+//! The only function of this crate that reads the clock.
 
 use std::time::Instant;
 

@@ -1,11 +1,12 @@
-//! Using parts of tokio beside this runtime. Feature `tokio-compat`.
+//! Support for futures that depend on tokio. Feature `tokio-compat`.
 //!
-//! Tokio's channels and locks (`tokio::sync`), and the handles of tasks spawned on a tokio runtime,
-//! can be awaited here as they are. A future that needs a tokio runtime around it while it is
-//! polled, such as tokio's sockets and timers, goes into [`with_tokio`].
+//! Tokio's channels and locks (`tokio::sync`), and the handles of tasks on a tokio runtime, can be
+//! awaited in this runtime directly. A future that must be polled inside a tokio runtime, such as
+//! tokio's sockets and timers, needs [`with_tokio`].
 //!
-//! Another thread must drive the tokio runtime: a worker of its own (`new_multi_thread`), or a
-//! thread inside its `block_on`. Its events arrive here as wakes from that thread.
+//! Another thread must drive the tokio runtime: one of its own workers (`new_multi_thread`), or a
+//! thread inside its `block_on`. The events of the tokio runtime arrive here as wakes from that
+//! thread.
 //!
 //! With feature `net`, [`TcpStream`](crate::io::TcpStream) also implements tokio's `AsyncRead` and
 //! `AsyncWrite`.
@@ -19,10 +20,10 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
 pin_project! {
-    /// The future of [`with_tokio`].
+    /// The future returned by [`with_tokio`].
     #[must_use = "futures do nothing unless polled"]
     pub struct WithTokio<F> {
-        // `None` once it has ended or is being dropped.
+        // `None` once the future has ended or is being dropped.
         #[pin]
         future: Option<F>,
         handle: Handle,
@@ -37,8 +38,8 @@ pin_project! {
     }
 }
 
-/// Polls, and drops, a future inside a tokio runtime's context, on this thread. What it spawns with
-/// `tokio::spawn` runs on the tokio runtime.
+/// Runs a future on this thread, and polls and drops it inside the context of a tokio runtime.
+/// Tasks that it spawns with `tokio::spawn` run on the tokio runtime.
 ///
 /// ```
 /// use busypoll::{Runtime, compat::with_tokio};
@@ -53,7 +54,7 @@ pin_project! {
 /// ```
 ///
 /// # Panics
-/// If polled again after it returned its output.
+/// Panics if polled again after it returned its output.
 pub fn with_tokio<F: Future>(handle: &Handle, future: F) -> WithTokio<F> {
     WithTokio { future: Some(future), handle: handle.clone() }
 }
@@ -66,7 +67,7 @@ impl<F: Future> Future for WithTokio<F> {
         let _inside = this.handle.enter();
         let future =
             this.future.as_mut().as_pin_mut().expect("polled after it returned its output");
-        // Passed on as a value, `Pending` would be copied with the room of an output.
+        // Returning the value of `poll` would copy `Pending` with the size of an output.
         let Poll::Ready(output) = future.poll(cx) else { return Poll::Pending };
         this.future.set(None);
         Poll::Ready(output)

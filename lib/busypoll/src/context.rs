@@ -1,4 +1,4 @@
-//! The runtime that runs on this thread, and what code inside it reaches through it.
+//! The runtime that runs on the current thread.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -9,29 +9,31 @@ use crate::resources::Resources;
 use crate::run_queue;
 
 thread_local! {
-    /// Without a destructor, which [`Entered`] makes needless: so it is there as long as the thread
-    /// is, also for a runtime that is itself in a thread-local.
+    /// The current runtime. It has no destructor, so that it exists as long as the thread does,
+    /// even for a runtime that is itself in a thread-local; [`RuntimeGuard`] clears it instead.
     static CURRENT: ManuallyDrop<RefCell<Option<Rc<Executor>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// While it lives, this thread is inside the runtime.
-pub(crate) struct Entered;
+/// Marks the current thread as being inside a runtime until dropped.
+pub(crate) struct RuntimeGuard;
 
+/// Enters the runtime on this thread.
+///
 /// # Panics
-/// If a runtime runs on this thread already.
-pub(crate) fn enter(executor: &Rc<Executor>) -> Entered {
-    // Not everywhere: some systems take all thread-locals from a thread that ends. Then nothing is
-    // found here, either.
+/// Panics if a runtime already runs on this thread.
+pub(crate) fn enter(executor: &Rc<Executor>) -> RuntimeGuard {
+    // Some systems destroy all thread-locals of a thread that ends. No runtime is found on such a
+    // thread.
     let _ = CURRENT.try_with(|current| {
         let mut current = current.borrow_mut();
         assert!(current.is_none(), "a busypoll runtime already runs on this thread");
         *current = Some(Rc::clone(executor));
     });
     run_queue::set_running(Some(Rc::clone(&executor.run_queue)));
-    Entered
+    RuntimeGuard
 }
 
-impl Drop for Entered {
+impl Drop for RuntimeGuard {
     fn drop(&mut self) {
         run_queue::set_running(None);
         let executor = CURRENT.try_with(|current| current.borrow_mut().take());
@@ -39,8 +41,10 @@ impl Drop for Entered {
     }
 }
 
+/// Returns the runtime of this thread.
+///
 /// # Panics
-/// Outside `block_on`.
+/// Panics outside `block_on`.
 #[inline]
 pub(crate) fn current() -> Rc<Executor> {
     try_current().expect("no busypoll runtime runs on this thread: call this inside `block_on`")
@@ -52,10 +56,10 @@ pub(crate) fn try_current() -> Option<Rc<Executor>> {
 }
 
 impl Resources {
-    /// The resources of the runtime that runs on this thread.
+    /// Returns the resources of the runtime that runs on this thread.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     #[must_use]
     pub fn current() -> Self {
         current().resources.clone()

@@ -1,13 +1,14 @@
-//! Sleeping in the kernel until an event, a wake, or a limit in nanoseconds.
+//! The event queue of a runtime: sleeps in the kernel until an event, a wake, or a limit in
+//! nanoseconds.
 //!
-//! A `ParkTimer` keeps the limit. There are two, each in a file of its own, with the same methods:
-//! `new`, which may register with the event queue; `arm`, which sets the limit and returns the
-//! timeout for the wait itself, if it needs one; `is`, which recognizes its token; and `expired`,
-//! called when that token came.
+//! A `ParkTimer` enforces the limit. There are two implementations, each in its own file, with the
+//! same methods: `new`, which may register with the event queue; `arm`, which sets the limit and
+//! returns the timeout for the wait itself, if it needs one; `is_timer_token`; and `mark_expired`,
+//! called when an event with that token arrives.
 //!
-//! Where a `Ring` is asked for and can be had, it waits in the timer's place: `new`, on the
-//! descriptor of the event queue, and `wait`, until there may be events or the limit is reached,
-//! which returns whether there may be events.
+//! If a `Ring` is requested and available, it waits instead of the timer. It has two methods:
+//! `new`, which watches the descriptor of the event queue, and `wait`, which returns whether there
+//! may be events.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 
-// Miri knows `epoll`, but not `timerfd`.
+// Miri supports `epoll` but not `timerfd`.
 #[cfg_attr(
     all(any(target_os = "linux", target_os = "android"), not(miri)),
     path = "event_queue/timerfd.rs"
@@ -29,14 +30,21 @@ mod park_timer;
 use park_timer::ParkTimer;
 
 #[cfg_attr(all(target_os = "linux", not(miri)), path = "event_queue/io_uring.rs")]
-#[cfg_attr(not(all(target_os = "linux", not(miri))), path = "event_queue/no_io_uring.rs")]
+#[cfg_attr(not(all(target_os = "linux", not(miri))), path = "event_queue/io_uring_stub.rs")]
 #[allow(unsafe_code)]
 mod ring;
 use ring::Ring;
 
-/// Events taken from the kernel at once.
-const EVENTS: usize = 256;
-const WAKE: Token = Token(usize::MAX);
+/// Maximum number of events taken from the kernel at once.
+const MAX_EVENTS: usize = 256;
+const WAKE_TOKEN: Token = Token(usize::MAX);
+
+/// The limit of a wait, as an absolute and as a relative time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitLimit {
+    pub(crate) deadline: Instant,
+    pub(crate) remaining: Duration,
+}
 
 #[derive(Debug)]
 pub(crate) struct EventQueue {
@@ -45,23 +53,31 @@ pub(crate) struct EventQueue {
     events: RefCell<Events>,
     timer: ParkTimer,
     ring: Option<Ring>,
-    /// The kernel may have more events than were taken last: who waits for the next one could wait
-    /// in vain.
-    more: Cell<bool>,
-    /// How often the kernel was asked for events.
-    polls: Cell<u64>,
+    /// Whether the kernel may have more events than were taken last. Waiting for the next event
+    /// could then block forever.
+    may_have_more: Cell<bool>,
+    /// Number of polls for events so far.
+    poll_count: Cell<u64>,
 }
 
 impl EventQueue {
-    /// With a ring, where that is asked for and can be had.
-    pub(crate) fn new(on_ring: bool) -> io::Result<(Self, mio::Waker)> {
+    /// Creates an event queue, with a ring if `use_ring` is set and one is available. Returns it
+    /// with the waker that unparks the runtime.
+    pub(crate) fn new(use_ring: bool) -> io::Result<(Self, mio::Waker)> {
         let poll = Poll::new()?;
-        let waker = mio::Waker::new(poll.registry(), WAKE)?;
+        let waker = mio::Waker::new(poll.registry(), WAKE_TOKEN)?;
         let timer = ParkTimer::new(poll.registry())?;
-        let events = RefCell::new(Events::with_capacity(EVENTS));
-        let ring = if on_ring { Ring::new(&poll).ok() } else { None };
-        let (polls, more) = (Cell::new(0), Cell::new(false));
-        Ok((Self { poll: RefCell::new(poll), events, timer, ring, more, polls }, waker))
+        let events = RefCell::new(Events::with_capacity(MAX_EVENTS));
+        let ring = if use_ring { Ring::new(&poll).ok() } else { None };
+        let queue = Self {
+            poll: RefCell::new(poll),
+            events,
+            timer,
+            ring,
+            may_have_more: Cell::new(false),
+            poll_count: Cell::new(0),
+        };
+        Ok((queue, waker))
     }
 
     pub(crate) fn has_ring(&self) -> bool {
@@ -81,15 +97,15 @@ impl EventQueue {
         self.poll.borrow().registry().deregister(source)
     }
 
-    /// Takes the events there are, without waiting.
+    /// Takes the pending events without waiting.
     pub(crate) fn poll_now(&self) {
-        self.take(Some(Duration::ZERO));
+        self.poll_kernel(Some(Duration::ZERO));
     }
 
-    /// Waits for an event, at most until `limit`, given as an instant and as the time left.
-    pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
+    /// Waits for an event, until `limit` at most.
+    pub(crate) fn wait(&self, limit: Option<WaitLimit>) {
         if let Some(ring) = &self.ring {
-            if self.more.get() || ring.wait(limit) {
+            if self.may_have_more.get() || ring.wait(limit) {
                 self.poll_now();
             } else {
                 self.events.borrow_mut().clear();
@@ -97,30 +113,31 @@ impl EventQueue {
             return;
         }
         let timeout = self.timer.arm(limit);
-        self.take(timeout);
+        self.poll_kernel(timeout);
     }
 
-    pub(crate) fn polls(&self) -> u64 {
-        self.polls.get()
+    pub(crate) fn poll_count(&self) -> u64 {
+        self.poll_count.get()
     }
 
-    fn take(&self, timeout: Option<Duration>) {
-        self.polls.set(self.polls.get() + 1);
+    fn poll_kernel(&self, timeout: Option<Duration>) {
+        self.poll_count.set(self.poll_count.get() + 1);
         let mut events = self.events.borrow_mut();
         let result = self.poll.borrow_mut().poll(&mut events, timeout);
         match result {
             Ok(()) => {}
-            // By a signal: the loop makes another turn. There are no events then.
+            // A signal interrupted the wait. There are no events, and the loop makes another turn.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
             Err(error) => panic!("the kernel refused to wait for events: {error}"),
         }
-        self.more.set(events.iter().count() >= EVENTS);
-        if events.iter().any(|event| ParkTimer::is(event.token())) {
-            self.timer.expired();
+        self.may_have_more.set(events.iter().count() >= MAX_EVENTS);
+        if events.iter().any(|event| ParkTimer::is_timer_token(event.token())) {
+            self.timer.mark_expired();
         }
     }
 
-    /// The events taken last, without the runtime's own. While they live, no others may be taken.
+    /// Returns the events taken last, except for those of the runtime itself. No other events may
+    /// be taken while the result lives.
     pub(crate) fn events(&self) -> SourceEvents<'_> {
         SourceEvents(self.events.borrow())
     }
@@ -129,11 +146,13 @@ impl EventQueue {
 pub(crate) struct SourceEvents<'a>(Ref<'a, Events>);
 
 impl SourceEvents<'_> {
-    /// Each with the index its source was registered with.
+    /// Iterates over the events, each with the index that its source was registered with.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Event)> {
         self.0
             .iter()
-            .filter(|event| event.token() != WAKE && !ParkTimer::is(event.token()))
+            .filter(|event| {
+                event.token() != WAKE_TOKEN && !ParkTimer::is_timer_token(event.token())
+            })
             .map(|event| (event.token().0, event))
     }
 }

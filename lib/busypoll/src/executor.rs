@@ -1,8 +1,8 @@
-//! The task table, and all else that a runtime's own thread reaches: run queue, timers, event
-//! queue, resources.
+//! The executor: the task table and everything else that only the runtime's own thread uses, namely
+//! the run queue, the timers, the event queue and the resources.
 //!
-//! No cell stays borrowed while foreign code runs: not while a future is polled or dropped, nor an
-//! output or a waker dropped. Each of them may spawn, wake, abort or detach.
+//! No cell is borrowed while foreign code runs: that is, while a future is polled, or a future, an
+//! output or a waker is dropped. Foreign code may spawn, wake, abort or detach tasks.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,43 +14,43 @@ use std::task::{Context, Poll, Waker};
 use crate::budget;
 use crate::clock::now;
 use crate::inbox::Inbox;
-use crate::lead::Lead;
 use crate::reactor::Reactor;
 use crate::resources::Resources;
-use crate::run_queue::{Key, RunQueue};
+use crate::run_queue::{RunQueue, TaskKey};
 use crate::slab::{Pool, Slot};
 use crate::stage::JoinError;
 use crate::task::{StoredStage, Task, TaskPoll, drop_quietly};
+use crate::timer_lead::TimerLead;
 use crate::timer_queue::TimerQueue;
 use crate::waker::WakeState;
 
 #[derive(Default)]
-struct Table {
+struct TaskTable {
     tasks: Vec<Rc<Task>>,
     free: Vec<u32>,
 }
 
-/// Tasks taken from the run queue at once.
-const BATCH: usize = 64;
+/// Maximum number of tasks taken from the run queue at once.
+const POLL_BATCH: usize = 64;
 
-/// What is left of them goes back into the queue when a panic takes the loop out of it.
-struct Taken<'a> {
+/// Requeues the remaining tasks if a poll panics.
+struct RequeueGuard<'a> {
     queue: &'a RunQueue,
-    left: std::slice::Iter<'a, Key>,
+    remaining: std::slice::Iter<'a, TaskKey>,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for RequeueGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.left.as_slice().is_empty() {
-            self.queue.put_back(self.left.as_slice());
+        if !self.remaining.as_slice().is_empty() {
+            self.queue.requeue(self.remaining.as_slice());
         }
     }
 }
 
-impl Table {
+impl TaskTable {
     #[inline]
-    fn live(&self, key: Key) -> Option<&Rc<Task>> {
+    fn get_live(&self, key: TaskKey) -> Option<&Rc<Task>> {
         self.tasks.get(key.index as usize).filter(|task| task.is_live_as(key.generation))
     }
 }
@@ -58,18 +58,18 @@ impl Table {
 pub(crate) struct Executor {
     pub(crate) run_queue: Rc<RunQueue>,
     pub(crate) timers: TimerQueue,
-    pub(crate) timer_lead: Lead,
+    pub(crate) timer_lead: TimerLead,
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) resources: Resources,
     pub(crate) turns: Cell<u64>,
-    spawned: Cell<u64>,
-    ended: Cell<u64>,
-    /// The task whose future is being polled; the root's key while none is.
-    polled: Cell<Key>,
-    /// Waits for the moment in which no task is left.
+    spawned_count: Cell<u64>,
+    ended_count: Cell<u64>,
+    /// The task whose future is being polled, or the root's key between polls.
+    current_task: Cell<TaskKey>,
+    /// Woken when the last task ends.
     drain_waker: Cell<Option<Waker>>,
     pool: Option<Rc<Pool>>,
-    table: RefCell<Table>,
+    table: RefCell<TaskTable>,
 }
 
 impl Executor {
@@ -77,7 +77,7 @@ impl Executor {
         run_queue: Rc<RunQueue>,
         reactor: Rc<Reactor>,
         pool: Option<Rc<Pool>>,
-        timer_lead: Lead,
+        timer_lead: TimerLead,
     ) -> Rc<Self> {
         Rc::new(Self {
             run_queue,
@@ -86,9 +86,9 @@ impl Executor {
             reactor,
             resources: Resources::new(),
             turns: Cell::new(0),
-            spawned: Cell::new(0),
-            ended: Cell::new(0),
-            polled: Cell::new(Key::ROOT),
+            spawned_count: Cell::new(0),
+            ended_count: Cell::new(0),
+            current_task: Cell::new(TaskKey::ROOT),
             drain_waker: Cell::new(None),
             pool,
             table: RefCell::default(),
@@ -100,35 +100,42 @@ impl Executor {
         self.turns.set(self.turns.get().wrapping_add(1));
     }
 
-    /// Wakes everything whose time has come.
+    /// Fires all timers that are due.
     #[inline]
     pub(crate) fn fire_timers(&self) {
-        if self.timers.next().is_some() {
+        if self.timers.next_deadline().is_some() {
             let now = now();
             let fired = self.timers.fire(now);
             if fired > 0 {
-                self.timer_lead.fired(now, fired == 1 && self.run_queue.ready() == 1);
+                self.timer_lead.record_firing(now, fired == 1 && self.run_queue.ready_count() == 1);
             }
         }
     }
 
+    /// Claims a slot of the slab.
+    ///
     /// # Panics
-    /// Without a slab.
+    /// Panics if the runtime has no slab.
     #[inline]
     pub(crate) fn claim_slot(&self) -> Option<Slot> {
-        self.pool.as_ref().expect("this runtime has no slab: ask the builder for one").claim()
+        self.pool
+            .as_ref()
+            .expect("this runtime has no slab: configure one with `Builder::slab`")
+            .claim()
     }
 
     #[inline]
     #[track_caller]
     pub(crate) fn spawn_boxed<F: Future<Output: 'static> + 'static>(&self, future: F) -> Rc<Task> {
-        let task = self.next_task(Location::caller());
-        task.store(StoredStage::boxed(future));
-        self.start(task)
+        let task = self.allocate_task(Location::caller());
+        task.store(StoredStage::new_boxed(future));
+        self.start_task(task)
     }
 
+    /// Spawns a task in a slot of the slab.
+    ///
     /// # Panics
-    /// If the future does not fit the slot.
+    /// Panics if the future does not fit the slot.
     #[inline]
     #[track_caller]
     pub(crate) fn spawn_in<F: Future<Output: 'static> + 'static>(
@@ -136,144 +143,151 @@ impl Executor {
         slot: Slot,
         future: F,
     ) -> Rc<Task> {
-        // Before anything is changed that a panic would leave half done.
+        // Checked before any change, which a panic would leave incomplete.
         slot.assert_fits::<F>();
-        let task = self.next_task(Location::caller());
-        task.store(StoredStage::in_slot(slot, future));
-        self.start(task)
+        let task = self.allocate_task(Location::caller());
+        task.store(StoredStage::new_in_slot(slot, future));
+        self.start_task(task)
     }
 
-    /// A slot of the table with no future in it yet.
-    fn next_task(&self, spawned_at: &'static Location<'static>) -> Rc<Task> {
+    /// Returns an entry of the table that contains no future yet.
+    fn allocate_task(&self, spawned_at: &'static Location<'static>) -> Rc<Task> {
         let mut table = self.table.borrow_mut();
-        let Some(index) = table.free.pop() else { return self.grow(&mut table, spawned_at) };
+        let Some(index) = table.free.pop() else { return self.grow_table(&mut table, spawned_at) };
         let task = &mut table.tasks[index as usize];
         let generation = task.key().generation.wrapping_add(1);
-        // A handle that outlived its task, in a runtime that is being dropped, keeps what it has.
+        // An entry is not reused while a handle still refers to it, which happens if a handle
+        // outlives its task while the runtime is being dropped.
         if Rc::strong_count(task) == 1 && task.is_reusable() {
             task.reuse(generation, spawned_at);
         } else {
-            *task = self.new_task(Key { index, generation }, spawned_at);
+            *task = self.new_task(TaskKey { index, generation }, spawned_at);
         }
         Rc::clone(task)
     }
 
     #[cold]
-    fn grow(&self, table: &mut Table, spawned_at: &'static Location<'static>) -> Rc<Task> {
-        let index = Key::index_of(table.tasks.len()).expect("too many tasks");
-        let task = self.new_task(Key { index, generation: 0 }, spawned_at);
+    fn grow_table(
+        &self,
+        table: &mut TaskTable,
+        spawned_at: &'static Location<'static>,
+    ) -> Rc<Task> {
+        let index = TaskKey::index_for_slot(table.tasks.len()).expect("too many tasks");
+        let task = self.new_task(TaskKey { index, generation: 0 }, spawned_at);
         table.tasks.push(Rc::clone(&task));
-        // Room for all, so that a task's end never allocates.
+        // `free` has room for all entries, so that the end of a task never allocates.
         let more = table.tasks.len() - table.free.len();
         table.free.reserve(more);
         task
     }
 
     #[cold]
-    fn new_task(&self, key: Key, spawned_at: &'static Location<'static>) -> Rc<Task> {
+    fn new_task(&self, key: TaskKey, spawned_at: &'static Location<'static>) -> Rc<Task> {
         Rc::new(Task::new(key, self.run_queue.remote(), spawned_at))
     }
 
     #[inline]
-    fn start(&self, task: Rc<Task>) -> Rc<Task> {
-        self.spawned.set(self.spawned.get() + 1);
+    fn start_task(&self, task: Rc<Task>) -> Rc<Task> {
+        self.spawned_count.set(self.spawned_count.get() + 1);
         self.run_queue.push_task(task.key());
         task
     }
 
-    /// Queues what other threads have woken. Not for as long as there are wakes: a storm of them
-    /// must not keep the tasks from running.
-    // Apart from the loop, which mostly finds none.
+    /// Queues the tasks that other threads have woken, up to a limit per call. Without the limit, a
+    /// storm of wakes could keep the tasks from running.
     #[inline(never)]
-    pub(crate) fn take_woken(&self, root: &WakeState) {
-        for _ in 0..Inbox::BATCH {
-            let Some(key) = self.run_queue.take_woken() else { break };
-            if key == Key::ROOT {
-                root.take_announced();
+    pub(crate) fn queue_remote_wakes(&self, root: &WakeState) {
+        for _ in 0..Inbox::BATCH_SIZE {
+            let Some(key) = self.run_queue.pop_remote_wake() else { break };
+            if key == TaskKey::ROOT {
+                root.take_remote_wake();
                 if root.mark_queued() {
                     self.run_queue.push(key);
                 }
-            } else if let Some(task) = self.table.borrow().live(key)
-                && task.take_announced()
+            } else if let Some(task) = self.table.borrow().get_live(key)
+                && task.accept_remote_wake()
             {
                 self.run_queue.push_task(key);
             }
         }
     }
 
-    /// Polls as many tasks from the head of the run queue, or as there are.
+    /// Polls up to `max_tasks` tasks from the head of the run queue.
     ///
     /// # Panics
-    /// As a task's future, or a waker; then [`caught`](Self::caught) is due.
+    /// Panics if a task's future or a waker panics. The caller must then call
+    /// [`handle_panic`](Self::handle_panic).
     #[inline]
-    pub(crate) fn poll_tasks(&self, most: usize) {
-        // One alone is common, and many have their own price.
-        if most > 1 {
-            self.poll_many(most);
+    pub(crate) fn poll_tasks(&self, max_tasks: usize) {
+        // A single ready task is common, and a batch has a fixed cost.
+        if max_tasks > 1 {
+            self.poll_many(max_tasks);
         } else if let Some(key) = self.run_queue.pop_task() {
             self.poll_task(key);
         }
-        self.polled.set(Key::ROOT);
+        self.current_task.set(TaskKey::ROOT);
     }
 
-    fn poll_many(&self, mut most: usize) {
-        let mut keys = [Key::ROOT; BATCH];
-        while most > 0 {
-            let batch = self.run_queue.take_tasks(&mut keys[..most.min(BATCH)]);
+    fn poll_many(&self, mut max_tasks: usize) {
+        let mut keys = [TaskKey::ROOT; POLL_BATCH];
+        while max_tasks > 0 {
+            let batch = self.run_queue.take_tasks(&mut keys[..max_tasks.min(POLL_BATCH)]);
             if batch == 0 {
                 return;
             }
-            most -= batch;
-            let mut taken = Taken { queue: &self.run_queue, left: keys[..batch].iter() };
-            taken.left.by_ref().for_each(|key| self.poll_task(*key));
+            max_tasks -= batch;
+            let mut guard =
+                RequeueGuard { queue: &self.run_queue, remaining: keys[..batch].iter() };
+            guard.remaining.by_ref().for_each(|key| self.poll_task(*key));
         }
     }
 
     #[inline]
-    fn poll_task(&self, key: Key) {
-        let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { return };
+    fn poll_task(&self, key: TaskKey) {
+        let Some(task) = self.table.borrow().get_live(key).map(Rc::clone) else { return };
         budget::refill();
-        self.polled.set(key);
+        self.current_task.set(key);
         if let TaskPoll::Ended(joiner) = task.poll() {
-            self.polled.set(Key::ROOT);
-            self.ended(&task, joiner);
+            self.current_task.set(TaskKey::ROOT);
+            self.finish_task(&task, joiner);
         }
     }
 
     #[inline]
-    fn ended(&self, task: &Task, joiner: Option<Waker>) {
+    fn finish_task(&self, task: &Task, joiner: Option<Waker>) {
         self.count_end();
         if !task.has_handle() {
-            self.discard(task);
+            self.discard_result(task);
         }
         if let Some(joiner) = joiner {
             joiner.wake();
         }
     }
 
-    /// A panic of the task that was polled ends that; any other goes on.
+    /// Ends the task that was being polled with this panic. Resumes the panic if there is no such
+    /// task.
     #[cold]
-    pub(crate) fn caught(&self, payload: Box<dyn Any + Send>) {
-        let polled = self.polled.replace(Key::ROOT);
-        let Some(task) = self.table.borrow().live(polled).map(Rc::clone) else {
+    pub(crate) fn handle_panic(&self, payload: Box<dyn Any + Send>) {
+        let polled = self.current_task.replace(TaskKey::ROOT);
+        let Some(task) = self.table.borrow().get_live(polled).map(Rc::clone) else {
             resume_unwind(payload)
         };
         let joiner = task.fail(JoinError::panicked(payload));
-        self.ended(&task, joiner);
+        self.finish_task(&task, joiner);
     }
 
-    /// Drops the result of an ended task and frees its slot of the table.
+    /// Drops the result of an ended task and frees its entry in the table.
     #[inline]
-    fn discard(&self, task: &Task) {
+    fn discard_result(&self, task: &Task) {
         if let Some(stored) = task.take_stored() {
             drop_quietly(stored);
         }
-        self.free(task);
+        self.free_entry(task);
     }
 
-    /// Frees the slot of a task whose result has been taken out.
+    /// Frees the table entry of a task whose result has been taken.
     #[inline]
-    fn free(&self, task: &Task) {
+    fn free_entry(&self, task: &Task) {
         if task.is_occupied() {
             task.mark_free();
             self.table.borrow_mut().free.push(task.key().index);
@@ -287,7 +301,7 @@ impl Executor {
     }
 
     /// Moves the result of an ended task into `out`, a `Poll<Result<T, JoinError>>`, and returns
-    /// true; otherwise registers the waker.
+    /// true. Registers the waker and returns false if the task has not ended.
     #[inline]
     pub(crate) fn poll_join(&self, task: &Task, waker: &Waker, out: &mut dyn Any) -> bool {
         if task.is_live() {
@@ -295,7 +309,7 @@ impl Executor {
             return false;
         }
         task.take_result(out);
-        self.free(task);
+        self.free_entry(task);
         true
     }
 
@@ -304,13 +318,13 @@ impl Executor {
         let ended = !task.is_live();
         drop(task.drop_handle());
         if ended {
-            self.discard(task);
+            self.discard_result(task);
         }
     }
 
     #[inline]
     fn count_end(&self) {
-        self.ended.set(self.ended.get() + 1);
+        self.ended_count.set(self.ended_count.get() + 1);
         if self.live_tasks() == 0
             && let Some(waker) = self.drain_waker.take()
         {
@@ -320,15 +334,15 @@ impl Executor {
 
     #[inline]
     pub(crate) fn live_tasks(&self) -> u64 {
-        self.spawned.get() - self.ended.get()
+        self.spawned_count.get() - self.ended_count.get()
     }
 
-    /// How many tasks have ended, ever.
+    /// Returns the number of tasks that have ended since the runtime was built.
     pub(crate) fn ended_tasks(&self) -> u64 {
-        self.ended.get()
+        self.ended_count.get()
     }
 
-    /// Ready when no task is left.
+    /// Completes when no task is left.
     pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
         if self.live_tasks() == 0 {
             return Poll::Ready(());
@@ -337,8 +351,8 @@ impl Executor {
         Poll::Pending
     }
 
-    /// Where the tasks were spawned that have not ended.
-    pub(crate) fn unfinished(&self) -> Vec<&'static Location<'static>> {
+    /// Returns where the tasks that have not ended were spawned.
+    pub(crate) fn unfinished_locations(&self) -> Vec<&'static Location<'static>> {
         self.table
             .borrow()
             .tasks
@@ -348,11 +362,11 @@ impl Executor {
             .collect()
     }
 
-    /// Drops every task, also those that the destructors of others spawn. In time linear in their
-    /// number.
+    /// Drops every task, including tasks that the destructors of others spawn, in time linear in
+    /// the number of tasks.
     pub(crate) fn drop_tasks(&self) {
-        // What is ready is among the tasks of the table; from here on only what destructors spawn
-        // and wake is queued.
+        // All tasks that are ready are in the table. From here on, the queue contains only tasks
+        // that destructors spawn or wake.
         self.run_queue.clear_tasks();
         let mut index = 0;
         loop {
@@ -360,9 +374,9 @@ impl Executor {
             index += 1;
             self.drop_task(&task);
         }
-        // Into slots already passed.
+        // Destructors may have spawned into entries that the loop has passed.
         while let Some(key) = self.run_queue.pop_task() {
-            let Some(task) = self.table.borrow().live(key).map(Rc::clone) else { continue };
+            let Some(task) = self.table.borrow().get_live(key).map(Rc::clone) else { continue };
             self.drop_task(&task);
         }
     }
@@ -372,13 +386,13 @@ impl Executor {
             return;
         }
         if task.is_live() {
-            self.ended.set(self.ended.get() + 1);
+            self.ended_count.set(self.ended_count.get() + 1);
         }
         let (stored, joiner) = task.shut_down();
         if let Some(stored) = stored {
             drop_quietly(stored);
         }
-        self.free(task);
+        self.free_entry(task);
         if let Some(joiner) = joiner {
             joiner.wake();
         }

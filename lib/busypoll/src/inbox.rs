@@ -1,42 +1,44 @@
-//! What other threads see of a runtime: a queue for the tasks that they wake, and whether its
-//! thread must be unparked.
+//! The part of a runtime that other threads access: a queue of the tasks that they wake, and a flag
+//! that tells them whether to unpark the runtime's thread.
 //!
 //! # The ring
 //!
-//! A task's number goes into the next slot of a ring: a producer claims the slot by advancing
-//! `tail`, then writes into it; the one consumer looks at the slot at `head` and nowhere else. So
-//! each number moves one cache line from the producer to the consumer, and a consumer that finds
-//! nothing has read one word that nobody writes. A ring that is full overflows into an unbounded
-//! queue: there may be as many numbers at once as there are tasks.
+//! The number of a task goes into the next slot of a ring. A producer claims the slot by advancing
+//! `tail`, then writes into it. The single consumer reads only the slot at `head`. Each number thus
+//! moves one cache line from the producer to the consumer, and a consumer that finds nothing has
+//! read one word that no thread writes. A full ring overflows into an unbounded queue, since there
+//! may be as many numbers as there are tasks.
 //!
-//! The ring is here because crossbeam's `SegQueue` alone is slower: measured with
+//! The ring exists because crossbeam's `SegQueue` alone is slower, as measured by
 //! `cargo bench -p busypoll --bench queues`.
 //!
 //! # Parking
 //!
-//! The protocol is that of every sleeping consumer. A producer first publishes its number, then
-//! checks whether the consumer is parked; the consumer first announces that it parks, then checks
-//! whether there is a number. Every access to the flag is a read-modify-write that acquires and
-//! releases, so all of them form one chain: a producer's either comes before the consumer's, which
-//! then sees the number, or after it, and then that producer, or another one in between, finds the
-//! flag set and unparks. Only that one makes the system call, so a storm of wakes costs one.
+//! The protocol is the usual one for a sleeping consumer. A producer first publishes its number,
+//! then checks whether the consumer is parked. The consumer first announces that it parks, then
+//! checks whether there is a number.
+//!
+//! Every access to the flag is a read-modify-write that acquires and releases, so all accesses form
+//! one chain. If a producer's access precedes the consumer's, the consumer sees the number. If it
+//! follows, this producer or another one in between finds the flag set and unparks the consumer.
+//! Only that producer makes the system call, so a storm of wakes costs a single call.
 
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, SegQueue};
 
-/// Slots of the ring, a power of two.
+/// Number of slots in the ring, a power of two.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
-/// What is in a slot without a number. No number is this one.
+/// Content of an empty slot. No task has this number.
 const EMPTY: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// Slots claimed so far.
     tail: CachePadded<Producers>,
-    /// Slots emptied so far. Only the consumer writes it.
+    /// Slots emptied so far. Only the consumer writes this.
     head: CachePadded<AtomicUsize>,
     slots: Box<[AtomicU64]>,
-    /// Numbers in `overflow`: counted after they are pushed, and before they are popped.
+    /// Numbers in `overflow`, incremented after a push and decremented before a pop.
     overflowed: CachePadded<AtomicUsize>,
     overflow: SegQueue<u64>,
     parked: CachePadded<AtomicBool>,
@@ -45,13 +47,14 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 struct Producers {
     tail: AtomicUsize,
-    /// An earlier value of the consumer's `head`: spares most pushes its cache line.
+    /// A recent value of the consumer's `head`, which saves most pushes an access to its cache
+    /// line.
     head: AtomicUsize,
 }
 
 impl Inbox {
-    /// How many numbers the consumer should take in one go.
-    pub(crate) const BATCH: usize = SLOTS;
+    /// Maximum number of numbers that the consumer should take at once.
+    pub(crate) const BATCH_SIZE: usize = SLOTS;
 
     pub(crate) fn new() -> Self {
         Self {
@@ -64,8 +67,8 @@ impl Inbox {
         }
     }
 
-    /// Adds a number other than [`EMPTY`]. True if the consumer is parked and the caller must
-    /// unpark it.
+    /// Adds a number other than [`EMPTY`]. Returns true if the consumer is parked and the caller
+    /// must unpark it.
     #[must_use]
     pub(crate) fn push(&self, number: u64) -> bool {
         debug_assert_ne!(number, EMPTY);
@@ -79,11 +82,11 @@ impl Inbox {
         self.parked.0.swap(false, Ordering::AcqRel)
     }
 
-    /// An empty slot for the caller alone; `None` if there is none.
+    /// Claims an empty slot for the caller. Returns `None` if the ring is full.
     fn claim(&self) -> Option<&AtomicU64> {
         let Producers { tail, head } = &self.tail.0;
-        // Before `tail`: whoever sees that a slot was emptied also sees that it was claimed, so
-        // `tail` is not below.
+        // `head` is read before `tail`: a thread that sees an emptied slot also sees its claim, so
+        // `tail` is not below `head`.
         let mut emptied = head.load(Ordering::Acquire);
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
@@ -101,14 +104,15 @@ impl Inbox {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                // Empty, and seen to be: fewer than `SLOTS` were claimed since it was emptied.
+                // The slot is empty and this thread sees that, since fewer than `SLOTS` slots were
+                // claimed after it was emptied.
                 Ok(_) => return Some(&self.slots[claimed % SLOTS]),
                 Err(other) => claimed = other,
             }
         }
     }
 
-    /// Takes a number. Only for the consumer.
+    /// Takes a number. Only the consumer may call this.
     #[inline]
     pub(crate) fn pop(&self) -> Option<u64> {
         let head = self.head.0.load(Ordering::Relaxed);
@@ -126,7 +130,7 @@ impl Inbox {
         self.overflow.pop()
     }
 
-    /// Whether there is nothing to take. Only for the consumer.
+    /// Returns whether there is nothing to take. Only the consumer may call this.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let head = self.head.0.load(Ordering::Relaxed);
@@ -134,19 +138,20 @@ impl Inbox {
             && self.overflowed.0.load(Ordering::Acquire) == 0
     }
 
-    /// Announces that the consumer parks. False if there is a number: then it must not.
+    /// Announces that the consumer parks. Returns false if there is a number to take: the consumer
+    /// must not park then.
     #[must_use]
     pub(crate) fn prepare_park(&self) -> bool {
         self.parked.0.swap(true, Ordering::AcqRel);
         if self.is_empty() {
             return true;
         }
-        self.unparked();
+        self.mark_unparked();
         false
     }
 
-    /// The consumer is awake again, for whatever reason.
-    pub(crate) fn unparked(&self) {
+    /// Records that the consumer is awake again.
+    pub(crate) fn mark_unparked(&self) {
         self.parked.0.swap(false, Ordering::AcqRel);
     }
 }
@@ -156,7 +161,7 @@ mod loom_tests {
     use super::Inbox;
     use loom::sync::{Arc, Condvar, Mutex};
 
-    /// Stands for the eventfd: keeps a signal until it is waited for.
+    /// Replaces the eventfd: keeps a signal until the consumer waits for it.
     struct Signal(Mutex<bool>, Condvar);
 
     impl Signal {
@@ -173,10 +178,10 @@ mod loom_tests {
         }
     }
 
-    /// Each producer pushes `each` numbers.
-    fn consume(producers: u64, each: u64, preemptions: Option<usize>) {
+    /// Checks that every number arrives if each producer pushes `each` numbers.
+    fn check_no_wake_lost(producers: u64, each: u64, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
-        // With two producers the unbounded model does not end within minutes.
+        // With two producers, the unbounded model takes more than several minutes.
         model.preemption_bound = preemptions;
         model.check(move || {
             let inbox = Arc::new(Inbox::new());
@@ -201,7 +206,7 @@ mod loom_tests {
                     got.push(number);
                 } else if inbox.prepare_park() {
                     signal.wait();
-                    inbox.unparked();
+                    inbox.mark_unparked();
                 }
             }
             for thread in threads {
@@ -216,19 +221,19 @@ mod loom_tests {
     }
 
     #[test]
-    fn no_wake_is_lost_with_one_producer() {
-        consume(1, 2, None);
+    fn one_producer_loses_no_wake() {
+        check_no_wake_lost(1, 2, None);
     }
 
     #[test]
-    fn no_wake_is_lost_with_two_producers() {
-        consume(2, 1, Some(3));
+    fn two_producers_lose_no_wake() {
+        check_no_wake_lost(2, 1, Some(3));
     }
 
     #[test]
-    fn nothing_is_lost_where_the_ring_is_full() {
-        consume(1, 4, Some(3));
-        consume(2, 2, Some(2));
+    fn full_ring_overflows_without_loss() {
+        check_no_wake_lost(1, 4, Some(3));
+        check_no_wake_lost(2, 2, Some(2));
     }
 }
 
@@ -237,7 +242,7 @@ mod tests {
     use super::{Inbox, SLOTS};
 
     #[test]
-    fn more_numbers_than_slots_come_all_and_those_in_the_ring_in_order() {
+    fn overflow_keeps_all_numbers_in_order() {
         let inbox = Inbox::new();
         let numbers = 0..SLOTS as u64 + 3;
         for round in 0..3 {
@@ -256,7 +261,7 @@ mod tests {
         assert!(!inbox.prepare_park());
         assert_eq!((inbox.pop(), inbox.pop(), inbox.pop()), (Some(1), Some(2), None));
         assert!(inbox.prepare_park());
-        inbox.unparked();
+        inbox.mark_unparked();
         assert!(!inbox.push(3));
     }
 }

@@ -11,8 +11,8 @@ use crate::executor::Executor;
 use crate::stage::JoinError;
 use crate::task::Task;
 
-/// Awaits the output of a task. Dropped, it detaches: the task runs on, and its output is dropped
-/// when it ends.
+/// The handle of a spawned task, which returns the task's output when awaited. Dropping the handle
+/// detaches the task: it continues to run, and its output is dropped when it ends.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed, yield_now};
@@ -30,7 +30,7 @@ use crate::task::Task;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It belongs to the runtime's thread:
+/// A handle belongs to the runtime's thread:
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -43,10 +43,10 @@ use crate::task::Task;
 /// ```
 ///
 /// # Panics
-/// If polled again after it returned its output.
+/// Panics if polled again after it returned its output.
 ///
 /// # Cancel safety
-/// Polling it through `&mut` loses nothing.
+/// Polling the handle through `&mut` loses nothing.
 #[must_use = "a handle that is dropped detaches its task; make that explicit with `drop`"]
 pub struct JoinHandle<T> {
     executor: Rc<Executor>,
@@ -55,20 +55,20 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// `T` is the output of the task's future.
+    /// Creates a handle. `T` must be the output of the task's future.
     #[inline]
     pub(crate) fn new(executor: Rc<Executor>, task: Rc<Task>) -> Self {
         Self { executor, task: Some(task), output: PhantomData }
     }
 
-    /// Whether the task has ended, for whatever reason. Never blocks.
+    /// Returns whether the task has ended, for whatever reason. Never blocks.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().is_none_or(|task| !task.is_live())
     }
 
-    /// Has the task's future dropped when its turn comes, without polling it again. Does nothing to
-    /// a task that has ended.
+    /// Drops the task's future at its next turn, without polling it again. Does nothing if the task
+    /// has ended.
     pub fn abort(self) {
         if let Some(task) = &self.task {
             self.executor.abort(task);
@@ -86,7 +86,7 @@ impl<T: 'static> Future for JoinHandle<T> {
         if self.executor.poll_join(task, cx.waker(), &mut out) {
             self.task = None;
             if out.is_pending() {
-                // Nothing was left: its runtime has been dropped.
+                // The runtime has been dropped, along with the result.
                 out = Poll::Ready(Err(JoinError::cancelled()));
             }
         }

@@ -1,63 +1,63 @@
-//! Which sources the kernel watches, and the wakers of those who wait for each.
+//! The event sources that the kernel watches, and the wakers of the tasks that wait for them.
 //!
-//! Readiness is edge-triggered: an event means "try again", and holds until a try would block. An
-//! event that comes too often, or to the next source in the same slot, costs a try and nothing
-//! else.
+//! Readiness is edge-triggered: an event means that an operation may succeed, until one would
+//! block. A spurious event, or one that reaches the next source with the same index, costs one
+//! failed operation and nothing else.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mio::Interest;
 use mio::event::Source;
 
 use crate::clock::now;
-use crate::event_queue::EventQueue;
+use crate::event_queue::{EventQueue, WaitLimit};
 
 #[derive(Debug)]
 pub(crate) struct Reactor {
     events: EventQueue,
-    slots: RefCell<Slots>,
-    registered: Cell<usize>,
+    table: RefCell<RegistrationTable>,
+    registered_count: Cell<usize>,
     event_time: Cell<Option<Instant>>,
     closed: Cell<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
+struct RegistrationTable {
     registrations: Vec<Option<Rc<Registration>>>,
     free: Vec<usize>,
 }
 
-/// What the reactor knows about one source.
+/// The readiness of one source in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Registration {
     pub(crate) read: ReadyState,
     pub(crate) write: ReadyState,
 }
 
-/// Whether an operation may succeed, and the wakers to call once it may.
+/// Whether an operation may succeed, and the wakers to call when it may.
 #[derive(Debug)]
 pub(crate) struct ReadyState {
     ready: Cell<bool>,
-    /// Of the `poll_` methods, which cannot withdraw their interest.
-    polled: RefCell<Option<Waker>>,
-    /// Of futures, which withdraw theirs when dropped. In order of arrival.
-    waiting: RefCell<VecDeque<(u64, Waker)>>,
-    tickets: Cell<u64>,
+    /// Waker registered by the `poll_*` methods, which cannot deregister it.
+    poll_waker: RefCell<Option<Waker>>,
+    /// Wakers of futures in order of arrival. A future deregisters its waker when dropped.
+    future_wakers: RefCell<VecDeque<(u64, Waker)>>,
+    next_ticket: Cell<u64>,
 }
 
 impl Default for ReadyState {
     fn default() -> Self {
-        // Ready until a try proves otherwise: the first one needs no event.
+        // A source counts as ready until an operation would block, so the first one needs no event.
         Self {
             ready: Cell::new(true),
-            polled: RefCell::default(),
-            waiting: RefCell::default(),
-            tickets: Cell::new(0),
+            poll_waker: RefCell::default(),
+            future_wakers: RefCell::default(),
+            next_ticket: Cell::new(0),
         }
     }
 }
@@ -67,26 +67,26 @@ impl ReadyState {
         self.ready.get()
     }
 
-    pub(crate) fn would_block(&self) {
+    pub(crate) fn clear_ready(&self) {
         self.ready.set(false);
     }
 
-    /// Registers the waker of a `poll_` method in place of the one before.
-    pub(crate) fn poll_with(&self, waker: &Waker) {
+    /// Registers the waker of a `poll_*` method in place of the previous one.
+    pub(crate) fn register_poll_waker(&self, waker: &Waker) {
         let replaced = {
-            let mut polled = self.polled.borrow_mut();
+            let mut polled = self.poll_waker.borrow_mut();
             if polled.as_ref().is_some_and(|known| known.will_wake(waker)) {
                 return;
             }
             polled.replace(waker.clone())
         };
-        // A waker's destructor is foreign code: not while the cell is borrowed.
+        // A waker's destructor is foreign code, so it runs after the cell is no longer borrowed.
         drop(replaced);
     }
 
-    /// Registers a future's waker, or replaces its earlier one.
-    pub(crate) fn wait_with(&self, ticket: &mut Option<u64>, waker: &Waker) {
-        let mut waiting = self.waiting.borrow_mut();
+    /// Registers the waker of a future, or replaces its earlier one.
+    pub(crate) fn register_future_waker(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        let mut waiting = self.future_wakers.borrow_mut();
         let known =
             ticket.and_then(|ticket| waiting.iter_mut().find(|(number, _)| *number == ticket));
         if let Some((_, known)) = known {
@@ -96,32 +96,33 @@ impl ReadyState {
             drop(replaced);
             return;
         }
-        let number = self.tickets.get();
-        self.tickets.set(number + 1);
+        let number = self.next_ticket.get();
+        self.next_ticket.set(number + 1);
         *ticket = Some(number);
         waiting.push_back((number, waker.clone()));
     }
 
-    pub(crate) fn forget(&self, ticket: u64) {
+    pub(crate) fn deregister_waker(&self, ticket: u64) {
         let removed = {
-            let mut waiting = self.waiting.borrow_mut();
+            let mut waiting = self.future_wakers.borrow_mut();
             let at = waiting.iter().position(|(number, _)| *number == ticket);
             at.and_then(|at| waiting.remove(at))
         };
         drop(removed);
     }
 
-    /// No cell is borrowed while a waker runs.
+    /// Wakes all waiting tasks. No cell is borrowed while a waker runs.
     fn wake(&self) {
         self.ready.set(true);
-        let polled = self.polled.borrow_mut().take();
+        let polled = self.poll_waker.borrow_mut().take();
         if let Some(polled) = polled {
             polled.wake();
         }
-        // Those that wait now; who registers meanwhile waits for the next event.
-        let count = self.waiting.borrow().len();
+        // Wakes only those that wait now. A future that registers in the meantime waits for the
+        // next event.
+        let count = self.future_wakers.borrow().len();
         for _ in 0..count {
-            let first = self.waiting.borrow_mut().pop_front();
+            let first = self.future_wakers.borrow_mut().pop_front();
             let Some((_, first)) = first else { break };
             first.wake();
         }
@@ -132,8 +133,8 @@ impl Reactor {
     pub(crate) fn new(events: EventQueue) -> Rc<Self> {
         Rc::new(Self {
             events,
-            slots: RefCell::default(),
-            registered: Cell::new(0),
+            table: RefCell::default(),
+            registered_count: Cell::new(0),
             event_time: Cell::new(None),
             closed: Cell::new(false),
         })
@@ -145,13 +146,13 @@ impl Reactor {
         interest: Interest,
     ) -> io::Result<(usize, Rc<Registration>)> {
         let registration = Rc::new(Registration::default());
-        // The slot first, the source after: its code is foreign, and no cell is borrowed while it
-        // runs.
-        let index = self.allocate(&registration);
+        // The registration comes first and the source second: the code of the source is foreign,
+        // and no cell may be borrowed while it runs.
+        let index = self.add_registration(&registration);
         match self.events.register(source, index, interest) {
             Ok(()) => Ok((index, registration)),
             Err(error) => {
-                self.free(index);
+                self.remove_registration(index);
                 Err(error)
             }
         }
@@ -159,63 +160,63 @@ impl Reactor {
 
     pub(crate) fn deregister(&self, source: &mut impl Source, index: usize) -> io::Result<()> {
         let result = self.events.deregister(source);
-        self.free(index);
+        self.remove_registration(index);
         result
     }
 
-    fn allocate(&self, registration: &Rc<Registration>) -> usize {
-        let mut slots = self.slots.borrow_mut();
-        let index = slots.free.pop().unwrap_or(slots.registrations.len());
-        if index == slots.registrations.len() {
-            slots.registrations.push(None);
-            // Room for all, so that a source's end never allocates.
-            let more = slots.registrations.len() - slots.free.len();
-            slots.free.reserve(more);
+    fn add_registration(&self, registration: &Rc<Registration>) -> usize {
+        let mut table = self.table.borrow_mut();
+        let index = table.free.pop().unwrap_or(table.registrations.len());
+        if index == table.registrations.len() {
+            table.registrations.push(None);
+            // `free` has room for all indices, so that dropping a source never allocates.
+            let more = table.registrations.len() - table.free.len();
+            table.free.reserve(more);
         }
-        slots.registrations[index] = Some(Rc::clone(registration));
-        self.registered.set(self.registered.get() + 1);
+        table.registrations[index] = Some(Rc::clone(registration));
+        self.registered_count.set(self.registered_count.get() + 1);
         index
     }
 
-    fn free(&self, index: usize) {
+    fn remove_registration(&self, index: usize) {
         let registration = {
-            let mut slots = self.slots.borrow_mut();
-            slots.free.push(index);
-            slots.registrations[index].take()
+            let mut table = self.table.borrow_mut();
+            table.free.push(index);
+            table.registrations[index].take()
         };
-        self.registered.set(self.registered.get() - 1);
-        // Last: wakers may be in it, whose destructors are foreign code.
+        self.registered_count.set(self.registered_count.get() - 1);
+        // Dropped last, because it may contain wakers, whose destructors are foreign code.
         drop(registration);
     }
 
     pub(crate) fn registered(&self) -> usize {
-        self.registered.get()
+        self.registered_count.get()
     }
 
     pub(crate) fn parks_on_ring(&self) -> bool {
         self.events.has_ring()
     }
 
-    pub(crate) fn polls(&self) -> u64 {
-        self.events.polls()
+    pub(crate) fn poll_count(&self) -> u64 {
+        self.events.poll_count()
     }
 
     pub(crate) fn event_time(&self) -> Option<Instant> {
         self.event_time.get()
     }
 
-    /// Takes the events there are, without waiting. No system call while nothing is registered.
+    /// Takes the pending events without waiting. Makes no system call while no source is
+    /// registered.
     #[inline]
     pub(crate) fn poll_now(&self) {
-        if self.registered.get() > 0 {
+        if self.registered_count.get() > 0 {
             self.events.poll_now();
             self.dispatch();
         }
     }
 
-    /// Waits for an event or a wake, at most until `limit`, given as an instant and as the time
-    /// left.
-    pub(crate) fn wait(&self, limit: Option<(Instant, Duration)>) {
+    /// Waits for an event or a wake, until `limit` at most.
+    pub(crate) fn wait(&self, limit: Option<WaitLimit>) {
         self.events.wait(limit);
         self.dispatch();
     }
@@ -227,9 +228,9 @@ impl Reactor {
             if !std::mem::replace(&mut stamped, true) {
                 self.event_time.set(Some(now()));
             }
-            let registration = self.slots.borrow().registrations.get(index).cloned().flatten();
+            let registration = self.table.borrow().registrations.get(index).cloned().flatten();
             let Some(registration) = registration else { continue };
-            // An error or a hang-up concerns both directions: the next try returns what it is.
+            // An error or a hang-up concerns both directions. The next operation returns it.
             if event.is_readable() || event.is_read_closed() || event.is_error() {
                 registration.read.wake();
             }
@@ -239,11 +240,12 @@ impl Reactor {
         }
     }
 
-    /// Nobody will take events any more: wakes whoever waits for one, to find that out.
+    /// Closes the reactor, which will take no more events. Wakes every waiting task, whose
+    /// operation then returns an error.
     pub(crate) fn close(&self) {
         self.closed.set(true);
         let registrations: Vec<_> =
-            self.slots.borrow().registrations.iter().flatten().cloned().collect();
+            self.table.borrow().registrations.iter().flatten().cloned().collect();
         for registration in registrations {
             registration.read.wake();
             registration.write.wake();

@@ -1,4 +1,4 @@
-//! One value of each type, reachable from every task.
+//! A map of values that every task can reach, with one value of each type.
 
 use std::any::{Any, TypeId, type_name};
 use std::cell::RefCell;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// A map from types to values: what the tasks of a thread share without passing it to each of them.
+/// A map from types to values, which the tasks of a thread share without passing it to each task.
 ///
-/// Clones are the same map. Every [`Runtime`](crate::Runtime) has one, empty at first, which needs
-/// no setup. Outside a runtime, [`new`](Self::new) makes one.
+/// Clones are the same map. Every [`Runtime`](crate::Runtime) has a map that is empty at first and
+/// needs no setup. Outside a runtime, [`new`](Self::new) creates a map.
 ///
 /// ```
 /// use busypoll::{Resources, Runtime, spawn_boxed};
@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It belongs to its thread:
+/// A map belongs to its thread:
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -35,14 +35,14 @@ use std::rc::Rc;
 pub struct Resources(Rc<RefCell<BTreeMap<TypeId, Rc<dyn Any>>>>);
 
 impl Resources {
-    /// An empty map.
+    /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Inserts a value, replacing one of the same type. The old one lives on where
-    /// [`get`](Self::get) returned it.
+    /// Inserts a value and replaces one of the same type. A replaced value stays alive as long as a
+    /// result of [`get`](Self::get) refers to it.
     ///
     /// ```
     /// let resources = busypoll::Resources::new();
@@ -54,30 +54,30 @@ impl Resources {
     /// ```
     pub fn insert<T: 'static>(&self, value: T) {
         let replaced = self.0.borrow_mut().insert(TypeId::of::<T>(), Rc::new(RefCell::new(value)));
-        // Its destructor is foreign code: not while the map is borrowed.
+        // The destructor is foreign code, so it runs after the map is no longer borrowed.
         drop(replaced);
     }
 
-    /// Removes the value of a type; returns whether there was one. It is dropped unless
-    /// [`get`](Self::get) returned it to somebody who keeps it.
+    /// Removes the value of a type. Returns whether there was one. The value is dropped unless a
+    /// result of [`get`](Self::get) still refers to it.
     pub fn remove<T: 'static>(&self) -> bool {
         let removed = self.0.borrow_mut().remove(&TypeId::of::<T>());
         removed.is_some()
     }
 
-    /// Removes all values. A runtime that is dropped does this after dropping its tasks.
+    /// Removes all values. Dropping a runtime does this after dropping the tasks.
     pub fn clear(&self) {
         let removed = std::mem::take(&mut *self.0.borrow_mut());
         drop(removed);
     }
 
-    /// Whether there is a value of a type.
+    /// Returns whether there is a value of a type.
     #[must_use]
     pub fn contains<T: 'static>(&self) -> bool {
         self.0.borrow().contains_key(&TypeId::of::<T>())
     }
 
-    /// The value of a type, to keep: look it up once, then reach it without the map.
+    /// Returns the value of a type, which can then be used without a further look-up.
     ///
     /// ```
     /// let resources = busypoll::Resources::new();
@@ -95,20 +95,21 @@ impl Resources {
     /// Calls `f` with the value of a type.
     ///
     /// # Panics
-    /// If there is none, and within [`with_mut`](Self::with_mut) for the same type.
+    /// Panics if there is no such value, or within [`with_mut`](Self::with_mut) for the same type.
     pub fn with<T: 'static, R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        f(&self.expect::<T>().borrow())
+        f(&self.get_or_panic::<T>().borrow())
     }
 
-    /// Calls `f` with the value of a type, to change it.
+    /// Calls `f` with a mutable reference to the value of a type.
     ///
     /// # Panics
-    /// If there is none, and within [`with`](Self::with) or `with_mut` for the same type.
+    /// Panics if there is no such value, or within [`with`](Self::with) or `with_mut` for the same
+    /// type.
     pub fn with_mut<T: 'static, R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        f(&mut self.expect::<T>().borrow_mut())
+        f(&mut self.get_or_panic::<T>().borrow_mut())
     }
 
-    fn expect<T: 'static>(&self) -> Rc<RefCell<T>> {
+    fn get_or_panic<T: 'static>(&self) -> Rc<RefCell<T>> {
         self.get()
             .unwrap_or_else(|| panic!("no resource of type `{}` was inserted", type_name::<T>()))
     }

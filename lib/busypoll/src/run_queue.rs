@@ -1,5 +1,5 @@
-//! Where a wake puts its task: straight into the run queue on the runtime's own thread, through the
-//! inbox from others.
+//! The run queue. A wake on the runtime's own thread puts its task into the queue directly; a wake
+//! on another thread goes through the inbox.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,25 +9,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::inbox::Inbox;
 
-/// The index that stands for the root future.
+/// The index that represents the root future.
 const ROOT_INDEX: u32 = u32::MAX;
 
-/// A task: its slot in the task table, and which of all the tasks that slot has held.
+/// Identifies a task by its index in the task table and by the generation of that entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct TaskKey {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-impl Key {
+impl TaskKey {
     pub(crate) const ROOT: Self = Self { index: ROOT_INDEX, generation: 0 };
 
-    /// The index of a new slot in the table; `None` if the table is full.
-    pub(crate) fn index_of(slot: usize) -> Option<u32> {
+    /// Returns the index of a new entry in the table, or `None` if the table is full.
+    pub(crate) fn index_for_slot(slot: usize) -> Option<u32> {
         u32::try_from(slot).ok().filter(|index| *index != ROOT_INDEX)
     }
 
-    /// As one word. Never all ones: the root has generation 0.
+    /// Packs the key into one word, which is never all ones because the root has generation 0.
     fn pack(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -38,46 +38,47 @@ impl Key {
     }
 }
 
-/// How other threads reach a runtime.
+/// The handle by which other threads reach a runtime.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteHandle {
     inbox: Inbox,
-    /// `None` once the runtime is gone: a waker that outlives it must not keep its descriptors
-    /// open.
+    /// `None` once the runtime has been dropped, because a waker that outlives the runtime must not
+    /// keep its descriptors open.
     unpark: Mutex<Option<mio::Waker>>,
 }
 
-impl Remote {
-    pub(crate) fn push(&self, key: Key) {
+impl RemoteHandle {
+    pub(crate) fn push(&self, key: TaskKey) {
         if self.inbox.push(key.pack()) {
             let unpark = self.unpark.lock().unwrap_or_else(PoisonError::into_inner);
-            // Fails only where the system is out of memory for the event; the park's own limit
-            // bounds the harm.
+            // This fails only if the system has no memory for the event. The limit of the park then
+            // bounds the delay.
             let _ = unpark.as_ref().map(mio::Waker::wake);
         }
     }
 }
 
-/// The tasks that are ready, in the order in which they became so, and the root beside them.
+/// The tasks that are ready, in the order in which they became ready, and the root.
 pub(crate) struct RunQueue {
-    remote: Arc<Remote>,
-    tasks: RefCell<VecDeque<Key>>,
+    remote: Arc<RemoteHandle>,
+    tasks: RefCell<VecDeque<TaskKey>>,
     root_ready: Cell<bool>,
 }
 
 impl RunQueue {
     pub(crate) fn new(unpark: mio::Waker) -> Rc<Self> {
-        let remote = Arc::new(Remote { inbox: Inbox::new(), unpark: Mutex::new(Some(unpark)) });
+        let remote =
+            Arc::new(RemoteHandle { inbox: Inbox::new(), unpark: Mutex::new(Some(unpark)) });
         Rc::new(Self { remote, tasks: RefCell::default(), root_ready: Cell::new(false) })
     }
 
-    pub(crate) fn remote(&self) -> &Arc<Remote> {
+    pub(crate) fn remote(&self) -> &Arc<RemoteHandle> {
         &self.remote
     }
 
-    /// Queues a task, or the root. Its wake state keeps it from being queued twice.
+    /// Queues a task, or the root. Its wake state prevents it from being queued twice.
     #[inline]
-    pub(crate) fn push(&self, key: Key) {
+    pub(crate) fn push(&self, key: TaskKey) {
         if key.index == ROOT_INDEX {
             self.root_ready.set(true);
         } else {
@@ -86,66 +87,66 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(crate) fn push_task(&self, key: Key) {
+    pub(crate) fn push_task(&self, key: TaskKey) {
         self.tasks.borrow_mut().push_back(key);
     }
 
-    /// Takes as many from the head as there is room for.
+    /// Takes tasks from the head until `into` is full or the queue is empty. Returns their number.
     #[inline]
-    pub(crate) fn take_tasks(&self, into: &mut [Key]) -> usize {
+    pub(crate) fn take_tasks(&self, into: &mut [TaskKey]) -> usize {
         let mut tasks = self.tasks.borrow_mut();
         let taken = into.len().min(tasks.len());
         into.iter_mut().zip(tasks.drain(..taken)).for_each(|(slot, key)| *slot = key);
         taken
     }
 
-    /// Puts back what was taken and not polled.
+    /// Puts tasks that were taken but not polled back at the head.
     #[cold]
-    pub(crate) fn put_back(&self, keys: &[Key]) {
+    pub(crate) fn requeue(&self, keys: &[TaskKey]) {
         let mut tasks = self.tasks.borrow_mut();
         keys.iter().rev().for_each(|key| tasks.push_front(*key));
     }
 
     #[inline]
-    pub(crate) fn pop_task(&self) -> Option<Key> {
+    pub(crate) fn pop_task(&self) -> Option<TaskKey> {
         self.tasks.borrow_mut().pop_front()
     }
 
     #[inline]
-    pub(crate) fn tasks(&self) -> usize {
+    pub(crate) fn task_count(&self) -> usize {
         self.tasks.borrow().len()
     }
 
-    /// With the root.
+    /// Returns the number of ready tasks, including the root.
     #[inline]
-    pub(crate) fn ready(&self) -> usize {
-        self.tasks() + usize::from(self.root_ready.get())
+    pub(crate) fn ready_count(&self) -> usize {
+        self.task_count() + usize::from(self.root_ready.get())
     }
 
-    /// Whether the root was woken since the last call.
+    /// Returns whether the root was woken since the last call.
     #[inline]
-    pub(crate) fn take_root(&self) -> bool {
+    pub(crate) fn take_root_wake(&self) -> bool {
         self.root_ready.replace(false)
     }
 
-    /// Whether another thread has woken something that was not taken yet.
+    /// Returns whether a wake from another thread is pending.
     #[inline]
-    pub(crate) fn has_woken(&self) -> bool {
+    pub(crate) fn has_remote_wakes(&self) -> bool {
         !self.remote.inbox.is_empty()
     }
 
-    /// Takes the next of those that other threads have woken.
+    /// Takes the next task that another thread has woken.
     #[inline]
-    pub(crate) fn take_woken(&self) -> Option<Key> {
-        self.remote.inbox.pop().map(Key::unpack)
+    pub(crate) fn pop_remote_wake(&self) -> Option<TaskKey> {
+        self.remote.inbox.pop().map(TaskKey::unpack)
     }
 
-    /// Calls `wait`, which sleeps until another thread's wake unparks it; not at all if there was a
-    /// wake before.
+    /// Calls `wait`, which sleeps until another thread unparks this one. Does not call it if a wake
+    /// is already pending.
     pub(crate) fn park(&self, wait: impl FnOnce()) {
         if self.remote.inbox.prepare_park() {
             wait();
-            self.remote.inbox.unparked();
+            self.remote.inbox.mark_unparked();
         }
     }
 
@@ -153,35 +154,35 @@ impl RunQueue {
         self.tasks.borrow_mut().clear();
     }
 
-    /// No thread is left to unpark.
+    /// Drops the unpark handle, since no thread is left to unpark.
     pub(crate) fn close(&self) {
         *self.remote.unpark.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 thread_local! {
-    /// The run queue of the runtime that runs on this thread. Without a destructor, which whoever
-    /// sets it makes needless: so it is there as long as the thread is.
+    /// The run queue of the runtime that runs on this thread. It has no destructor, so that it
+    /// exists as long as the thread does; [`set_running`] clears it instead.
     static RUNNING: ManuallyDrop<RefCell<Option<Rc<RunQueue>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// Until it is called again, wakes on this thread go to this run queue.
+/// Directs wakes on this thread to this run queue, until the next call.
 pub(crate) fn set_running(queue: Option<Rc<RunQueue>>) {
-    // On a system that takes all thread-locals from a thread that ends, wakes there take the long
-    // way.
+    // Some systems destroy all thread-locals of a thread that ends. Wakes on such a thread take the
+    // slower path through the inbox.
     let before = RUNNING.try_with(|running| running.replace(queue));
     drop(before);
 }
 
-/// Whether a runtime runs on this thread.
+/// Returns whether a runtime runs on this thread.
 pub(crate) fn is_running() -> bool {
     RUNNING.try_with(|running| running.borrow().is_some()).unwrap_or(false)
 }
 
-/// Calls `f` with the run queue that `remote` reaches, if its runtime runs on this thread; returns
+/// Calls `f` with the run queue that `remote` reaches, if its runtime runs on this thread. Returns
 /// whether it does.
 #[inline]
-pub(crate) fn with_running(remote: &Arc<Remote>, f: impl FnOnce(&RunQueue)) -> bool {
+pub(crate) fn with_running_queue(remote: &Arc<RemoteHandle>, f: impl FnOnce(&RunQueue)) -> bool {
     let found = RUNNING.try_with(|running| match &*running.borrow() {
         Some(queue) if Arc::ptr_eq(&queue.remote, remote) => {
             f(queue);

@@ -1,21 +1,23 @@
-//! Orderly shutdown: the signal that asks for it, and the report of what still runs.
+//! Orderly shutdown: the signal that requests it, and the report of the tasks that are still
+//! running.
 
 use std::fmt;
 use std::panic::Location;
 
-/// What [`Runtime::drain`](crate::Runtime::drain) finished in its time, and what it did not.
+/// The result of [`Runtime::drain`](crate::Runtime::drain): the tasks that ended in time, and the
+/// tasks that did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// How many tasks ended.
+    /// Number of tasks that ended.
     pub finished: usize,
-    /// Where each task was spawned that has not ended. The next `block_on` or `drain` continues
-    /// them; dropping the runtime drops them.
+    /// Where each task that has not ended was spawned. The next `block_on` or `drain` continues
+    /// these tasks; dropping the runtime drops them.
     pub unfinished: Vec<&'static Location<'static>>,
 }
 
 impl Drained {
-    /// Whether every task ended.
+    /// Returns whether every task ended.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unfinished.is_empty()
@@ -23,7 +25,7 @@ impl Drained {
 }
 
 impl fmt::Display for Drained {
-    /// One line: how many ended, and where the others were spawned.
+    /// Writes one line: how many tasks ended, and where the others were spawned.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} tasks ended", self.finished)?;
         for (i, location) in self.unfinished.iter().enumerate() {
@@ -57,23 +59,24 @@ mod unix {
 
     const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-    /// How many instances there are and, once the handlers are installed, whether a signal ends the
-    /// process: it does while there is no instance, and after the first signal.
+    /// The number of instances and, once the handlers are installed, the flag that makes a signal
+    /// end the process. The flag is set while there is no instance, and after the first signal.
     #[derive(Debug)]
-    struct Process {
+    struct SignalState {
         instances: usize,
         fatal: Option<Arc<AtomicBool>>,
     }
 
-    static PROCESS: Mutex<Process> = Mutex::new(Process { instances: 0, fatal: None });
+    static SIGNAL_STATE: Mutex<SignalState> = Mutex::new(SignalState { instances: 0, fatal: None });
 
-    /// Handlers run in the order of their registration, so whether a signal is fatal is decided
-    /// before it sets the flag.
+    /// Registers an instance, and installs the handlers for the first one. Handlers run in the
+    /// order of their registration, so the conditional default reads the flag before the signal
+    /// sets it.
     fn add_instance() -> io::Result<()> {
-        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        match &process.fatal {
+        let mut state = SIGNAL_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        match &state.fatal {
             Some(fatal) => {
-                if process.instances == 0 {
+                if state.instances == 0 {
                     fatal.store(false, Ordering::SeqCst);
                 }
             }
@@ -83,29 +86,29 @@ mod unix {
                     flag::register_conditional_default(signal, Arc::clone(&fatal))?;
                     flag::register(signal, Arc::clone(&fatal))?;
                 }
-                process.fatal = Some(fatal);
+                state.fatal = Some(fatal);
             }
         }
-        process.instances += 1;
+        state.instances += 1;
         Ok(())
     }
 
     fn remove_instance() {
-        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        process.instances -= 1;
-        if process.instances == 0
-            && let Some(fatal) = &process.fatal
+        let mut state = SIGNAL_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        state.instances -= 1;
+        if state.instances == 0
+            && let Some(fatal) = &state.fatal
         {
             fatal.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Completes when the process is asked to end, by Ctrl-C (`SIGINT`) or `SIGTERM`; from then on
-    /// it stays complete.
+    /// Completes when the process receives Ctrl-C (`SIGINT`) or `SIGTERM`, and stays complete from
+    /// then on.
     ///
-    /// A second signal ends the process at once, as if nothing handled it, so a hung shutdown can
-    /// be interrupted. So does any signal while no instance is left. Other handlers installed
-    /// through the crate `signal-hook` run as well.
+    /// A second signal ends the process at once, as if no handler were installed, so that a hung
+    /// shutdown can be interrupted. Any signal also ends the process while no instance exists.
+    /// Other handlers installed through the crate `signal-hook` run as well.
     ///
     /// ```no_run
     /// use busypoll::{CancellationToken, Runtime, ShutdownSignal};
@@ -137,17 +140,17 @@ mod unix {
         /// Handles Ctrl-C and `SIGTERM` in the runtime of this thread.
         ///
         /// # Errors
-        /// If no descriptor is free, or the system refuses the handler.
+        /// Returns an error if no descriptor is free, or if the system refuses the handler.
         ///
         /// # Panics
-        /// Outside [`block_on`](crate::Runtime::block_on).
+        /// Panics outside [`block_on`](crate::Runtime::block_on).
         pub fn current() -> io::Result<Self> {
             let handle = IoHandle::current();
             let (read, write) = StdStream::pair()?;
             read.set_nonblocking(true)?;
             let pipe = handle.register(UnixStream::from_std(read), Interest::READABLE)?;
             add_instance()?;
-            // From here on the destructor removes it.
+            // From here on, the destructor removes the instance.
             let mut this = Self { pipe, handlers: Vec::new(), received: false };
             for signal in SIGNALS {
                 this.handlers.push(low_level::pipe::register(signal, write.try_clone()?)?);
@@ -157,7 +160,7 @@ mod unix {
     }
 
     impl Future for ShutdownSignal {
-        /// An error only if the runtime it was made in is gone.
+        /// An error is returned only if the signal's runtime has been dropped.
         type Output = io::Result<()>;
 
         fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,5 +1,5 @@
-//! Pre-allocated memory for tasks: with the ring under `channel::mpsc`, the only file of this crate
-//! with unsafe code.
+//! Pre-allocated memory for tasks. Together with the ring of the channels and the `io_uring`
+//! bindings, this file contains the unsafe code of this crate.
 //!
 //! Invariants, referred to by name below:
 //!
@@ -22,10 +22,10 @@ use std::rc::Rc;
 
 use crate::stage::{ErasedStage, Stage};
 
-/// Alignment of every slot, in bytes. A future that needs more does not fit.
+/// Alignment of every slot, in bytes. A future with a larger alignment does not fit.
 const SLOT_ALIGN: usize = 16;
 
-/// Slots of one size, in chunks that are freed with the pool and not before.
+/// Slots of one size, in chunks that are freed when the pool is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slot_layout: Layout,
@@ -39,7 +39,7 @@ impl Pool {
     /// Allocates the first chunk.
     ///
     /// # Panics
-    /// If a size is zero or the chunk is larger than memory can be.
+    /// Panics if a size is zero or the chunk is larger than memory can be.
     pub(crate) fn new(slot_bytes: usize, chunk_slots: usize, grows: bool) -> Rc<Self> {
         assert!(
             slot_bytes > 0 && chunk_slots > 0,
@@ -66,10 +66,10 @@ impl Pool {
         let mut chunks = self.chunks.borrow_mut();
         let mut free = self.free.borrow_mut();
         chunks.reserve(1);
-        // Room for every slot there is, so that freeing one never allocates.
-        let all = (chunks.len() + 1) * self.chunk_slots;
-        let have = free.len();
-        free.reserve(all - have);
+        // `free` has room for every slot, so that freeing a slot never allocates.
+        let total = (chunks.len() + 1) * self.chunk_slots;
+        let free_slots = free.len();
+        free.reserve(total - free_slots);
         // SAFETY: the layout's size is not zero: both factors were checked in `new`.
         let Some(base) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         chunks.push((base, layout));
@@ -79,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// Takes a slot; `None` if all are taken and the pool does not grow.
+    /// Takes a slot. Returns `None` if all slots are in use and the pool does not grow.
     #[inline]
     pub(crate) fn claim(self: &Rc<Self>) -> Option<Slot> {
         let mut popped = self.free.borrow_mut().pop();
@@ -114,10 +114,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Moves a future in, for good.
+    /// Moves a future into the slot, in which it stays until it is dropped.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// Panics if the future does not fit.
     #[inline]
     pub(crate) fn fill<F: Future<Output: 'static> + 'static>(self, future: F) -> PinnedSlot {
         self.assert_fits::<F>();
@@ -128,8 +128,10 @@ impl Slot {
         PinnedSlot { value: typed, _slot: self }
     }
 
+    /// Checks that a future and its output fit the slot.
+    ///
     /// # Panics
-    /// If such a future, or its output, does not fit.
+    /// Panics if they do not.
     #[inline]
     pub(crate) fn assert_fits<F: Future>(&self) {
         assert!(self.pool.fits::<Stage<F>>(), "the future is larger than a slot of the slab");
@@ -142,10 +144,10 @@ impl Drop for Slot {
     }
 }
 
-/// A slot with a task in it.
+/// A slot that contains a task.
 pub(crate) struct PinnedSlot {
     value: NonNull<dyn ErasedStage>,
-    /// Dropped after `drop` below ran, which empties it.
+    /// Dropped after the destructor below, which drops the value.
     _slot: Slot,
 }
 
@@ -168,7 +170,7 @@ impl Drop for PinnedSlot {
 
 #[cfg(test)]
 mod tests {
-    //! Small enough for Miri.
+    //! The tests are small enough for Miri.
     use std::rc::Rc;
     use std::task::{Context, Poll, Waker};
 
@@ -176,7 +178,7 @@ mod tests {
     use crate::stage::JoinError;
 
     #[test]
-    fn futures_run_and_die_in_their_slots_and_slots_come_back() {
+    fn slots_run_futures_and_are_reused() {
         let pool = Pool::new(256, 2, true);
         let alive = Rc::new(());
         for round in 0..3 {
@@ -184,7 +186,8 @@ mod tests {
                 .map(|i| {
                     let held = Rc::clone(&alive);
                     let future = async move {
-                        // Borrows from itself across an await: the address must not change.
+                        // The future borrows from itself across an await, so its address must not
+                        // change.
                         let number = i;
                         let borrowed = &number;
                         let mut first = true;
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_outlives_the_handle_of_its_pool() {
+    fn slot_outlives_pool_handle() {
         let pool = Pool::new(64, 1, false);
         let slot = pool.claim().unwrap();
         assert!(pool.claim().is_none());
@@ -230,7 +233,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "larger than a slot")]
-    fn a_future_too_large_is_refused() {
+    fn oversized_future_is_rejected() {
         let big = [0_u8; 300];
         let future = async move {
             std::future::ready(()).await;

@@ -1,4 +1,4 @@
-//! Spawning and yielding from inside the runtime.
+//! Functions that spawn tasks and yield from inside the runtime.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,23 +12,23 @@ use crate::slab::Slot;
 
 /// Spawns a task on the heap.
 ///
-/// The future need not be `Send`. A panic in it ends this task only, and its handle returns it as a
-/// [`JoinError`](crate::JoinError).
+/// The future need not be `Send`. A panic in it ends this task only; the handle returns the panic
+/// as a [`JoinError`](crate::JoinError).
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed};
 ///
 /// let sum = Runtime::new()?.block_on(async {
-///     let one = spawn_boxed(async { 1 });
-///     let two = spawn_boxed(async { 2 });
-///     one.await.unwrap() + two.await.unwrap()
+///     let first = spawn_boxed(async { 1 });
+///     let second = spawn_boxed(async { 2 });
+///     first.await.unwrap() + second.await.unwrap()
 /// });
 /// assert_eq!(sum, 3);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on).
+/// Panics outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
 #[inline]
 pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
@@ -39,9 +39,9 @@ pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 
 /// Spawns a task in the runtime's slab.
 ///
-/// Spawning, polling, ending and joining allocate nothing as long as the slab has a free slot, no
-/// more tasks live than at some time before, and nobody keeps the waker of a task that ended.
-/// Otherwise a task's bookkeeping (about a hundred bytes) or a chunk of the slab is allocated.
+/// Spawning, polling, ending and joining a task allocate nothing if the slab has a free slot, no
+/// more tasks are live than at some earlier time, and no waker of an ended task is kept. Otherwise
+/// the bookkeeping of a task (about a hundred bytes) or a chunk of the slab is allocated.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_slab};
@@ -54,20 +54,20 @@ pub fn spawn_boxed<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), without a slab, if the slab is full, and if the
-/// future does not fit a slot.
+/// Panics outside [`block_on`](crate::Runtime::block_on), if the runtime has no slab, if the slab
+/// is full, or if the future does not fit a slot.
 #[track_caller]
 #[inline]
 pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
-    // Not through a claim, which would be one more thing to move.
+    // This does not use a claim, which would be one more value to move.
     let executor = context::current();
     let slot = executor.claim_slot().expect("the slab is full");
     let task = executor.spawn_in(slot, future);
     JoinHandle::new(executor, task)
 }
 
-/// Claims a slot of the slab, to spawn into later; `None` if all are taken. Dropping the claim
-/// frees the slot.
+/// Claims a slot of the slab for a later spawn. Returns `None` if all slots are in use. Dropping
+/// the claim frees the slot.
 ///
 /// ```
 /// use busypoll::{Runtime, try_claim_slab};
@@ -82,7 +82,7 @@ pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), and without a slab.
+/// Panics outside [`block_on`](crate::Runtime::block_on), or if the runtime has no slab.
 #[inline]
 pub fn try_claim_slab() -> Option<SlabClaim> {
     let executor = context::current();
@@ -102,10 +102,10 @@ pub struct SlabClaim {
 }
 
 impl SlabClaim {
-    /// Spawns into the slot.
+    /// Spawns a task into the slot.
     ///
     /// # Panics
-    /// If the future does not fit.
+    /// Panics if the future does not fit.
     #[track_caller]
     #[inline]
     pub fn spawn<F: Future<Output: 'static> + 'static>(self, future: F) -> JoinHandle<F::Output> {

@@ -1,4 +1,4 @@
-//! A future and, later, its result, in one place.
+//! The memory of a task, which contains its future and later its result.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-/// Why a task has no output.
+/// The reason why a task has no output.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed};
@@ -25,9 +25,9 @@ use pin_project_lite::pin_project;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct JoinError {
-    /// The lock is never contended: it makes the error `Sync`, as other error types expect. Boxed,
-    /// it is one word: a result that is not copied in one piece waits for its own writes to reach
-    /// the cache.
+    /// The lock is never contended. It makes the error `Sync`, as other error types require. The
+    /// box makes the error one word: a result that is not copied in one piece would have to wait
+    /// until its own writes reach the cache.
     payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
 }
 
@@ -40,19 +40,19 @@ impl JoinError {
         Self { payload: Some(Box::new(Mutex::new(payload))) }
     }
 
-    /// Whether the task was aborted, or its runtime dropped, before it ended.
+    /// Returns whether the task was aborted, or its runtime dropped, before it ended.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.payload.is_none()
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         self.payload.is_some()
     }
 
-    /// The panic's payload, for [`std::panic::resume_unwind`].
+    /// Returns the panic's payload, for [`std::panic::resume_unwind`].
     ///
     /// # Errors
     /// Returns the error itself if the task was cancelled.
@@ -82,14 +82,16 @@ impl From<JoinError> for io::Error {
     }
 }
 
-/// What the executor can do with a task without knowing its type.
+/// The operations of the executor on a task of unknown type.
 pub(crate) trait ErasedStage {
     /// Polls the future. `Ready` means that the output is stored.
     ///
     /// # Panics
-    /// As the future, or its destructor; then [`fail`](Self::fail) is due.
+    /// Panics if the future or its destructor panics. The caller must then call
+    /// [`fail`](Self::fail).
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
-    /// Drops the future and stores the error as the result, or the panic of what is dropped.
+    /// Drops the future and stores the error as the result. If the destructor panics, its panic is
+    /// the result.
     fn fail(self: Pin<&mut Self>, error: JoinError);
     /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`.
     fn take_result(self: Pin<&mut Self>, out: &mut dyn Any);
@@ -107,16 +109,16 @@ pin_project! {
 impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // The output is written where it stays, inside of this: copied from where a smaller write
-        // has just been, it would have to wait for that write to reach the cache.
+        // The output is written directly into the stage. A copy from a place that a smaller write
+        // has just changed would have to wait until that write reaches the cache.
         let StageProj::Running { future } = self.as_mut().project() else { return Poll::Ready(()) };
         future.poll(cx).map(|output| self.as_mut().set(Self::Done { result: Ok(output) }))
     }
 
     #[cold]
     fn fail(mut self: Pin<&mut Self>, error: JoinError) {
-        // Dropping and writing are two steps: whatever the destructor does, the stage is no longer
-        // `Running`.
+        // Dropping and writing are two steps, so that the stage is no longer `Running` even if the
+        // destructor panics.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
         let error = dropped.map_or_else(JoinError::panicked, |()| error);
         self.set(Self::Done { result: Err(error) });

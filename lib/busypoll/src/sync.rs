@@ -1,4 +1,5 @@
-//! What threads share: the real thing or, with `--cfg loom`, what lets loom try every schedule.
+//! Synchronization primitives: the real ones or, with `--cfg loom`, those with which loom tries
+//! every schedule.
 
 #[cfg(loom)]
 pub(crate) use model::*;
@@ -13,7 +14,7 @@ mod real {
     pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_queue::SegQueue;
 
-    /// With loom's way of access.
+    /// A cell with the interface of loom's cell.
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
@@ -32,7 +33,7 @@ mod real {
         }
     }
 
-    /// See the other one.
+    /// Does nothing without loom. See the version for loom.
     #[inline]
     pub(crate) fn loom_fence() {}
 }
@@ -65,7 +66,7 @@ mod model {
         }
     }
 
-    /// Stands in for the queue, whose correctness its own crate checks.
+    /// Replaces the queue, whose correctness its own crate tests.
     #[derive(Debug)]
     pub(crate) struct SegQueue<T>(Mutex<VecDeque<T>>);
 
@@ -81,8 +82,8 @@ mod model {
         }
     }
 
-    /// Stands between two sequentially consistent accesses that must not pass each other: loom
-    /// models that order for fences only.
+    /// Separates two sequentially consistent accesses that must not be reordered, since loom models
+    /// that order for fences only.
     pub(crate) fn loom_fence() {
         loom::sync::atomic::fence(Ordering::SeqCst);
     }

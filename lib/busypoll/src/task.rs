@@ -1,4 +1,4 @@
-//! One task, as its runtime's thread sees it.
+//! A task, as seen by its runtime's thread.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use crate::run_queue::{Key, Remote};
+use crate::run_queue::{RemoteHandle, TaskKey};
 use crate::slab::{PinnedSlot, Slot};
 use crate::stage::{ErasedStage, JoinError, Stage};
 use crate::waker::WakeState;
 
-/// A task's future, later its result, in whichever memory it was spawned.
+/// A task's future and later its result, on the heap or in a slot of the slab.
 pub(crate) enum StoredStage {
     Boxed(Pin<Box<dyn ErasedStage>>),
     Slab(PinnedSlot),
@@ -21,14 +21,14 @@ pub(crate) enum StoredStage {
 
 impl StoredStage {
     #[inline]
-    pub(crate) fn boxed<F: Future<Output: 'static> + 'static>(future: F) -> Self {
+    pub(crate) fn new_boxed<F: Future<Output: 'static> + 'static>(future: F) -> Self {
         Self::Boxed(Box::pin(Stage::Running { future }))
     }
 
     /// # Panics
-    /// If the future does not fit the slot.
+    /// Panics if the future does not fit the slot.
     #[inline]
-    pub(crate) fn in_slot<F: Future<Output: 'static> + 'static>(slot: Slot, future: F) -> Self {
+    pub(crate) fn new_in_slot<F: Future<Output: 'static> + 'static>(slot: Slot, future: F) -> Self {
         Self::Slab(slot.fill(future))
     }
 
@@ -41,55 +41,55 @@ impl StoredStage {
     }
 }
 
-/// A destructor that panics ends its own task, not the runtime.
+/// Drops the stage of a task. A panic of the destructor does not reach the runtime.
 pub(crate) fn drop_quietly(stored: StoredStage) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(stored)));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// No task is here: the slot of the table waits for the next one.
+enum TaskState {
+    /// The entry contains no task and can be reused.
     Free,
     Live,
-    /// There is a result, or there was.
+    /// The task has ended. Its result may already have been taken.
     Ended,
 }
 
 #[derive(Debug)]
 pub(crate) enum TaskPoll {
     Pending,
-    /// With whoever waits for the end.
+    /// The task has ended. Contains the waker of the task that waits for it, if any.
     Ended(Option<Waker>),
 }
 
-/// A slot of the task table, used for one task after the other. The table and the task's handle
-/// share it.
+/// An entry of the task table, which is used for one task after another. The table and the task's
+/// handle share it.
 pub(crate) struct Task {
     wake_state: Arc<WakeState>,
-    /// Of that state, so that a poll need not make one.
+    /// A waker for `wake_state`, kept so that a poll need not create one.
     waker: Waker,
     generation: Cell<u32>,
-    state: Cell<State>,
+    state: Cell<TaskState>,
     aborted: Cell<bool>,
     has_handle: Cell<bool>,
     spawned_at: Cell<&'static Location<'static>>,
-    /// Borrowed while the future is polled; until the task has ended nothing else looks at it.
+    /// Borrowed while the future is polled. Nothing else reads it before the task has ended.
     stored: RefCell<Option<StoredStage>>,
     joiner: Cell<Option<Waker>>,
 }
 
 impl Task {
     pub(crate) fn new(
-        key: Key,
-        remote: &Arc<Remote>,
+        key: TaskKey,
+        remote: &Arc<RemoteHandle>,
         spawned_at: &'static Location<'static>,
     ) -> Self {
-        let wake_state = WakeState::queued(key, remote);
+        let wake_state = WakeState::new_queued(key, remote);
         Self {
             waker: Waker::from(Arc::clone(&wake_state)),
             wake_state,
             generation: Cell::new(key.generation),
-            state: Cell::new(State::Live),
+            state: Cell::new(TaskState::Live),
             aborted: Cell::new(false),
             has_handle: Cell::new(true),
             spawned_at: Cell::new(spawned_at),
@@ -98,25 +98,25 @@ impl Task {
         }
     }
 
-    /// Whether no waker of an earlier task is around.
+    /// Returns whether no waker of an earlier task exists.
     #[inline]
     pub(crate) fn is_reusable(&self) -> bool {
         self.wake_state.is_unshared()
     }
 
-    /// Another thread has woken it. True if the caller must queue it for that.
+    /// Accepts a wake from another thread. Returns true if the caller must queue the task.
     #[inline]
-    pub(crate) fn take_announced(&self) -> bool {
-        self.wake_state.take_announced();
+    pub(crate) fn accept_remote_wake(&self) -> bool {
+        self.wake_state.take_remote_wake();
         self.wake_state.mark_queued()
     }
 
-    /// Starts the next task here. Only if it is reusable.
+    /// Starts the next task in this entry, which must be reusable.
     #[inline]
     pub(crate) fn reuse(&self, generation: u32, spawned_at: &'static Location<'static>) {
         self.wake_state.reuse(generation);
         self.generation.set(generation);
-        self.state.set(State::Live);
+        self.state.set(TaskState::Live);
         self.aborted.set(false);
         self.has_handle.set(true);
         self.spawned_at.set(spawned_at);
@@ -126,28 +126,28 @@ impl Task {
     pub(crate) fn store(&self, stored: StoredStage) {
         let before = self.stored.borrow_mut().replace(stored);
         debug_assert!(before.is_none(), "the slot was free");
-        // Nothing is in it. Running its destructor here would take the new value through memory,
-        // and a copy of what smaller writes have just written has to wait until they reach the
-        // cache: longer than all the rest.
+        // `before` is `None`. Running its destructor would move the new value through memory.
+        // Copying data right after smaller writes must wait until these reach the cache, which
+        // takes longer than all the rest.
         std::mem::forget(before);
     }
 
     #[inline]
-    pub(crate) fn key(&self) -> Key {
-        Key { index: self.wake_state.index(), generation: self.generation.get() }
+    pub(crate) fn key(&self) -> TaskKey {
+        TaskKey { index: self.wake_state.index(), generation: self.generation.get() }
     }
 
     #[inline]
     pub(crate) fn is_occupied(&self) -> bool {
-        self.state.get() != State::Free
+        self.state.get() != TaskState::Free
     }
 
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
-        self.state.get() == State::Live
+        self.state.get() == TaskState::Live
     }
 
-    /// Whether it lives, as the task of that generation.
+    /// Returns whether the task of that generation is live.
     #[inline]
     pub(crate) fn is_live_as(&self, generation: u32) -> bool {
         self.generation.get() == generation && self.is_live()
@@ -162,10 +162,10 @@ impl Task {
         self.spawned_at.get()
     }
 
-    /// Polls the future, or drops it if the task was aborted. Only while the task lives.
+    /// Polls the future, or drops it if the task was aborted. The task must be live.
     ///
     /// # Panics
-    /// As the future; then [`fail`](Self::fail) is due.
+    /// Panics if the future panics. The caller must then call [`fail`](Self::fail).
     #[inline]
     pub(crate) fn poll(&self) -> TaskPoll {
         self.wake_state.clear_queued();
@@ -182,7 +182,8 @@ impl Task {
         TaskPoll::Ended(self.joiner.take())
     }
 
-    /// Its future has panicked: ends it with that. Returns who waits for the end.
+    /// Ends the task after its future has panicked. Returns the waker of the task that waits for
+    /// it.
     #[cold]
     pub(crate) fn fail(&self, error: JoinError) -> Option<Waker> {
         if let Some(stored) = &mut *self.stored.borrow_mut() {
@@ -192,14 +193,14 @@ impl Task {
         self.joiner.take()
     }
 
-    /// There is a result, or will never be one: wakes from here on do nothing.
+    /// Marks the task as ended. Further wakes do nothing.
     #[inline]
     fn mark_ended(&self) {
         self.wake_state.mark_done();
-        self.state.set(State::Ended);
+        self.state.set(TaskState::Ended);
     }
 
-    /// Ends the task as it is, without a result.
+    /// Ends the task without a result.
     pub(crate) fn shut_down(&self) -> (Option<StoredStage>, Option<Waker>) {
         self.mark_ended();
         (self.take_stored(), self.joiner.take())
@@ -210,7 +211,8 @@ impl Task {
         self.stored.borrow_mut().take()
     }
 
-    /// Has the future dropped at the next turn. True if the caller must queue the task for that.
+    /// Requests that the future be dropped in the next turn. Returns true if the caller must queue
+    /// the task.
     pub(crate) fn abort(&self) -> bool {
         self.is_live() && {
             self.aborted.set(true);
@@ -218,26 +220,26 @@ impl Task {
         }
     }
 
-    /// Has this waker woken at the task's end, in place of an earlier one.
+    /// Registers the waker to call when the task ends, in place of an earlier one.
     #[inline]
     pub(crate) fn set_joiner(&self, waker: &Waker) {
         let known = self.joiner.take().filter(|known| known.will_wake(waker));
         self.joiner.set(Some(known.unwrap_or_else(|| waker.clone())));
     }
 
-    /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`. Only once the task has ended.
+    /// Moves the result into `out`, a `Poll<Result<T, JoinError>>`. The task must have ended.
     #[inline]
     pub(crate) fn take_result(&self, out: &mut dyn Any) {
         let mut stored = self.stored.borrow_mut();
         if let Some(ended) = &mut *stored {
             ended.as_mut().take_result(out);
-            // Only memory: nothing is left in it whose destructor could look at this task.
+            // Only memory is freed here: no destructor is left that could access this task.
             *stored = None;
         }
     }
 
-    /// Notes that the handle is gone. Returns the waker that it registered, whose destructor is
-    /// foreign code.
+    /// Records that the handle has been dropped. Returns the waker that the handle had registered,
+    /// since its destructor is foreign code.
     #[inline]
     pub(crate) fn drop_handle(&self) -> Option<Waker> {
         self.has_handle.set(false);
@@ -246,6 +248,6 @@ impl Task {
 
     #[inline]
     pub(crate) fn mark_free(&self) {
-        self.state.set(State::Free);
+        self.state.set(TaskState::Free);
     }
 }

@@ -1,13 +1,14 @@
-//! Timers: never early, never rounded, cancelled when dropped.
+//! Timers that are never early, never rounded, and cancelled when dropped.
 //!
-//! A deadline is an [`Instant`]. A spinning loop checks timers every turn, and wakes the task a
-//! [lead](crate::Builder::timer_lead) before its deadline: the way from the loop to the task is
-//! over by then, and the task spins for the rest. A parked thread asks the kernel for the exact
-//! nanosecond (on Windows the next millisecond), and is late by what the kernel takes.
+//! A deadline is an [`Instant`]. A spinning loop checks the timers in every turn and wakes a task
+//! slightly before its deadline. This [lead](crate::Builder::timer_lead) covers the delay from the
+//! loop to the task; the task spins for the rest. A parked thread sets its timer to the exact
+//! nanosecond (on Windows, to the next millisecond) and is late by the kernel's wake-up latency.
 //!
-//! A timer belongs to the runtime it was made in, and completes while that runs. Kept past it and
-//! polled again, it panics instead of waiting for ever; whoever waits for it in another runtime is
-//! woken to find that out.
+//! A timer belongs to the runtime in which it was created and completes while that runtime runs. A
+//! timer that outlives its runtime panics when it is polled before its deadline, because it would
+//! otherwise wait forever. If a task of another runtime waits for such a timer, the task is woken
+//! and then panics.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,15 +26,15 @@ use crate::context;
 use crate::executor::Executor;
 use crate::timer_queue::TimerKey;
 
-/// Stands in for a deadline that no `Instant` can hold: about 30 years ahead.
+/// Replaces a delay after which no `Instant` is representable: about 30 years.
 const FAR_FUTURE: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-fn from_now(duration: Duration) -> Instant {
+fn deadline_after(duration: Duration) -> Instant {
     let now = now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
 }
 
-/// Completes once `duration` has passed.
+/// Waits until `duration` has passed.
 ///
 /// ```
 /// use busypoll::{Runtime, time};
@@ -51,23 +52,30 @@ fn from_now(duration: Duration) -> Instant {
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on).
+/// Panics outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(from_now(duration))
+    sleep_until(deadline_after(duration))
 }
 
-/// Completes once `deadline` is reached: see [`sleep`].
+/// Waits until `deadline`. See [`sleep`].
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on).
+/// Panics outside [`block_on`](crate::Runtime::block_on).
 pub fn sleep_until(deadline: Instant) -> Sleep {
     let executor = context::current();
-    Sleep { spins: true, lead: executor.timer_lead.get(), executor, deadline, key: None }
+    Sleep { uses_lead: true, lead: executor.timer_lead.get(), executor, deadline, key: None }
 }
 
-/// Does not spin before its deadline: a future raced against it is polled until the end.
+/// Like [`sleep_until`], but without a lead, so that a future that is raced against the timer is
+/// polled until the deadline.
 fn sleep_without_lead(deadline: Instant) -> Sleep {
-    Sleep { spins: false, lead: Duration::ZERO, executor: context::current(), deadline, key: None }
+    Sleep {
+        uses_lead: false,
+        lead: Duration::ZERO,
+        executor: context::current(),
+        deadline,
+        key: None,
+    }
 }
 
 /// Waits until `deadline`, then runs the future.
@@ -87,48 +95,48 @@ fn sleep_without_lead(deadline: Instant) -> Sleep {
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
+/// Panics outside [`block_on`](crate::Runtime::block_on), at the first poll.
 pub async fn after<F: Future>(deadline: Instant, future: F) -> F::Output {
     sleep_until(deadline).await;
     future.await
 }
 
-/// Waits for `delay`, counted from the first poll, then runs the future: see [`after`].
+/// Waits for `delay`, counted from the first poll, then runs the future. See [`after`].
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on), at the first poll.
+/// Panics outside [`block_on`](crate::Runtime::block_on), at the first poll.
 pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
     sleep(delay).await;
     future.await
 }
 
-/// The future of [`sleep`] and [`sleep_until`].
+/// The future returned by [`sleep`] and [`sleep_until`].
 ///
 /// # Panics
-/// If polled before its deadline once the runtime it was made in is dropped.
+/// Panics if polled before its deadline after its runtime has been dropped.
 ///
 /// # Cancel safety
-/// Dropping it cancels the timer, in time logarithmic in the number of timers, and frees its memory
-/// at once.
+/// Dropping the future cancels the timer and frees its memory at once, in time logarithmic in the
+/// number of timers.
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     executor: Rc<Executor>,
     deadline: Instant,
-    /// Whether it is woken a lead before the deadline.
-    spins: bool,
-    /// How long before the deadline it was last asked to be woken, to spin for the rest.
+    /// Whether the task is woken a lead before the deadline.
+    uses_lead: bool,
+    /// The lead of the last registration.
     lead: Duration,
     key: Option<TimerKey>,
 }
 
 impl Sleep {
-    /// When it completes.
+    /// Returns the deadline.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Sets another deadline, which takes effect at the next poll.
+    /// Sets a new deadline, which takes effect at the next poll.
     ///
     /// ```
     /// use busypoll::{Runtime, time};
@@ -142,12 +150,12 @@ impl Sleep {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&mut self, deadline: Instant) {
-        // The next registration replaces the last: nothing that takes time stands between a tick
-        // and its task.
+        // The timer is not cancelled here: the next registration replaces the old one. This keeps
+        // the time between a tick and its task short.
         self.deadline = deadline;
     }
 
-    fn wake_at(&self) -> Instant {
+    fn wake_time(&self) -> Instant {
         self.deadline.checked_sub(self.lead).unwrap_or(self.deadline)
     }
 
@@ -157,28 +165,28 @@ impl Sleep {
         }
     }
 
-    /// Polls it whatever is left of the task's budget, and takes nothing from that.
+    /// Polls the timer without checking or spending the task's budget.
     fn poll_unbudgeted(&mut self, cx: &Context<'_>) -> Poll<()> {
         let timers = &self.executor.timers;
         if timers.is_past(self.deadline) {
             return Poll::Ready(());
         }
-        let arrived = now();
-        if arrived >= self.wake_at() {
+        let polled_at = now();
+        if polled_at >= self.wake_time() {
             if self.key.is_some() {
-                self.executor.timer_lead.arrived(arrived);
+                self.executor.timer_lead.record_arrival(polled_at);
             }
-            if arrived < self.deadline {
+            if polled_at < self.deadline {
                 while now() < self.deadline {}
             }
             return Poll::Ready(());
         }
         assert!(!timers.is_closed(), "the runtime of this timer has been dropped");
-        if self.spins {
+        if self.uses_lead {
             self.lead = self.executor.timer_lead.get();
         }
-        // Each time, not only the first: a timer that fired is no longer registered.
-        let key = timers.register(self.key, self.wake_at(), cx.waker());
+        // Registers in every poll, since a timer that has fired is no longer registered.
+        let key = timers.register(self.key, self.wake_time(), cx.waker());
         self.key = Some(key);
         Poll::Pending
     }
@@ -207,7 +215,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// The time ran out before the future was ready.
+/// The error returned when the time runs out before the future is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -220,10 +228,10 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 pin_project! {
-    /// The future of [`timeout`] and [`timeout_at`].
+    /// The future returned by [`timeout`] and [`timeout_at`].
     ///
     /// # Panics
-    /// As [`Sleep`], once its runtime is dropped.
+    /// Panics in the same cases as [`Sleep`].
     #[must_use = "futures do nothing unless polled"]
     #[derive(Debug)]
     pub struct Timeout<F> {
@@ -234,8 +242,8 @@ pin_project! {
     }
 }
 
-/// Runs `future` for at most `duration`. The future is polled first: if it is ready, its output
-/// counts however late the poll is, and no timer is set.
+/// Runs `future` for at most `duration`. The future is polled first: if it is ready, its output is
+/// returned even if the poll is late, and no timer is set.
 ///
 /// ```
 /// use busypoll::{Runtime, time};
@@ -251,15 +259,15 @@ pin_project! {
 /// ```
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on).
+/// Panics outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep_without_lead(from_now(duration)) }
+    Timeout { future, sleep: sleep_without_lead(deadline_after(duration)) }
 }
 
-/// Like [`timeout`], but until a deadline.
+/// Like [`timeout`], but with a deadline.
 ///
 /// # Panics
-/// Outside [`block_on`](crate::Runtime::block_on).
+/// Panics outside [`block_on`](crate::Runtime::block_on).
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     Timeout { future, sleep: sleep_without_lead(deadline) }
 }
@@ -269,13 +277,13 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let had_budget = budget::is_left();
+        let had_budget = budget::has_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        // A future that used up the budget, each time it is polled, must not keep the time from
-        // running out.
-        let slept = if had_budget && !budget::is_left() {
+        // A future that uses up the budget in every poll must not prevent the timeout from
+        // expiring.
+        let slept = if had_budget && !budget::has_remaining() {
             this.sleep.poll_unbudgeted(cx)
         } else {
             this.sleep.poll(cx)
@@ -284,7 +292,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// Ticks at once, and then every `period`.
+/// Creates an interval that ticks at once, and then every `period`.
 ///
 /// ```
 /// use busypoll::{Runtime, time};
@@ -301,23 +309,23 @@ impl<F: Future> Future for Timeout<F> {
 /// ```
 ///
 /// # Panics
-/// If `period` is zero, and outside [`block_on`](crate::Runtime::block_on).
+/// Panics if `period` is zero, or outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval_at(now(), period)
 }
 
-/// Ticks at `start`, and then every `period`: see [`interval`].
+/// Creates an interval that ticks at `start`, and then every `period`. See [`interval`].
 ///
 /// # Panics
-/// If `period` is zero, and outside [`block_on`](crate::Runtime::block_on).
+/// Panics if `period` is zero, or outside [`block_on`](crate::Runtime::block_on).
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero");
     Interval { sleep: sleep_until(start), period, behavior: MissedTickBehavior::default() }
 }
 
-/// A periodic timer that ticks as `tokio::time::Interval` does, with the same policy for missed
+/// A periodic timer. It ticks as `tokio::time::Interval` does and has the same policies for missed
 /// ticks.
 ///
 /// ```
@@ -346,10 +354,10 @@ impl Interval {
     /// Waits for the next tick and returns its deadline.
     ///
     /// # Panics
-    /// As [`Sleep`], once its runtime is dropped.
+    /// Panics in the same cases as [`Sleep`].
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it loses no tick.
+    /// If the future is dropped before it is ready, no tick is lost.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -361,7 +369,8 @@ impl Interval {
         }
         let due = self.sleep.deadline();
         let late = match self.behavior {
-            // Needs only the deadline; without reading the clock the task continues sooner.
+            // `Burst` needs only the deadline. Without reading the clock, the task continues
+            // sooner.
             MissedTickBehavior::Burst => Duration::ZERO,
             _ => now().saturating_duration_since(due),
         };
@@ -370,39 +379,39 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Makes the next tick come one period from now.
+    /// Schedules the next tick one period from now.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Makes the next tick come at once.
+    /// Schedules the next tick at once.
     pub fn reset_immediately(&mut self) {
         self.reset_at(now());
     }
 
-    /// Makes the next tick come after `duration`.
+    /// Schedules the next tick after `duration`.
     pub fn reset_after(&mut self, duration: Duration) {
-        self.reset_at(from_now(duration));
+        self.reset_at(deadline_after(duration));
     }
 
-    /// Makes the next tick come at `deadline`.
+    /// Schedules the next tick at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset(deadline);
     }
 
-    /// The nominal time between ticks.
+    /// Returns the nominal time between ticks.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// What happens to missed ticks: `Burst` unless set.
+    /// Returns the policy for missed ticks: `Burst` unless set.
     #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.behavior
     }
 
-    /// Sets what happens to missed ticks.
+    /// Sets the policy for missed ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.behavior = behavior;
     }

@@ -1,11 +1,11 @@
-//! Who waits for which instant: in order of deadlines, cancelled in O(log n).
+//! The timers of a runtime and their wakers, ordered by deadline and cancelled in O(log n).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A deadline, and a number that distinguishes equal deadlines and keeps them in order of
+/// A deadline, and a sequence number that distinguishes equal deadlines and keeps them in order of
 /// registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
@@ -16,28 +16,27 @@ pub(crate) struct TimerKey {
 #[derive(Debug, Default)]
 pub(crate) struct TimerQueue {
     waiting: RefCell<BTreeMap<TimerKey, Waker>>,
-    /// The first deadline, kept outside the tree: every turn reads it.
-    next: Cell<Option<Instant>>,
+    /// The first deadline. It is cached outside the tree because every turn reads it.
+    next_deadline: Cell<Option<Instant>>,
     next_number: Cell<u64>,
-    /// When timers last fired.
+    /// The time at which timers last fired.
     fired_at: Cell<Option<Instant>>,
     closed: Cell<bool>,
 }
 
 impl TimerQueue {
     #[inline]
-    pub(crate) fn next(&self) -> Option<Instant> {
-        self.next.get()
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.next_deadline.get()
     }
 
-    /// Whether a deadline had been reached when timers last fired: answers without reading the
-    /// clock.
+    /// Returns whether `deadline` had been reached when timers last fired. Does not read the clock.
     #[inline]
     pub(crate) fn is_past(&self, deadline: Instant) -> bool {
         self.fired_at.get() >= Some(deadline)
     }
 
-    /// Registers a waker in place of an earlier registration, if that still waits.
+    /// Registers a waker, in place of the earlier registration `key` if that is still waiting.
     pub(crate) fn register(
         &self,
         key: Option<TimerKey>,
@@ -60,13 +59,13 @@ impl TimerQueue {
                 let key = TimerKey { deadline, number: self.next_number.get() };
                 self.next_number.set(key.number + 1);
                 replaced = waiting.insert(key, waker.clone());
-                if self.next.get().is_none_or(|next| deadline < next) {
-                    self.next.set(Some(deadline));
+                if self.next_deadline.get().is_none_or(|next| deadline < next) {
+                    self.next_deadline.set(Some(deadline));
                 }
                 key
             }
         };
-        // A waker's destructor is foreign code: not while the tree is borrowed.
+        // A waker's destructor is foreign code, so it runs after the tree is no longer borrowed.
         drop(replaced);
         key
     }
@@ -75,25 +74,30 @@ impl TimerQueue {
         let removed = {
             let mut waiting = self.waiting.borrow_mut();
             let removed = waiting.remove(&key);
-            if removed.is_some() && self.next.get() == Some(key.deadline) {
-                self.next.set(waiting.first_key_value().map(|(first, _)| first.deadline));
+            if removed.is_some() && self.next_deadline.get() == Some(key.deadline) {
+                self.next_deadline.set(waiting.first_key_value().map(|(first, _)| first.deadline));
             }
             removed
         };
         drop(removed);
     }
 
-    /// Wakes everything that is due at `now`, in the order of deadlines. How many there were.
+    /// Wakes all timers that are due at `now`, in order of their deadlines. Returns their number.
     #[inline]
     pub(crate) fn fire(&self, now: Instant) -> usize {
         self.fired_at.set(Some(now));
-        if self.next.get().is_some_and(|next| next <= now) { self.fire_due(now) } else { 0 }
+        if self.next_deadline.get().is_some_and(|next| next <= now) {
+            self.fire_due(now)
+        } else {
+            0
+        }
     }
 
-    /// No timer will fire any more: wakes whoever waits for one, to find that out.
+    /// Closes the queue: no timer will fire any more. Wakes every waiting task, which then panics
+    /// at its next poll.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        self.next.set(None);
+        self.next_deadline.set(None);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.into_values().for_each(Waker::wake);
     }
@@ -104,11 +108,11 @@ impl TimerQueue {
 
     fn fire_due(&self, now: Instant) -> usize {
         let mut fired = 0;
-        while self.next.get().is_some_and(|next| next <= now) {
+        while self.next_deadline.get().is_some_and(|next| next <= now) {
             let due = {
                 let mut waiting = self.waiting.borrow_mut();
                 let due = waiting.pop_first();
-                self.next.set(waiting.first_key_value().map(|(first, _)| first.deadline));
+                self.next_deadline.set(waiting.first_key_value().map(|(first, _)| first.deadline));
                 due
             };
             if let Some((_, waker)) = due {

@@ -1,39 +1,39 @@
-//! The thread-safe half of a task: all that a waker can reach.
+//! The thread-safe half of a task, which is everything that its wakers can access.
 //!
-//! A waker owns a [`WakeState`] and nothing else, never the future. So a waker may be kept, cloned,
-//! sent and dropped anywhere, for as long as anybody likes, and task memory is only ever touched,
-//! and freed, on the runtime's thread.
+//! A waker owns a [`WakeState`] and never the future. A waker can therefore be kept, cloned, sent
+//! and dropped on any thread at any time, while the memory of a task is accessed and freed only on
+//! the runtime's thread.
 //!
-//! A wake inside the runtime queues the task at once, without an atomic read-modify-write. One from
-//! elsewhere announces it, and the runtime's thread queues it when it takes the announcement. The
-//! two do not know of each other: a task that is woken both ways may be polled once more than it
-//! needs to be.
+//! A wake inside the runtime queues the task at once, without an atomic read-modify-write. A wake
+//! from elsewhere announces itself, and the runtime's thread queues the task when it accepts the
+//! announcement. The two mechanisms are independent: a task that is woken through both may be
+//! polled once more than necessary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task::Wake;
 
-use crate::announced::Announced;
-use crate::run_queue::{self, Key, Remote};
+use crate::remote_wake::RemoteWake;
+use crate::run_queue::{self, RemoteHandle, TaskKey};
 
 #[derive(Debug)]
 pub(crate) struct WakeState {
-    /// In the run queue, or ended: a further wake inside the runtime does nothing. Only its thread
-    /// looks at this.
+    /// Set while the task is in the run queue or has ended: a further wake inside the runtime does
+    /// nothing. Only the runtime's thread reads this.
     queued: AtomicBool,
-    /// On its way there from another thread, or ended.
-    announced: Announced,
+    /// Set while a wake from another thread is pending, or after the task has ended.
+    remote_wake: RemoteWake,
     index: u32,
     generation: AtomicU32,
-    remote: Arc<Remote>,
+    remote: Arc<RemoteHandle>,
 }
 
 impl WakeState {
-    /// Of a task, or the root, that is in the run queue.
-    pub(crate) fn queued(key: Key, remote: &Arc<Remote>) -> Arc<Self> {
+    /// Creates the state of a task, or the root, that is in the run queue.
+    pub(crate) fn new_queued(key: TaskKey, remote: &Arc<RemoteHandle>) -> Arc<Self> {
         Arc::new(Self {
             queued: AtomicBool::new(true),
-            announced: Announced::new(),
+            remote_wake: RemoteWake::new(),
             index: key.index,
             generation: AtomicU32::new(key.generation),
             remote: Arc::clone(remote),
@@ -46,29 +46,29 @@ impl WakeState {
     }
 
     #[inline]
-    fn key(&self) -> Key {
-        Key { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
+    fn key(&self) -> TaskKey {
+        TaskKey { index: self.index, generation: self.generation.load(Ordering::Relaxed) }
     }
 
-    /// Whether a task and its one waker hold this, and nobody else on any thread: then nobody can
-    /// change it now.
+    /// Returns whether only a task and its one waker own this state. No other thread can then
+    /// change it.
     #[inline]
     pub(crate) fn is_unshared(self: &Arc<Self>) -> bool {
-        const OWN: usize = 2;
-        let unshared = Arc::strong_count(self) == OWN;
-        // Orders us after whoever let go of it last.
+        const EXPECTED_OWNERS: usize = 2;
+        let unshared = Arc::strong_count(self) == EXPECTED_OWNERS;
+        // Orders the accesses of this thread after those of the last owner that dropped the state.
         fence(Ordering::Acquire);
         unshared
     }
 
-    /// Wakes from here on queue it again. Called before each poll, so that a wake during the poll
-    /// counts. On the runtime's thread, as all but [`wake`](Wake::wake).
+    /// Lets the next wake queue the task. Called before each poll, so that a wake during the poll
+    /// is not lost. All methods except [`wake`](Wake::wake) are called on the runtime's thread.
     #[inline]
     pub(crate) fn clear_queued(&self) {
         self.queued.store(false, Ordering::Relaxed);
     }
 
-    /// Marks it queued; false if it already was, or has ended.
+    /// Marks the task as queued. Returns false if it already was, or has ended.
     #[inline]
     pub(crate) fn mark_queued(&self) -> bool {
         !self.queued.load(Ordering::Relaxed) && {
@@ -77,25 +77,25 @@ impl WakeState {
         }
     }
 
-    /// It has come from another thread.
+    /// Accepts a wake from another thread.
     #[inline]
-    pub(crate) fn take_announced(&self) {
-        self.announced.take();
+    pub(crate) fn take_remote_wake(&self) {
+        self.remote_wake.take();
     }
 
-    /// Wakes from here on do nothing.
+    /// Makes all further wakes do nothing.
     #[inline]
     pub(crate) fn mark_done(&self) {
         self.queued.store(true, Ordering::Relaxed);
-        self.announced.set(true);
+        self.remote_wake.set(true);
     }
 
-    /// Hands it to the next task, which is in the run queue. Only while it is unshared.
+    /// Reuses the state for the next task, which is in the run queue. The state must be unshared.
     #[inline]
     pub(crate) fn reuse(&self, generation: u32) {
         self.generation.store(generation, Ordering::Relaxed);
         self.queued.store(true, Ordering::Relaxed);
-        self.announced.set(false);
+        self.remote_wake.set(false);
     }
 }
 
@@ -105,12 +105,12 @@ impl Wake for WakeState {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let woken_here = run_queue::with_running(&self.remote, |queue| {
+        let woken_here = run_queue::with_running_queue(&self.remote, |queue| {
             if self.mark_queued() {
                 queue.push(self.key());
             }
         });
-        if !woken_here && self.announced.announce() {
+        if !woken_here && self.remote_wake.announce() {
             self.remote.push(self.key());
         }
     }

@@ -1,24 +1,24 @@
-//! The wakers of futures that wait for one thing, each of which leaves with its future.
+//! The wakers of futures that wait for the same thing. Each future removes its waker when dropped.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// In order of arrival. A waker's destructor is foreign code: what comes out of here is dropped, or
-/// woken, while nothing is locked or borrowed.
+/// Wakers in order of arrival. A waker's destructor is foreign code: wakers that are returned must
+/// be dropped, or woken, while nothing is locked or borrowed.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
-    last: u64,
+    last_ticket: u64,
     waiting: BTreeMap<u64, Waker>,
 }
 
 impl WakerSet {
-    /// Adds a future's waker, or replaces its earlier one, which is returned. The ticket is the
-    /// future's, to [leave](Self::leave) with.
+    /// Adds the waker of a future, or replaces and returns its earlier one. The future uses the
+    /// ticket to [deregister](Self::deregister).
     #[must_use]
-    pub(crate) fn join(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn register(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
         let number = *ticket.get_or_insert_with(|| {
-            self.last += 1;
-            self.last
+            self.last_ticket += 1;
+            self.last_ticket
         });
         match self.waiting.get_mut(&number) {
             Some(known) if known.will_wake(waker) => None,
@@ -26,14 +26,14 @@ impl WakerSet {
         }
     }
 
-    /// Removes a future's waker, if it is still here.
+    /// Removes the waker of a future, if it is still registered.
     #[must_use]
-    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Waker> {
+    pub(crate) fn deregister(&mut self, ticket: u64) -> Option<Waker> {
         self.waiting.remove(&ticket)
     }
 
-    /// Removes all.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Waker> + use<> {
+    /// Removes and returns all wakers.
+    pub(crate) fn take_wakers(&mut self) -> impl Iterator<Item = Waker> + use<> {
         std::mem::take(&mut self.waiting).into_values()
     }
 }

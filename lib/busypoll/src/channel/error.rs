@@ -1,21 +1,21 @@
-//! Why sending or receiving failed.
+//! Errors of sending and receiving.
 
 use std::fmt;
 
-/// The receiver is gone; returns the value.
+/// The error of a send whose receiver has been dropped. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// Why a value could not be sent at once; returns it.
+/// The reason why a value could not be sent at once. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// The channel is full.
     Full(T),
-    /// The receiver is gone.
+    /// The receiver has been dropped.
     Closed(T),
 }
 
-/// Why nothing could be received at once.
+/// The reason why no value could be received at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// The channel is empty.

@@ -1,4 +1,4 @@
-//! Many senders, one receiver, one thread: no atomics.
+//! A channel with many senders and one receiver on one thread. It uses no atomics.
 //!
 //! ```
 //! use busypoll::{Runtime, channel::local, spawn_boxed};
@@ -25,19 +25,20 @@ use super::error::{SendError, TryRecvError, TrySendError};
 use super::transfer::{self, poll_recv};
 use crate::waker_set::WakerSet;
 
-/// A ring between two counters that only ever grow. It is here because the channel over `VecDeque`
-/// is slower: measured with `cargo bench -p busypoll --bench queues`.
+/// A ring between two counters that only ever increase. It exists because a channel over `VecDeque`
+/// is slower, as measured by `cargo bench -p busypoll --bench queues`.
 ///
-/// What every send and receive reads is in cells of one word; wakers, which are foreign code, are
-/// behind a borrow that is never held while one is called or dropped.
-struct Ring<T> {
-    /// A power of two of them: masking turns a counter into an index.
+/// The fields that every send and receive reads are cells of one word. The wakers, which are
+/// foreign code, are behind a borrow that is never held while a waker is called or dropped.
+struct LocalRing<T> {
+    /// A power of two of slots, so that masking turns a counter into an index.
     slots: Box<[Cell<Option<T>>]>,
     /// Values received so far.
     head: Cell<usize>,
     /// Values sent so far.
     tail: Cell<usize>,
-    /// Values there may be at once: the capacity, then zero once the receiver is gone.
+    /// Maximum number of values at once: the capacity, and zero after the receiver has been
+    /// dropped.
     limit: Cell<usize>,
     senders: Cell<usize>,
     receiver_gone: Cell<bool>,
@@ -52,7 +53,7 @@ struct Wakers {
     senders: WakerSet,
 }
 
-impl<T> Ring<T> {
+impl<T> LocalRing<T> {
     fn slot(&self, counter: usize) -> &Cell<Option<T>> {
         &self.slots[counter & (self.slots.len() - 1)]
     }
@@ -64,16 +65,16 @@ impl<T> Ring<T> {
         receiver.into_iter().for_each(Waker::wake);
     }
 
-    /// All of them, since any one may be dropped before it is polled.
+    /// Wakes all senders, since any single one may be dropped before it is polled.
     #[cold]
     fn wake_senders(&self) {
         self.senders_wait.set(false);
-        let senders = self.wakers.borrow_mut().senders.take();
+        let senders = self.wakers.borrow_mut().senders.take_wakers();
         senders.for_each(Waker::wake);
     }
 }
 
-impl<T> fmt::Debug for Ring<T> {
+impl<T> fmt::Debug for LocalRing<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring")
             .field("len", &self.tail.get().wrapping_sub(self.head.get()))
@@ -89,20 +90,20 @@ impl<T> fmt::Debug for Ring<T> {
 /// send::<busypoll::channel::local::Sender<u8>>();
 /// ```
 #[derive(Debug)]
-pub struct Sender<T>(Rc<Ring<T>>);
+pub struct Sender<T>(Rc<LocalRing<T>>);
 
 /// The receiving half.
 #[derive(Debug)]
-pub struct Receiver<T>(Rc<Ring<T>>);
+pub struct Receiver<T>(Rc<LocalRing<T>>);
 
-/// Makes a channel with room for `capacity` values.
+/// Creates a channel with room for `capacity` values.
 ///
 /// # Panics
-/// If `capacity` is zero.
+/// Panics if `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs room for a value");
-    let ring = Rc::new(Ring {
+    let ring = Rc::new(LocalRing {
         slots: (0..capacity
             .checked_next_power_of_two()
             .expect("the capacity is larger than memory"))
@@ -121,10 +122,10 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value.
+    /// Sends a value at once, or returns it.
     ///
     /// # Errors
-    /// If there is no room, or the receiver is gone.
+    /// Returns an error if the channel is full or the receiver has been dropped.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let ring = &*self.0;
@@ -143,32 +144,32 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends as soon as there is room.
+    /// Sends a value as soon as there is room.
     ///
     /// # Errors
-    /// If the receiver is gone.
+    /// Returns an error if the receiver has been dropped.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has not sent.
+    /// If the future is dropped before it is ready, nothing has been sent.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        transfer::Send::new(self, value).await
+        transfer::SendFuture::new(self, value).await
     }
 }
 
-impl<T> transfer::Sender<T> for &Sender<T> {
+impl<T> transfer::SendHalf<T> for &Sender<T> {
     #[inline]
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         Sender::try_send(self, value)
     }
 
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
-        let replaced = self.0.wakers.borrow_mut().senders.join(ticket, waker);
+        let replaced = self.0.wakers.borrow_mut().senders.register(ticket, waker);
         self.0.senders_wait.set(true);
         drop(replaced);
     }
 
-    fn leave(&self, ticket: u64) {
-        let removed = self.0.wakers.borrow_mut().senders.leave(ticket);
+    fn deregister(&self, ticket: u64) {
+        let removed = self.0.wakers.borrow_mut().senders.deregister(ticket);
         drop(removed);
     }
 }
@@ -194,8 +195,8 @@ impl<T> Receiver<T> {
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there
-    /// will never be one.
+    /// Returns [`Empty`](TryRecvError::Empty) if there is no value, and
+    /// [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let ring = &*self.0;
@@ -214,10 +215,10 @@ impl<T> Receiver<T> {
         Ok(value)
     }
 
-    /// Receives the next value; `None` once the channel is empty and no sender is left.
+    /// Receives the next value. Returns `None` once the channel is empty and no sender is left.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
+    /// If the future is dropped before it is ready, nothing has been received.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -236,7 +237,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.0.receiver_gone.set(true);
         self.0.limit.set(0);
-        // Now, and not with the last sender.
+        // The values are dropped now instead of with the last sender.
         while let Some(value) = self.0.slot(self.0.head.get()).take() {
             self.0.head.set(self.0.head.get().wrapping_add(1));
             drop(value);

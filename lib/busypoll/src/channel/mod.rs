@@ -1,13 +1,14 @@
-//! Bounded channels: within the thread, and into it.
+//! Bounded channels within a thread and between threads.
 //!
 //! | | From | To | Cost |
 //! |---|---|---|---|
 //! | [`local`] | tasks of this runtime | a task of this runtime | no atomics |
 //! | [`mpsc`] | any number of threads | one receiver on any thread | a lock-free queue |
-//! | [`spsc`] | one thread | another | the same queue, without the contest for a place |
+//! | [`spsc`] | one thread | another thread | the same queue, without contention between senders |
 //!
-//! All of them work in any runtime, or without one. Once every sender is gone, the receiver gets
-//! what is left, then `None`. Once the receiver is gone, sending returns the value in an error.
+//! All channels work in any runtime, or without a runtime. After the last sender has been dropped,
+//! the receiver gets the remaining values, then `None`. After the receiver has been dropped,
+//! sending returns the value in an error.
 //!
 //! ```
 //! use busypoll::channel::{TryRecvError, TrySendError, local};
@@ -24,11 +25,11 @@
 mod error;
 pub mod local;
 pub mod mpsc;
+mod receiver;
 #[allow(unsafe_code)]
 mod ring;
-mod shared;
 pub mod spsc;
 mod transfer;
-mod waiting;
+mod waiters;
 
 pub use error::{SendError, TryRecvError, TrySendError};

@@ -1,4 +1,4 @@
-//! Many senders, one receiver, on any threads.
+//! A channel with many senders and one receiver, on any threads.
 //!
 //! ```
 //! use busypoll::channel::mpsc;
@@ -23,54 +23,54 @@
 use std::task::Waker;
 
 use super::error::{SendError, TrySendError};
+pub use super::receiver::Receiver;
+use super::receiver::SharedState;
 use super::ring::{Producer, ring};
-pub use super::shared::Receiver;
-use super::shared::Shared;
 use super::transfer;
 
 /// The sending half. Clones send into the same channel.
 #[derive(Debug)]
-pub struct Sender<T>(Producer<T, Shared>);
+pub struct Sender<T>(Producer<T, SharedState>);
 
-/// Makes a channel with room for `capacity` values.
+/// Creates a channel with room for `capacity` values.
 ///
 /// # Panics
-/// If `capacity` is zero.
+/// Panics if `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let (producer, consumer) = ring(capacity, Shared::new());
+    let (producer, consumer) = ring(capacity, SharedState::new());
     (Sender(producer), Receiver::new(consumer))
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped
-    /// is dropped too, at the latest with the last sender.
+    /// Sends a value at once, or returns it. A value that is sent while the receiver is being
+    /// dropped is dropped as well, with the last sender at the latest.
     ///
     /// # Errors
-    /// If there is no room, or the receiver is gone.
+    /// Returns an error if the channel is full or the receiver has been dropped.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         if self.0.shared().is_receiver_gone() {
             return Err(TrySendError::Closed(value));
         }
         self.0.push(value).map_err(TrySendError::Full)?;
-        self.0.shared().sent();
+        self.0.shared().notify_receiver();
         Ok(())
     }
 
-    /// Sends as soon as there is room.
+    /// Sends a value as soon as there is room.
     ///
     /// # Errors
-    /// If the receiver is gone.
+    /// Returns an error if the receiver has been dropped.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has not sent.
+    /// If the future is dropped before it is ready, nothing has been sent.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        transfer::Send::new(self, value).await
+        transfer::SendFuture::new(self, value).await
     }
 }
 
-impl<T> transfer::Sender<T> for &Sender<T> {
+impl<T> transfer::SendHalf<T> for &Sender<T> {
     #[inline]
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         Sender::try_send(self, value)
@@ -80,7 +80,7 @@ impl<T> transfer::Sender<T> for &Sender<T> {
         self.0.shared().wait_for_room(ticket, waker);
     }
 
-    fn leave(&self, ticket: u64) {
+    fn deregister(&self, ticket: u64) {
         self.0.shared().stop_waiting_for_room(ticket);
     }
 }
@@ -104,9 +104,9 @@ mod loom_tests {
 
     use super::channel;
 
-    /// Each sender waits for room, the receiver for values. A lost wake would leave one of them
-    /// waiting forever, which loom reports as a deadlock.
-    fn nobody_waits_for_ever(senders: u32, each: u32, preemptions: usize) {
+    /// Runs senders that wait for room, and a receiver that waits for values. A lost wake would
+    /// leave a thread waiting forever, which loom reports as a deadlock.
+    fn check_no_lost_wake(senders: u32, each: u32, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
         model.max_branches = 10_000;
@@ -135,23 +135,23 @@ mod loom_tests {
     }
 
     #[test]
-    fn one_sender_and_the_receiver_wait_for_each_other() {
-        nobody_waits_for_ever(1, 2, 3);
+    fn one_sender_and_receiver_alternate() {
+        check_no_lost_wake(1, 2, 3);
     }
 
     #[test]
-    fn two_senders_and_the_receiver_wait_for_each_other() {
-        nobody_waits_for_ever(2, 1, 2);
+    fn two_senders_and_receiver_alternate() {
+        check_no_lost_wake(2, 1, 2);
     }
 
     #[test]
-    fn a_sender_does_not_wait_for_a_receiver_that_goes() {
+    fn dropped_receiver_ends_waiting_send() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
             let (sender, receiver) = channel(1);
             sender.try_send(0).unwrap();
-            // Sent or not: the receiver may go right after it was looked for.
+            // The send may succeed, since the receiver may be dropped right after the check.
             let thread = loom::thread::spawn(move || block_on(sender.send(1)).is_ok());
             drop(receiver);
             thread.join().unwrap();

@@ -1,11 +1,11 @@
-//! A bounded queue with one consumer, and one producer or many: with the slab, the only file of
-//! this crate with unsafe code. It is here because `mpsc` over crossbeam's `ArrayQueue` is slower,
-//! and `spsc` over `rtrb`: measured with `cargo bench -p busypoll --bench queues`.
+//! A bounded queue with one consumer, and with one producer or many. It exists because `mpsc` over
+//! crossbeam's `ArrayQueue` is slower, and `spsc` over `rtrb`, as measured by
+//! `cargo bench -p busypoll --bench queues`. This file contains unsafe code.
 //!
 //! A producer claims a position by advancing `tail`, writes its value into the position's slot, and
-//! stamps the slot with the position. The consumer only looks at the slot of position `head`, and
-//! takes the value if the stamp is that position's; then it advances `head`, and the slot is free
-//! for the position one lap on.
+//! stamps the slot with the position. The consumer reads only the slot of position `head` and takes
+//! the value if the stamp matches that position. Then it advances `head`, which frees the slot for
+//! the position one lap later.
 //!
 //! Invariants, referred to by name below:
 //!
@@ -15,14 +15,14 @@
 //! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the
 //!   value is written.
 //! - **Sole**: a ring with a [`SoleProducer`] has no other producer, and it adds values through
-//!   `&mut`: nobody else advances `tail`, so it claims by a swap, without a contest.
-//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`; nobody else
+//!   `&mut`. No other thread advances `tail`, so it claims by a swap, without contention.
+//! - **Single**: there is one [`Consumer`], and it takes values through `&mut`. No other thread
 //!   advances `head`.
 //!
 //! Both `tail` and `head` are advanced by a sequentially consistent read-modify-write. A waiter
-//! announces itself by one too, then checks the other side's index by a sequentially consistent
-//! load: it sees the index advanced, or whoever advanced it, and looks for waiters afterwards, sees
-//! the waiter.
+//! also announces itself by such an operation, then checks the other side's index by a sequentially
+//! consistent load. Either it sees that the index has advanced, or the thread that advances the
+//! index, which checks for waiters afterwards, sees the waiter.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicUsize, Ordering, UnsafeCell, loom_fence};
 
-/// The queue, and what else its ends share.
+/// The queue, and the state that its producers and its consumer share.
 struct Ring<T, S> {
     producers: CachePadded<Producers>,
     head: CachePadded<AtomicUsize>,
@@ -48,7 +48,8 @@ pub(crate) struct Consumer<T, S>(Arc<Ring<T, S>>);
 
 struct Producers {
     tail: AtomicUsize,
-    /// An earlier value of the consumer's `head`: spares most pushes its cache line.
+    /// A recent value of the consumer's `head`, which saves most pushes an access to its cache
+    /// line.
     head: AtomicUsize,
 }
 
@@ -63,19 +64,19 @@ struct Slot<T> {
 // never shared.
 unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 
-/// A queue with room for `capacity` values.
+/// Creates a queue with room for `capacity` values.
 ///
 /// # Panics
-/// If the capacity is zero, or larger than memory.
+/// Panics if the capacity is zero, or larger than memory.
 pub(crate) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consumer<T, S>) {
     let ring = Arc::new(Ring::new(capacity, shared));
     (Producer(Arc::clone(&ring)), Consumer(ring))
 }
 
-/// The same for one producer.
+/// Like [`ring`], but with a producer that cannot be cloned.
 ///
 /// # Panics
-/// As [`ring`].
+/// Panics in the same cases as [`ring`].
 pub(crate) fn sole_ring<T, S>(capacity: usize, shared: S) -> (SoleProducer<T, S>, Consumer<T, S>) {
     let (producer, consumer) = ring(capacity, shared);
     (SoleProducer(producer), consumer)
@@ -104,17 +105,17 @@ impl<T, S> Ring<T, S> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// A position for the caller alone.
+    /// Claims a position for the caller. Returns `None` if the ring is full.
     #[inline]
     fn claim(&self) -> Option<usize> {
         let Producers { tail, head } = &self.producers.0;
-        // Before `tail`: whoever sees that a position was emptied also sees that it was claimed, so
-        // `tail` is not below.
+        // `head` is read before `tail`: a thread that sees an emptied position also sees its claim,
+        // so `tail` is not below `head`.
         let mut emptied = head.load(Ordering::Acquire);
         let mut claimed = tail.load(Ordering::Relaxed);
         loop {
             if claimed.wrapping_sub(emptied) >= self.capacity {
-                emptied = self.look_at_head();
+                emptied = self.refresh_head();
                 claimed = tail.load(Ordering::Relaxed);
                 if claimed.wrapping_sub(emptied) >= self.capacity {
                     return None;
@@ -135,9 +136,9 @@ impl<T, S> Ring<T, S> {
         }
     }
 
-    /// How far the consumer is, and a note of it for the next push. Behind an announced wait for
-    /// room, it sees what was made before the announcement was.
-    fn look_at_head(&self) -> usize {
+    /// Reads the position of the consumer and records it for the next push. After a wait for room
+    /// has been announced, this sees all room that was made before the announcement.
+    fn refresh_head(&self) -> usize {
         loom_fence();
         let emptied = self.head.0.load(Ordering::SeqCst);
         self.producers.0.head.store(emptied, Ordering::Release);
@@ -147,7 +148,7 @@ impl<T, S> Ring<T, S> {
     /// Writes the value of a position.
     ///
     /// # Safety
-    /// The position is claimed by the caller, who writes it once.
+    /// The caller has claimed the position, and writes it once.
     #[inline]
     unsafe fn write(&self, position: usize, value: T) {
         let slot = self.slot(position);
@@ -160,10 +161,11 @@ impl<T, S> Ring<T, S> {
         slot.stamp.store(position.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes the oldest value; `None` if there is none, or its producer has not written it yet.
+    /// Takes the oldest value. Returns `None` if there is none, or if its producer has not written
+    /// it yet.
     ///
     /// # Safety
-    /// Never from two threads at a time (Single).
+    /// Must never be called from two threads at the same time (Single).
     #[inline]
     unsafe fn pop(&self) -> Option<T> {
         let position = self.head.0.load(Ordering::Relaxed);
@@ -183,7 +185,7 @@ impl<T, S> Ring<T, S> {
 }
 
 impl<T, S> Producer<T, S> {
-    /// Adds a value, or returns it if there is no room.
+    /// Adds a value, or returns it if the ring is full.
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let Some(position) = self.0.claim() else { return Err(value) };
@@ -198,19 +200,19 @@ impl<T, S> Producer<T, S> {
 }
 
 impl<T, S> SoleProducer<T, S> {
-    /// Adds a value, or returns it if there is no room.
+    /// Adds a value, or returns it if the ring is full.
     #[inline]
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
         let ring = &*self.0.0;
         let Producers { tail, head } = &ring.producers.0;
         let position = tail.load(Ordering::Relaxed);
         if position.wrapping_sub(head.load(Ordering::Acquire)) >= ring.capacity
-            && position.wrapping_sub(ring.look_at_head()) >= ring.capacity
+            && position.wrapping_sub(ring.refresh_head()) >= ring.capacity
         {
             return Err(value);
         }
-        // Before the value: the other way round this would wait until the slot has come back from
-        // the consumer's cache.
+        // `tail` is advanced before the value is written. In the other order, the swap would wait
+        // until the slot has returned from the consumer's cache.
         tail.swap(position.wrapping_add(1), Ordering::SeqCst);
         loom_fence();
         // SAFETY: just claimed by us (Sole), who write it once.
@@ -230,14 +232,15 @@ impl<T, S> Clone for Producer<T, S> {
 }
 
 impl<T, S> Consumer<T, S> {
-    /// Takes the oldest value; `None` if there is none, or its producer has not written it yet.
+    /// Takes the oldest value. Returns `None` if there is none, or if its producer has not written
+    /// it yet.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         // SAFETY: there is one consumer, and it is borrowed mutably (Single).
         unsafe { self.0.pop() }
     }
 
-    /// Whether no position is claimed. For a consumer that has announced that it waits.
+    /// Returns whether no position is claimed. For a consumer that has announced that it waits.
     pub(crate) fn is_unclaimed(&self) -> bool {
         loom_fence();
         self.0.producers.0.tail.load(Ordering::SeqCst) == self.0.head.0.load(Ordering::Relaxed)
@@ -280,9 +283,9 @@ impl<T, S: fmt::Debug> fmt::Debug for Consumer<T, S> {
 mod loom_tests {
     use super::ring;
 
-    /// Values come once, and those of a producer in order, through laps and with a ring that is
-    /// full.
-    fn all_come(producers: u32, each: u32, capacity: usize, preemptions: usize) {
+    /// Checks that every value arrives once, and those of each producer in order, through several
+    /// laps and with a full ring.
+    fn check_all_values_arrive(producers: u32, each: u32, capacity: usize, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
         model.max_branches = 10_000;
@@ -315,21 +318,21 @@ mod loom_tests {
             for p in 0..producers {
                 assert!(got.iter().copied().filter(|v| v / each == p).eq(p * each..(p + 1) * each));
             }
-            // What is left over is dropped with the ring.
+            // The ring drops the remaining value.
             assert!(producer.push(Box::new(0)).is_ok());
         });
     }
 
     #[test]
-    fn one_producer_goes_round() {
-        all_come(1, 3, 1, 3);
-        all_come(1, 3, 2, 3);
+    fn one_producer_wraps_around() {
+        check_all_values_arrive(1, 3, 1, 3);
+        check_all_values_arrive(1, 3, 2, 3);
     }
 
     #[test]
-    fn two_producers_claim_apart() {
-        all_come(2, 1, 1, 2);
-        all_come(2, 1, 2, 3);
+    fn two_producers_claim_distinct_slots() {
+        check_all_values_arrive(2, 1, 1, 2);
+        check_all_values_arrive(2, 1, 2, 3);
     }
 }
 
@@ -340,7 +343,7 @@ mod tests {
     use super::ring;
 
     #[test]
-    fn a_capacity_between_two_powers_holds_as_many_and_all_are_dropped_once() {
+    fn ring_respects_capacity_and_drops_values() {
         let alive = Rc::new(());
         for capacity in [1, 2, 3, 5, 8] {
             let (producer, mut consumer) = ring(capacity, ());
@@ -356,7 +359,7 @@ mod tests {
                     assert_eq!(consumer.pop().map(|(n, _)| n), Some(i));
                 }
                 assert!(consumer.pop().is_none() && consumer.is_unclaimed());
-                // One more, so that the next lap begins elsewhere.
+                // One more value, so that the next lap begins at another slot.
                 assert!(producer.push((0, Rc::clone(&alive))).is_ok() && consumer.pop().is_some());
             }
             assert!(producer.push((0, Rc::clone(&alive))).is_ok() && !consumer.is_unclaimed());

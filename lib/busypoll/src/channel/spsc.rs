@@ -1,4 +1,4 @@
-//! One sender, one receiver, on any threads.
+//! A channel with one sender and one receiver, on any threads.
 //!
 //! ```
 //! use busypoll::channel::spsc;
@@ -24,54 +24,54 @@
 use std::task::Waker;
 
 use super::error::{SendError, TrySendError};
+pub use super::receiver::Receiver;
+use super::receiver::SharedState;
 use super::ring::{SoleProducer, sole_ring};
-pub use super::shared::Receiver;
-use super::shared::Shared;
 use super::transfer;
 
 /// The sending half.
 #[derive(Debug)]
-pub struct Sender<T>(SoleProducer<T, Shared>);
+pub struct Sender<T>(SoleProducer<T, SharedState>);
 
-/// Makes a channel with room for `capacity` values.
+/// Creates a channel with room for `capacity` values.
 ///
 /// # Panics
-/// If `capacity` is zero.
+/// Panics if `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let (producer, consumer) = sole_ring(capacity, Shared::new());
+    let (producer, consumer) = sole_ring(capacity, SharedState::new());
     (Sender(producer), Receiver::new(consumer))
 }
 
 impl<T> Sender<T> {
-    /// Sends at once, or returns the value. A value sent at the very moment the receiver is dropped
-    /// is dropped too, at the latest with the sender.
+    /// Sends a value at once, or returns it. A value that is sent while the receiver is being
+    /// dropped is dropped as well, with the sender at the latest.
     ///
     /// # Errors
-    /// If there is no room, or the receiver is gone.
+    /// Returns an error if the channel is full or the receiver has been dropped.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         if self.0.shared().is_receiver_gone() {
             return Err(TrySendError::Closed(value));
         }
         self.0.push(value).map_err(TrySendError::Full)?;
-        self.0.shared().sent();
+        self.0.shared().notify_receiver();
         Ok(())
     }
 
-    /// Sends as soon as there is room.
+    /// Sends a value as soon as there is room.
     ///
     /// # Errors
-    /// If the receiver is gone.
+    /// Returns an error if the receiver has been dropped.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has not sent.
+    /// If the future is dropped before it is ready, nothing has been sent.
     pub async fn send(&mut self, value: T) -> Result<(), SendError<T>> {
-        transfer::Send::new(self, value).await
+        transfer::SendFuture::new(self, value).await
     }
 }
 
-impl<T> transfer::Sender<T> for &mut Sender<T> {
+impl<T> transfer::SendHalf<T> for &mut Sender<T> {
     #[inline]
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         Sender::try_send(self, value)
@@ -81,7 +81,7 @@ impl<T> transfer::Sender<T> for &mut Sender<T> {
         self.0.shared().wait_for_room(ticket, waker);
     }
 
-    fn leave(&self, ticket: u64) {
+    fn deregister(&self, ticket: u64) {
         self.0.shared().stop_waiting_for_room(ticket);
     }
 }
@@ -106,7 +106,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn the_sender_and_the_receiver_wait_for_each_other() {
+    fn sender_and_receiver_alternate() {
         model(3, || {
             let (mut sender, mut receiver) = channel(1);
             let thread = loom::thread::spawn(move || {
@@ -123,7 +123,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn what_was_sent_before_the_sender_went_is_received() {
+    fn values_sent_before_close_are_received() {
         model(3, || {
             let (mut sender, mut receiver) = channel(2);
             let thread = loom::thread::spawn(move || {
@@ -146,11 +146,11 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_sender_does_not_wait_for_a_receiver_that_goes() {
+    fn dropped_receiver_ends_waiting_send() {
         model(3, || {
             let (mut sender, receiver) = channel(1);
             sender.try_send(0).unwrap();
-            // Sent or not: the receiver may go right after it was looked for.
+            // The send may succeed, since the receiver may be dropped right after the check.
             let thread = loom::thread::spawn(move || block_on(sender.send(1)).is_ok());
             drop(receiver);
             thread.join().unwrap();
@@ -158,7 +158,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_send_that_is_given_up_leaves_while_the_receiver_makes_room() {
+    fn cancelled_send_races_with_receive() {
         model(3, || {
             let (mut sender, mut receiver) = channel(1);
             sender.try_send(0).unwrap();

@@ -1,4 +1,5 @@
-//! Sending and receiving as futures, in the one way of all channels: try, register, and try again.
+//! The futures of sending and receiving, which are the same for all channels: try, register the
+//! waker, and try again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,31 +9,32 @@ use super::error::{SendError, TryRecvError, TrySendError};
 use crate::budget;
 
 /// The sending half of a channel.
-pub(crate) trait Sender<T> {
+pub(crate) trait SendHalf<T> {
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>>;
-    /// Has the waker woken once there may be room, in place of the earlier one of that ticket.
+    /// Registers a waker to call once there may be room, in place of the earlier one of that
+    /// ticket.
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker);
-    /// Forgets the waker of that ticket.
-    fn leave(&self, ticket: u64);
+    /// Removes the waker of that ticket.
+    fn deregister(&self, ticket: u64);
 }
 
-/// Sends one value. Dropped, it leaves nothing behind.
-pub(crate) struct Send<T, S: Sender<T>> {
+/// The future that sends one value. Dropping it deregisters its waker.
+pub(crate) struct SendFuture<T, S: SendHalf<T>> {
     sender: S,
     value: Option<T>,
     ticket: Option<u64>,
 }
 
-impl<T, S: Sender<T>> Send<T, S> {
+impl<T, S: SendHalf<T>> SendFuture<T, S> {
     pub(crate) fn new(sender: S, value: T) -> Self {
         Self { sender, value: Some(value), ticket: None }
     }
 }
 
-// The value is moved, never pinned.
-impl<T, S: Sender<T>> Unpin for Send<T, S> {}
+// The value is moved and never pinned.
+impl<T, S: SendHalf<T>> Unpin for SendFuture<T, S> {}
 
-impl<T, S: Sender<T>> Future for Send<T, S> {
+impl<T, S: SendHalf<T>> Future for SendFuture<T, S> {
     type Output = Result<(), SendError<T>>;
 
     #[inline]
@@ -52,7 +54,7 @@ impl<T, S: Sender<T>> Future for Send<T, S> {
             if registered {
                 return Poll::Pending;
             }
-            // There may have been room since the first try.
+            // There may have been room since the first attempt.
             this.sender.register(&mut this.ticket, cx.waker());
         }
         budget::spend();
@@ -60,15 +62,16 @@ impl<T, S: Sender<T>> Future for Send<T, S> {
     }
 }
 
-impl<T, S: Sender<T>> Drop for Send<T, S> {
+impl<T, S: SendHalf<T>> Drop for SendFuture<T, S> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.sender.leave(ticket);
+            self.sender.deregister(ticket);
         }
     }
 }
 
-/// Receives a value; or registers, and tries again, since one may have come since the first try.
+/// Receives a value, or registers the waker and tries again, since a value may have arrived in the
+/// meantime.
 #[inline]
 pub(crate) fn poll_recv<C, T>(
     channel: &mut C,

@@ -1,10 +1,10 @@
-//! Linux: a ring whose wait has the deadline in it, and a request that completes whenever the event
-//! queue has events.
+//! Parking on an `io_uring`, on Linux.
 //!
-//! The request is a poll of the event queue's own descriptor, which fires again and again
-//! ("multishot"). It completes when something new comes, and says nothing of what was there before:
-//! so events are taken after the completions, and all of them. `unsafe` is in the calls into the
-//! kernel and in the memory that the kernel shares with its rings.
+//! The wait of a ring has an absolute deadline, and a request in the ring completes when the event
+//! queue has events. The request polls the event queue's own descriptor and fires repeatedly
+//! ("multishot"). It completes for new events only and reports nothing about earlier ones, so all
+//! events are taken after the completions. The `unsafe` code consists of the system calls and the
+//! accesses to the memory that the kernel shares with the ring.
 
 use std::cell::Cell;
 use std::io;
@@ -13,19 +13,20 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use super::WaitLimit;
 use crate::clock::now;
 
-/// `io_sqring_offsets` and `io_cqring_offsets` have the same size; the names are those of the
-/// fields that are used.
+/// `io_sqring_offsets` or `io_cqring_offsets`, which have the same size. The fields have the names
+/// of those that are used.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Offsets {
+struct RingOffsets {
     head: u32,
     tail: u32,
     mask: u32,
     entries: u32,
     flags_or_overflow: u32,
-    dropped_or_entries_at: u32,
+    dropped_or_completions: u32,
     array_or_flags: u32,
     reserved: u32,
     address: u64,
@@ -34,23 +35,38 @@ struct Offsets {
 /// `io_uring_params`.
 #[repr(C)]
 #[derive(Default)]
-struct Params {
+struct SetupParams {
     submissions: u32,
     completions: u32,
     flags: u32,
     poller_cpu: u32,
     poller_idle: u32,
     features: u32,
-    workers_of: u32,
+    workers_fd: u32,
     reserved: [u32; 3],
-    submission: Offsets,
-    completion: Offsets,
+    submission: RingOffsets,
+    completion: RingOffsets,
 }
 
-/// `io_uring_sqe`, as far as a poll uses it.
+impl SetupParams {
+    /// Returns the size of the mapping that contains both rings.
+    fn rings_length(&self) -> usize {
+        let end = |start: u32, entries: u32, size: usize| start as usize + entries as usize * size;
+        let submission_end =
+            end(self.submission.array_or_flags, self.submissions, size_of::<u32>());
+        let completion_end = end(
+            self.completion.dropped_or_completions,
+            self.completions,
+            size_of::<CompletionEntry>(),
+        );
+        submission_end.max(completion_end)
+    }
+}
+
+/// `io_uring_sqe`, as far as a poll request uses it.
 #[repr(C)]
 #[derive(Default)]
-struct Request {
+struct SubmissionEntry {
     opcode: u8,
     flags: u8,
     priority: u16,
@@ -66,7 +82,7 @@ struct Request {
 /// `io_uring_cqe`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Completion {
+struct CompletionEntry {
     user_data: u64,
     result: i32,
     flags: u32,
@@ -78,154 +94,138 @@ struct WaitArguments {
     sigmask: u64,
     sigmask_size: u32,
     min_wait_us: u32,
-    until: u64,
+    timespec: u64,
 }
 
-/// `__kernel_timespec`: 64 bits on every architecture.
+/// `__kernel_timespec`, which has 64-bit fields on every architecture.
 #[repr(C)]
-struct KernelTime {
+struct KernelTimespec {
     seconds: i64,
     nanoseconds: i64,
 }
 
-/// Completions are made by the thread that waits, when it waits: nobody interrupts it for them.
-/// Both since Linux 6.1.
+/// Lets the waiting thread create the completions while it waits, so that it is never interrupted
+/// for them. Both flags need Linux 6.1.
 const SINGLE_ISSUER: u32 = 1 << 12;
 const DEFER_TASK_WORK: u32 = 1 << 13;
 /// Both rings are in one mapping, since Linux 5.4.
 const SINGLE_MAPPING: u32 = 1 << 0;
-const SUBMISSIONS_AT: libc::off_t = 0;
-const REQUESTS_AT: libc::off_t = 0x1000_0000;
+const RINGS_OFFSET: libc::off_t = 0;
+const ENTRIES_OFFSET: libc::off_t = 0x1000_0000;
 const POLL_ADD: u8 = 6;
 const MULTISHOT: u32 = 1 << 0;
-/// Of a completion: more will come of its request.
+/// Flag of a completion whose request will complete again.
 const MORE: u32 = 1 << 1;
 const GET_EVENTS: u32 = 1 << 0;
 const EXTENDED_ARGUMENTS: u32 = 1 << 3;
-/// Since Linux 6.12; by `CLOCK_MONOTONIC`.
+/// The deadline is absolute, by `CLOCK_MONOTONIC`. Needs Linux 6.12.
 const ABSOLUTE_TIMER: u32 = 1 << 5;
 
 #[derive(Debug)]
 pub(super) struct Ring {
     descriptor: OwnedFd,
-    events: RawFd,
+    event_queue: RawFd,
     rings: Mapping,
-    requests: Mapping,
+    entries: Mapping,
     submission_tail: u32,
     completion_head: u32,
     completion_tail: u32,
     completion_mask: u32,
     completions: u32,
-    /// The request is out, and will complete with the next event.
-    polls: Cell<bool>,
-    /// One moment by both clocks; the kernel's is no earlier than that.
-    instant: Instant,
-    kernel: Duration,
+    /// Whether the request is submitted and will complete with the next event.
+    is_polling: Cell<bool>,
+    start: ClockReading,
 }
 
 impl Ring {
-    /// Watches the event queue, which must outlive it.
+    /// Creates a ring that watches the event queue, which must outlive it.
     ///
     /// # Errors
-    /// No ring can be had, or its wait takes no absolute deadline: this kernel is older than 6.12.
+    /// Returns an error if no ring is available, or if its wait does not support an absolute
+    /// deadline because the kernel is older than 6.12.
     pub(super) fn new(poll: &mio::Poll) -> io::Result<Self> {
-        let mut params = Params { flags: SINGLE_ISSUER | DEFER_TASK_WORK, ..Params::default() };
-        // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and
-        // does not keep.
-        let result =
-            unsafe { libc::syscall(libc::SYS_io_uring_setup, 2 as libc::c_long, &raw mut params) };
-        let descriptor = RawFd::try_from(result)
-            .ok()
-            .filter(|fd| *fd >= 0)
-            .ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: the call has just made this descriptor, which nobody else has.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let flags = SINGLE_ISSUER | DEFER_TASK_WORK;
+        let mut params = SetupParams { flags, ..SetupParams::default() };
+        let descriptor = set_up_ring(&mut params)?;
         if params.features & SINGLE_MAPPING == 0 {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let (submission, completion) = (&params.submission, &params.completion);
-        let end = |at: u32, entries: u32, size: usize| at as usize + entries as usize * size;
-        // The array of a completion ring stands where a submission ring counts what it dropped.
-        let completions = completion.dropped_or_entries_at;
-        let length = end(submission.array_or_flags, params.submissions, size_of::<u32>()).max(end(
-            completions,
-            params.completions,
-            size_of::<Completion>(),
-        ));
-        let rings = Mapping::new(&descriptor, length, SUBMISSIONS_AT)?;
-        let requests = Mapping::new(
-            &descriptor,
-            params.submissions as usize * size_of::<Request>(),
-            REQUESTS_AT,
-        )?;
-        // The one request stands in slot 0, for every place in the submission ring.
-        for place in 0..params.submissions {
-            rings.word(submission.array_or_flags + place * 4).store(0, Ordering::Relaxed);
+        let rings = Mapping::new(&descriptor, params.rings_length(), RINGS_OFFSET)?;
+        let entries_length = params.submissions as usize * size_of::<SubmissionEntry>();
+        let entries = Mapping::new(&descriptor, entries_length, ENTRIES_OFFSET)?;
+        // The only request is in entry 0, so every slot of the submission ring refers to it.
+        for slot in 0..params.submissions {
+            rings.word(submission.array_or_flags + slot * 4).store(0, Ordering::Relaxed);
         }
-        let (instant, kernel) = both_clocks()?;
         let ring = Self {
             descriptor,
-            events: poll.as_raw_fd(),
+            event_queue: poll.as_raw_fd(),
             submission_tail: submission.tail,
             completion_head: completion.head,
             completion_tail: completion.tail,
             completion_mask: rings.word(completion.mask).load(Ordering::Relaxed),
-            completions,
+            completions: completion.dropped_or_completions,
             rings,
-            requests,
-            polls: Cell::new(false),
-            instant,
-            kernel,
+            entries,
+            is_polling: Cell::new(false),
+            start: ClockReading::read()?,
         };
-        // A wait that is over before it begins shows whether the kernel knows such waits; it
-        // submits the request, too.
-        match ring.enter(Some(Duration::from_nanos(1))) {
-            Err(error) if !is_no_failure(&error) => return Err(error),
+        ring.check_support()?;
+        Ok(ring)
+    }
+
+    /// Submits the request in a wait whose deadline has passed.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel does not support such waits or cannot poll the event queue.
+    fn check_support(&self) -> io::Result<()> {
+        match self.enter(Some(Duration::from_nanos(1))) {
+            Err(error) if !is_timeout_or_signal(&error) => return Err(error),
             _ => {}
         }
-        // One that failed at once will never complete: the kernel cannot poll what this is.
-        match ring.take() {
-            Taken { failed: Some(error), .. } => Err(error),
-            _ => Ok(ring),
+        // A request that fails at once would never complete.
+        match self.take_completions() {
+            CompletionSummary { failure: Some(error), .. } => Err(error),
+            _ => Ok(()),
         }
     }
 
-    /// Waits until there may be events, or the limit is reached: whether there may be. Returns
-    /// early for a signal.
+    /// Waits until there may be events, until the limit, or until a signal arrives. Returns whether
+    /// there may be events.
     ///
     /// # Panics
-    /// If the kernel refuses to wait.
-    pub(super) fn wait(&self, limit: Option<(Instant, Duration)>) -> bool {
-        let until =
-            limit.map(|(until, _)| self.kernel + until.saturating_duration_since(self.instant));
-        match self.enter(until) {
-            Err(error) if !is_no_failure(&error) => {
+    /// Panics if the kernel refuses to wait.
+    pub(super) fn wait(&self, limit: Option<WaitLimit>) -> bool {
+        let deadline = limit.map(|limit| self.start.to_monotonic(limit.deadline));
+        match self.enter(deadline) {
+            Err(error) if !is_timeout_or_signal(&error) => {
                 panic!("the kernel refused to wait for events: {error}")
             }
             _ => {}
         }
-        let taken = self.take();
-        if let Some(error) = taken.failed {
+        let summary = self.take_completions();
+        if let Some(error) = summary.failure {
             panic!("the kernel refused to watch for events: {error}");
         }
-        taken.any
+        summary.has_completions
     }
 
-    /// One call: submits the request where it is not out, and waits for a completion, or until then
-    /// by the kernel's clock.
-    fn enter(&self, until: Option<Duration>) -> io::Result<()> {
-        let to_submit = if self.polls.replace(true) { 0 } else { self.submit() };
-        let time = until.map(|until| KernelTime {
-            seconds: i64::try_from(until.as_secs()).unwrap_or(i64::MAX),
-            nanoseconds: until.subsec_nanos().into(),
+    /// Submits the request unless it is active, and waits for a completion or until `deadline` by
+    /// the kernel's clock, all in one system call.
+    fn enter(&self, deadline: Option<Duration>) -> io::Result<()> {
+        let to_submit = if self.is_polling.replace(true) { 0 } else { self.submit() };
+        let time = deadline.map(|deadline| KernelTimespec {
+            seconds: i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: deadline.subsec_nanos().into(),
         });
-        let until = time.as_ref().map_or(0, |time| std::ptr::from_ref(time) as usize as u64);
-        let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, until };
+        let timespec = time.as_ref().map_or(0, |time| std::ptr::from_ref(time) as usize as u64);
+        let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, timespec };
         let flags =
             GET_EVENTS | EXTENDED_ARGUMENTS | if time.is_some() { ABSOLUTE_TIMER } else { 0 };
         // SAFETY: the descriptor is open as long as `self`. The arguments, and the time that they
-        // point to, are ours, of the stated size, only read, and outlive the call. What is
-        // submitted is the poll of `submit`, which names no memory.
+        // point to, are local variables of the stated size, are only read, and outlive the call.
+        // The submitted request is the poll of `submit`, which refers to no memory.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -240,84 +240,109 @@ impl Ring {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Puts the request into the submission ring.
+    /// Puts the request into the submission ring. Returns the number of requests to submit.
     fn submit(&self) -> u8 {
-        let request = Request {
+        let request = SubmissionEntry {
             opcode: POLL_ADD,
-            descriptor: self.events,
+            descriptor: self.event_queue,
             length: MULTISHOT,
-            // As the kernel has them: the half words of a big-endian machine are the other way
-            // round.
+            // On a big-endian machine, the kernel expects the half words in reverse order.
             events: if cfg!(target_endian = "big") {
                 (libc::POLLIN as u32) << 16
             } else {
                 libc::POLLIN as u32
             },
-            ..Request::default()
+            ..SubmissionEntry::default()
         };
-        // SAFETY: slot 0 lies in the mapping, is aligned as its pages are, and the kernel reads it
+        // SAFETY: entry 0 is in the mapping, is aligned as its pages are, and the kernel reads it
         // only within the call that submits it, which comes after this.
-        unsafe { self.requests.start.cast::<Request>().write(request) };
+        unsafe { self.entries.start.cast::<SubmissionEntry>().write(request) };
         let tail = self.rings.word(self.submission_tail);
         tail.store(tail.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         1
     }
 
-    /// Takes the completions there are.
-    fn take(&self) -> Taken {
-        let (head, tail) =
-            (self.rings.word(self.completion_head), self.rings.word(self.completion_tail));
-        let mut taken = Taken { any: false, failed: None };
-        let mut at = head.load(Ordering::Relaxed);
+    /// Takes all completions.
+    fn take_completions(&self) -> CompletionSummary {
+        let head = self.rings.word(self.completion_head);
+        let tail = self.rings.word(self.completion_tail);
+        let mut summary = CompletionSummary { has_completions: false, failure: None };
+        let mut position = head.load(Ordering::Relaxed);
         let end = tail.load(Ordering::Acquire);
-        while at != end {
-            let place = self.completions as usize
-                + (at & self.completion_mask) as usize * size_of::<Completion>();
+        while position != end {
+            let offset = self.completions as usize
+                + (position & self.completion_mask) as usize * size_of::<CompletionEntry>();
             // SAFETY: the kernel wrote this entry before it moved the tail past it, and does not
-            // touch it before the head is; the place lies in the mapping by the offset and the mask
-            // that the kernel stated.
-            let completion = unsafe { self.rings.start.add(place).cast::<Completion>().read() };
-            taken.any = true;
-            if completion.flags & MORE == 0 {
-                // It is submitted again with the next wait, and then completes for what there is.
-                self.polls.set(false);
+            // touch it before the head is moved; the entry is in the mapping by the offset and the
+            // mask that the kernel stated.
+            let entry = unsafe { self.rings.start.add(offset).cast::<CompletionEntry>().read() };
+            summary.has_completions = true;
+            if entry.flags & MORE == 0 {
+                // The next wait submits the request again, which then completes for all events.
+                self.is_polling.set(false);
             }
-            if completion.result < 0 && completion.result != -libc::ECANCELED {
-                taken.failed = Some(io::Error::from_raw_os_error(-completion.result));
+            if entry.result < 0 && entry.result != -libc::ECANCELED {
+                summary.failure = Some(io::Error::from_raw_os_error(-entry.result));
             }
-            at = at.wrapping_add(1);
+            position = position.wrapping_add(1);
         }
-        head.store(at, Ordering::Release);
-        taken
+        head.store(position, Ordering::Release);
+        summary
     }
 }
 
-struct Taken {
-    any: bool,
-    failed: Option<io::Error>,
+struct CompletionSummary {
+    has_completions: bool,
+    failure: Option<io::Error>,
 }
 
-/// The limit was reached, or a signal came.
-fn is_no_failure(error: &io::Error) -> bool {
+/// Creates the ring. The kernel fills `params`.
+fn set_up_ring(params: &mut SetupParams) -> io::Result<OwnedFd> {
+    // SAFETY: the pointer is to a whole `io_uring_params`, which the call fills and does not keep.
+    let result = unsafe {
+        libc::syscall(libc::SYS_io_uring_setup, 2 as libc::c_long, std::ptr::from_mut(params))
+    };
+    let created = RawFd::try_from(result).ok().filter(|fd| *fd >= 0);
+    let descriptor = created.ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the call has just created this descriptor, which has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Returns whether a wait ended because of its limit or a signal, which are no failures.
+fn is_timeout_or_signal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
 }
 
-/// One moment by `Instant` and by `CLOCK_MONOTONIC`, which is read no earlier: what is waited for
-/// is never early.
-fn both_clocks() -> io::Result<(Instant, Duration)> {
-    const PAIRS: usize = 16;
-    let mut best: Option<(Duration, (Instant, Duration))> = None;
-    for _ in 0..PAIRS {
-        let before = now();
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let bracket = now().duration_since(before);
-        let seconds = u64::try_from(time.tv_sec).map_err(io::Error::other)?;
-        let nanoseconds = u32::try_from(time.tv_nsec).map_err(io::Error::other)?;
-        if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
-            best = Some((bracket, (before, Duration::new(seconds, nanoseconds))));
+/// One moment by two clocks. `CLOCK_MONOTONIC` is read after `Instant`, so that a wait is never
+/// early.
+#[derive(Debug)]
+struct ClockReading {
+    instant: Instant,
+    monotonic: Duration,
+}
+
+impl ClockReading {
+    /// Reads both clocks several times and returns the tightest pair.
+    fn read() -> io::Result<Self> {
+        const READINGS: usize = 16;
+        let mut best: Option<(Duration, Self)> = None;
+        for _ in 0..READINGS {
+            let instant = now();
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let bracket = now().duration_since(instant);
+            let seconds = u64::try_from(time.tv_sec).map_err(io::Error::other)?;
+            let nanoseconds = u32::try_from(time.tv_nsec).map_err(io::Error::other)?;
+            if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
+                let monotonic = Duration::new(seconds, nanoseconds);
+                best = Some((bracket, Self { instant, monotonic }));
+            }
         }
+        best.map(|(_, reading)| reading).ok_or_else(|| io::ErrorKind::Other.into())
     }
-    best.map(|(_, pair)| pair).ok_or_else(|| io::ErrorKind::Other.into())
+
+    fn to_monotonic(&self, instant: Instant) -> Duration {
+        self.monotonic + instant.saturating_duration_since(self.instant)
+    }
 }
 
 /// Memory that the kernel shares with a ring.
@@ -328,8 +353,8 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn new(ring: &OwnedFd, length: usize, at: libc::off_t) -> io::Result<Self> {
-        // SAFETY: a fresh mapping at an address that the kernel chooses touches no memory of ours.
+    fn new(ring: &OwnedFd, length: usize, offset: libc::off_t) -> io::Result<Self> {
+        // SAFETY: a fresh mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -337,7 +362,7 @@ impl Mapping {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_POPULATE,
                 ring.as_raw_fd(),
-                at,
+                offset,
             )
         };
         if start == libc::MAP_FAILED {
@@ -347,23 +372,23 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// A word that the kernel reads and writes, too.
-    fn word(&self, at: u32) -> &AtomicU32 {
-        let at = at as usize;
+    /// Returns a word that the kernel also reads and writes.
+    fn word(&self, offset: u32) -> &AtomicU32 {
+        let offset = offset as usize;
         assert!(
-            at.is_multiple_of(4) && at + 4 <= self.length,
-            "the kernel states where its words are"
+            offset.is_multiple_of(4) && offset + 4 <= self.length,
+            "the kernel stated a word outside of the mapping"
         );
-        // SAFETY: the word lies in the mapping and is aligned, as was just checked; it lives as
-        // long as `self`; and the kernel accesses it as one word, as this program does.
-        unsafe { self.start.add(at).cast::<AtomicU32>().as_ref() }
+        // SAFETY: the word is in the mapping and is aligned, as was just checked; it lives as long
+        // as `self`; and the kernel accesses it as one word, as this program does.
+        unsafe { self.start.add(offset).cast::<AtomicU32>().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrows from it any more. That it
-        // cannot be unmapped would be a bug that nobody could do anything about.
+        // SAFETY: it was mapped with this length, and nothing borrows from it any more. The result
+        // is ignored, since there is no remedy for a mapping that cannot be unmapped.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

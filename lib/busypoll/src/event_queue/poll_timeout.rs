@@ -1,10 +1,13 @@
-//! Everywhere else: the timeout of the wait itself. In nanoseconds with kqueue; rounded up to whole
-//! milliseconds on Windows, and where there is only `epoll_wait`.
+//! A park timer for all other systems: the timeout of the wait itself. It has a resolution of
+//! nanoseconds with kqueue, and is rounded up to whole milliseconds on Windows and on systems that
+//! only have `epoll_wait`.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Registry, Token};
+
+use super::WaitLimit;
 
 #[derive(Debug)]
 pub(super) struct ParkTimer;
@@ -16,14 +19,14 @@ impl ParkTimer {
     }
 
     #[allow(clippy::unused_self, reason = "the other timer has state")]
-    pub(super) fn arm(&self, limit: Option<(Instant, Duration)>) -> Option<Duration> {
-        limit.map(|(_, left)| left)
+    pub(super) fn arm(&self, limit: Option<WaitLimit>) -> Option<Duration> {
+        limit.map(|limit| limit.remaining)
     }
 
-    pub(super) fn is(_: Token) -> bool {
+    pub(super) fn is_timer_token(_: Token) -> bool {
         false
     }
 
     #[allow(clippy::unused_self, reason = "the other timer has state")]
-    pub(super) fn expired(&self) {}
+    pub(super) fn mark_expired(&self) {}
 }

@@ -1,5 +1,5 @@
-//! Linux and Android: a `timerfd` among the events, since the timeout of `epoll_wait` is in whole
-//! milliseconds.
+//! A park timer for Linux and Android: a `timerfd` among the events, because the timeout of
+//! `epoll_wait` is in whole milliseconds.
 
 use std::cell::Cell;
 use std::io;
@@ -13,13 +13,15 @@ use rustix::time::{
     timerfd_settime,
 };
 
-const TOKEN: Token = Token(usize::MAX - 1);
+use super::WaitLimit;
+
+const TIMER_TOKEN: Token = Token(usize::MAX - 1);
 
 #[derive(Debug)]
 pub(super) struct ParkTimer {
     descriptor: OwnedFd,
-    /// The instant it is set to.
-    armed: Cell<Option<Instant>>,
+    /// The deadline that the timer is set to.
+    armed_deadline: Cell<Option<Instant>>,
 }
 
 impl ParkTimer {
@@ -28,21 +30,26 @@ impl ParkTimer {
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
         )?;
-        registry.register(&mut SourceFd(&descriptor.as_raw_fd()), TOKEN, Interest::READABLE)?;
-        Ok(Self { descriptor, armed: Cell::new(None) })
+        registry.register(
+            &mut SourceFd(&descriptor.as_raw_fd()),
+            TIMER_TOKEN,
+            Interest::READABLE,
+        )?;
+        Ok(Self { descriptor, armed_deadline: Cell::new(None) })
     }
 
-    /// Sets it; without a limit, stops it. Either also clears an expiration that nobody read. No
-    /// system call if nothing changes.
-    pub(super) fn arm(&self, limit: Option<(Instant, Duration)>) -> Option<Duration> {
-        let until = limit.map(|(until, _)| until);
-        if self.armed.replace(until) == until {
+    /// Sets the timer, or stops it if there is no limit. Either also clears an expiration that was
+    /// not read. Makes no system call if nothing changes.
+    pub(super) fn arm(&self, limit: Option<WaitLimit>) -> Option<Duration> {
+        let deadline = limit.map(|limit| limit.deadline);
+        if self.armed_deadline.replace(deadline) == deadline {
             return None;
         }
-        let left = limit.map_or(Duration::ZERO, |(_, left)| left.max(Duration::from_nanos(1)));
+        let remaining =
+            limit.map_or(Duration::ZERO, |limit| limit.remaining.max(Duration::from_nanos(1)));
         let value = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
+            tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: remaining.subsec_nanos().into(),
         };
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         timerfd_settime(
@@ -54,11 +61,11 @@ impl ParkTimer {
         None
     }
 
-    pub(super) fn is(token: Token) -> bool {
-        token == TOKEN
+    pub(super) fn is_timer_token(token: Token) -> bool {
+        token == TIMER_TOKEN
     }
 
-    pub(super) fn expired(&self) {
-        self.armed.set(None);
+    pub(super) fn mark_expired(&self) {
+        self.armed_deadline.set(None);
     }
 }

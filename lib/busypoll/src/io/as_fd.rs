@@ -1,4 +1,4 @@
-//! The descriptors of sockets, for options that have no method here.
+//! Access to the descriptors of sockets, for options without a method in this crate.
 
 use super::tcp::{TcpListener, TcpStream};
 use super::udp::UdpSocket;

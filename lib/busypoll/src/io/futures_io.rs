@@ -1,4 +1,5 @@
-//! The traits of the crate `futures-io`, also for `&TcpStream`: to read and write at once.
+//! Implements the traits of the crate `futures-io` for `TcpStream`, and for `&TcpStream`, which can
+//! be read and written at the same time.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;

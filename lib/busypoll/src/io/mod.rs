@@ -6,43 +6,45 @@
 //! | [`UdpSocket`] | datagrams |
 //! | [`Registered`], through [`IoHandle::register`] | any [`Source`] of `mio` |
 //!
-//! Sockets take addresses, not names: a name lookup blocks, which would stop every task of the
-//! thread. Resolve names beforehand, or on another thread.
+//! Sockets accept addresses instead of names, because a name lookup would block every task of the
+//! thread. Resolve names beforehand or on another thread.
 //!
-//! With feature `futures-io`, [`TcpStream`] implements the traits of that crate; with
-//! `tokio-compat`, tokio's.
+//! With feature `futures-io`, [`TcpStream`] implements the traits of that crate. With feature
+//! `tokio-compat`, it implements tokio's I/O traits.
 //!
-//! # When the kernel is asked
-//! An operation is tried at once; if it succeeds, it costs its own system call and no more. Only
-//! one that would block waits for an event. A spinning thread asks for events every
+//! # Polling for events
+//! An operation is tried at once. If it succeeds, it costs its own system call and nothing else. An
+//! operation that would block waits for an event. A spinning thread polls for events every
 //! [`io_every_turns`](crate::Builder::io_every_turns) turns, and never while no source is
-//! registered. A parked thread is woken by an event.
+//! registered. An event wakes a parked thread.
 //!
 //! # Fairness
-//! A peer that always has more to send must not keep a task from yielding: operations take from the
-//! [budget](crate#guarantees) of the task's poll.
+//! Operations spend from the [budget](crate#guarantees) of the task's poll, so that a task yields
+//! even if its peer always has more to send.
 //!
 //! # Out of file descriptors
-//! Creating a socket, accepting, and building a runtime then return the system's error; nothing
-//! panics. A connection that could not be accepted stays in the listener's queue: sleep, then call
-//! `accept` again, which returns it once a descriptor is free.
+//! If no file descriptor is free, creating a socket, accepting a connection and building a runtime
+//! return the system's error. Nothing panics. A connection that could not be accepted stays in the
+//! listener's queue: sleep, then call `accept` again, which returns the connection once a
+//! descriptor is free.
 //!
 //! # Sharing a socket
-//! All operations take `&self`; share a socket between tasks with `Rc`. Any number of tasks may
-//! wait for the same socket: all of them are woken, and the first one polled gets what there is.
-//! The `poll_` methods keep one waker for each direction, that of the last call.
+//! All operations take `&self`, so that tasks can share a socket with `Rc`. Any number of tasks may
+//! wait for the same socket. An event wakes all of them, and the first task that is polled gets the
+//! data. The `poll_*` methods keep only the waker of the last call for each direction.
 //!
-//! # After the runtime
-//! A socket may outlive its runtime. Operations that need not wait keep working; one that would
-//! have to wait fails with [`ErrorKind::NotConnected`](std::io::ErrorKind::NotConnected).
+//! # Sockets without a runtime
+//! A socket may outlive its runtime. Operations that need not wait still work. An operation that
+//! would have to wait fails with [`ErrorKind::NotConnected`](std::io::ErrorKind::NotConnected).
 //!
 //! # Socket options
-//! Set what has no method here through the descriptor (`AsFd`, on Windows `AsRawSocket`), or on a
-//! socket of the standard library before `from_std`.
+//! For an option without a method in this crate, use the descriptor (`AsFd`, on Windows
+//! `AsRawSocket`), or set it on a socket of the standard library before `from_std`.
 //!
 //! # Cancel safety
 //! Dropping the future of a single operation (`read`, `write`, `accept`, `send`, `recv`, …) before
-//! it is ready does nothing. `read_exact` and `write_all`, which repeat one, may have done a part.
+//! it is ready has no effect. `read_exact` and `write_all` repeat an operation and may have
+//! completed a part.
 
 #[cfg(feature = "net")]
 mod as_fd;

@@ -1,4 +1,4 @@
-//! The future of one operation on a socket.
+//! The future of a single operation on a socket.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,8 @@ use mio::event::Source;
 
 use super::registered::{Direction, Registered};
 
-/// Tries `call` until it does not block. Dropped before that, it has done nothing.
+/// Repeats `call` until it does not block. If the future is dropped before that, `call` has had no
+/// effect.
 pub(super) struct Operation<'a, S: Source, O> {
     source: &'a Registered<S>,
     direction: Direction,
@@ -27,7 +28,7 @@ impl<'a, S: Source, O> Operation<'a, S, O> {
     }
 }
 
-// `call` is called, never pinned.
+// `call` is only called and never pinned.
 impl<S: Source, O> Unpin for Operation<'_, S, O> {}
 
 impl<S: Source, R, O: FnMut(&S) -> io::Result<R>> Future for Operation<'_, S, O> {
@@ -42,7 +43,7 @@ impl<S: Source, R, O: FnMut(&S) -> io::Result<R>> Future for Operation<'_, S, O>
 impl<S: Source, O> Drop for Operation<'_, S, O> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.source.state(self.direction).forget(ticket);
+            self.source.state(self.direction).deregister_waker(ticket);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A source that a runtime watches, and the two ways to wait for it.
+//! Registered event sources, and the two ways to wait for them.
 
 use std::fmt;
 use std::future::Future;
@@ -15,8 +15,8 @@ use crate::budget;
 use crate::context;
 use crate::reactor::{Reactor, ReadyState, Registration};
 
-/// A runtime's event queue. This crate's sockets find it by themselves; register other sources with
-/// it.
+/// The event queue of a runtime. The sockets of this crate use it implicitly; other sources must be
+/// registered explicitly.
 ///
 /// ```
 /// # #[cfg(any(target_os = "linux", target_os = "android"))] {
@@ -39,7 +39,7 @@ use crate::reactor::{Reactor, ReadyState, Registration};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It belongs to the runtime's thread:
+/// A handle belongs to the runtime's thread:
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -49,19 +49,20 @@ use crate::reactor::{Reactor, ReadyState, Registration};
 pub struct IoHandle(Rc<Reactor>);
 
 impl IoHandle {
-    /// The event queue of the runtime that runs on this thread.
+    /// Returns the event queue of the runtime that runs on this thread.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     #[must_use]
     pub fn current() -> Self {
         Self(Rc::clone(&context::current().reactor))
     }
 
-    /// Has the kernel watch a source. It must be in non-blocking mode, as the sources of `mio` are.
+    /// Registers a source with the kernel. The source must be in non-blocking mode, as the sources
+    /// of `mio` are.
     ///
     /// # Errors
-    /// If the kernel refuses, or the source is registered already.
+    /// Returns an error if the kernel refuses, or if the source is already registered.
     pub fn register<S: Source>(
         &self,
         mut source: S,
@@ -71,21 +72,21 @@ impl IoHandle {
         Ok(Registered { source: Some(source), reactor: Rc::clone(&self.0), index, registration })
     }
 
-    /// How many sources are registered. While there is none, a spinning runtime makes no system
-    /// call.
+    /// Returns the number of registered sources. A spinning runtime makes no system call while no
+    /// source is registered.
     #[must_use]
     pub fn registered(&self) -> usize {
         self.0.registered()
     }
 
-    /// How many times the kernel was asked for events so far, with or without waiting for one.
+    /// Returns the number of polls for events so far, including those that waited.
     #[must_use]
     pub fn event_polls(&self) -> u64 {
-        self.0.polls()
+        self.0.poll_count()
     }
 
-    /// When the last events came from the kernel: one clock reading for all the tasks they wake.
-    /// `None` before the first event of a source.
+    /// Returns the time at which the last events were taken from the kernel. All tasks that these
+    /// events wake see the same time. `None` before the first event of a source.
     #[must_use]
     pub fn event_time(&self) -> Option<Instant> {
         self.0.event_time()
@@ -104,8 +105,8 @@ pub(super) enum Direction {
     Write,
 }
 
-/// A source that a runtime watches, made by [`IoHandle::register`]. Dropping it ends that and drops
-/// the source.
+/// A source that is registered with a runtime by [`IoHandle::register`]. Dropping it deregisters
+/// and drops the source.
 ///
 /// ```
 /// # #[cfg(feature = "net")] {
@@ -131,7 +132,7 @@ pub(super) enum Direction {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Registered<S: Source> {
-    /// `None` only while dropped.
+    /// `None` only while this is dropped.
     source: Option<S>,
     reactor: Rc<Reactor>,
     index: usize,
@@ -139,8 +140,8 @@ pub struct Registered<S: Source> {
 }
 
 impl<S: Source> Registered<S> {
-    /// The source. For an operation that may block, use [`try_io`](Self::try_io): it notes when to
-    /// wait for an event.
+    /// Returns the source. Use [`try_io`](Self::try_io) for an operation that may block, so that a
+    /// later wait waits for a new event.
     #[must_use]
     pub fn get_ref(&self) -> &S {
         self.source.as_ref().expect("the source is there until the drop")
@@ -151,38 +152,38 @@ impl<S: Source> Registered<S> {
         IoHandle(Rc::clone(&self.reactor))
     }
 
-    /// Stops watching and returns the source.
+    /// Deregisters the source and returns it.
     ///
     /// # Errors
-    /// If the kernel refuses to stop watching.
+    /// Returns an error if the kernel refuses.
     pub fn deregister(mut self) -> io::Result<S> {
         let mut source = self.source.take().expect("the source is there until the drop");
         self.reactor.deregister(&mut source, self.index).map(|()| source)
     }
 
-    /// Waits until a read may succeed. It still may not: try it with [`try_io`](Self::try_io), and
-    /// wait again.
+    /// Waits until a read may succeed. The read may still block: call it through
+    /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.readiness(Direction::Read)
     }
 
-    /// Waits until a write may succeed. It still may not: try it with [`try_io`](Self::try_io), and
-    /// wait again.
+    /// Waits until a write may succeed. The write may still block: call it through
+    /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }
 
-    /// Tries an operation on the source. If it would block, [`readable`](Self::readable) or
-    /// [`writable`](Self::writable) waits for the next event from then on.
+    /// Calls an operation on the source. If it would block, the next [`readable`](Self::readable)
+    /// or [`writable`](Self::writable) waits for a new event.
     ///
     /// # Errors
-    /// Those of the operation, including [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Returns the operation's error, including [`WouldBlock`](io::ErrorKind::WouldBlock).
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -191,20 +192,20 @@ impl<S: Source> Registered<S> {
         let result = operation(self.get_ref());
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             if interest.is_readable() {
-                self.registration.read.would_block();
+                self.registration.read.clear_ready();
             }
             if interest.is_writable() {
-                self.registration.write.would_block();
+                self.registration.write.clear_ready();
             }
         }
         result
     }
 
-    /// Polls an operation that reads: tries it, and registers the waker if it would block. Only the
+    /// Polls an operation that reads: calls it, and registers the waker if it would block. Only the
     /// last waker is kept.
     ///
     /// # Errors
-    /// Those of the operation, and if the runtime is gone.
+    /// Returns the operation's error, or an error if the runtime has been dropped.
     pub fn poll_read_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -213,11 +214,11 @@ impl<S: Source> Registered<S> {
         self.poll_io(Direction::Read, cx, None, operation)
     }
 
-    /// Polls an operation that writes: tries it, and registers the waker if it would block. Only
+    /// Polls an operation that writes: calls it, and registers the waker if it would block. Only
     /// the last waker is kept.
     ///
     /// # Errors
-    /// Those of the operation, and if the runtime is gone.
+    /// Returns the operation's error, or an error if the runtime has been dropped.
     pub fn poll_write_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -237,7 +238,8 @@ impl<S: Source> Registered<S> {
         }
     }
 
-    /// With a ticket, for a future, which withdraws its waker; without, for a `poll_` method.
+    /// Polls an operation. A future passes a ticket, with which it can deregister its waker; a
+    /// `poll_*` method does not.
     pub(super) fn poll_io<R>(
         &self,
         direction: Direction,
@@ -251,7 +253,7 @@ impl<S: Source> Registered<S> {
         }
         while state.is_ready() {
             match operation(self.get_ref()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.would_block(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.clear_ready(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => {
                     budget::spend();
@@ -260,24 +262,24 @@ impl<S: Source> Registered<S> {
             }
         }
         if self.reactor.is_closed() {
-            return Poll::Ready(Err(runtime_gone()));
+            return Poll::Ready(Err(runtime_dropped_error()));
         }
         match ticket {
-            Some(ticket) => state.wait_with(ticket, cx.waker()),
-            None => state.poll_with(cx.waker()),
+            Some(ticket) => state.register_future_waker(ticket, cx.waker()),
+            None => state.register_poll_waker(cx.waker()),
         }
         Poll::Pending
     }
 }
 
-fn runtime_gone() -> io::Error {
+fn runtime_dropped_error() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the runtime that watched this source is gone")
 }
 
 impl<S: Source> Drop for Registered<S> {
     fn drop(&mut self) {
         if let Some(source) = &mut self.source {
-            // A kernel that no longer knows the source does not watch it either.
+            // An error means that the kernel no longer watches the source.
             let _ = self.reactor.deregister(source, self.index);
         }
     }
@@ -289,7 +291,7 @@ impl<S: Source + fmt::Debug> fmt::Debug for Registered<S> {
     }
 }
 
-/// The future of [`Registered::readable`] and [`Registered::writable`].
+/// The future returned by [`Registered::readable`] and [`Registered::writable`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Readiness<'a> {
     state: &'a ReadyState,
@@ -302,7 +304,7 @@ impl Future for Readiness<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.reactor.is_closed() {
-            return Poll::Ready(Err(runtime_gone()));
+            return Poll::Ready(Err(runtime_dropped_error()));
         }
         if self.state.is_ready() {
             ready!(budget::poll_proceed(cx));
@@ -310,7 +312,7 @@ impl Future for Readiness<'_> {
             return Poll::Ready(Ok(()));
         }
         let this = &mut *self;
-        this.state.wait_with(&mut this.ticket, cx.waker());
+        this.state.register_future_waker(&mut this.ticket, cx.waker());
         Poll::Pending
     }
 }
@@ -318,7 +320,7 @@ impl Future for Readiness<'_> {
 impl Drop for Readiness<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.state.forget(ticket);
+            self.state.deregister_waker(ticket);
         }
     }
 }

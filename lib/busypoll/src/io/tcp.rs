@@ -1,4 +1,4 @@
-//! TCP.
+//! TCP sockets.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -37,40 +37,41 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 pub struct TcpListener(pub(super) Registered<mio::net::TcpListener>);
 
 impl TcpListener {
-    /// Listens on an address; port 0 lets the system choose one. On Unix an address can be bound
-    /// again right after an earlier listener closed (`SO_REUSEADDR`).
+    /// Listens on an address. With port 0, the system chooses a free port. On Unix, an address can
+    /// be bound again right after an earlier listener was closed (`SO_REUSEADDR`).
     ///
     /// # Errors
-    /// If the address is in use or not local, or no descriptor is free.
+    /// Returns an error if the address is in use or not local, or if no descriptor is free.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         handle.register(mio::net::TcpListener::bind(addr)?, Interest::READABLE).map(Self)
     }
 
-    /// Makes one from a listener of the standard library.
+    /// Creates a listener from one of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or registered.
+    /// Returns an error if it cannot be made non-blocking or registered.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
         let handle = IoHandle::current();
         listener.set_nonblocking(true)?;
         handle.register(mio::net::TcpListener::from_std(listener), Interest::READABLE).map(Self)
     }
 
-    /// Accepts the next connection; returns it and the peer's address.
+    /// Accepts the next connection. Returns it with the peer's address.
     ///
     /// # Errors
-    /// Those of the system. They concern one connection, or a lack of descriptors: the listener
-    /// stays usable. After the latter, sleep before calling it again.
+    /// Returns any error of the underlying system call. An error concerns one connection or a lack
+    /// of descriptors, and the listener stays usable. After a lack of descriptors, sleep before the
+    /// next call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, no connection is lost.
+    /// If the future is dropped before it is ready, no connection is lost.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = Operation::reading(&self.0, mio::net::TcpListener::accept).await?;
         Ok((self.adopt(stream)?, peer))
@@ -79,7 +80,7 @@ impl TcpListener {
     /// Polls [`accept`](Self::accept).
     ///
     /// # Errors
-    /// As [`accept`](Self::accept).
+    /// Returns the same errors as [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         self.0
             .poll_read_io(cx, mio::net::TcpListener::accept)
@@ -91,10 +92,10 @@ impl TcpListener {
         self.0.handle().register(stream, BOTH).map(TcpStream)
     }
 
-    /// The address it listens on.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
@@ -144,13 +145,14 @@ impl TcpStream {
     /// Connects to an address.
     ///
     /// # Errors
-    /// If nobody listens there, the address is unreachable, or no descriptor is free.
+    /// Returns an error if the peer refuses the connection, the address is unreachable, or no
+    /// descriptor is free.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it abandons the attempt.
+    /// If the future is dropped before it is ready, the attempt is abandoned.
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         let stream = Self(handle.register(mio::net::TcpStream::connect(addr)?, BOTH)?);
@@ -160,7 +162,7 @@ impl TcpStream {
             }
             match stream.peer_addr() {
                 Ok(_) => Ok(()),
-                // Still under way: an event will follow.
+                // The connection is still being established: an event will follow.
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => {
                     Err(io::ErrorKind::WouldBlock.into())
                 }
@@ -171,38 +173,38 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Makes one from a connected stream of the standard library.
+    /// Creates a stream from a connected one of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or registered.
+    /// Returns an error if it cannot be made non-blocking or registered.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
         let handle = IoHandle::current();
         stream.set_nonblocking(true)?;
         handle.register(mio::net::TcpStream::from_std(stream), BOTH).map(Self)
     }
 
-    /// Reads what is there, up to the buffer's size. 0 bytes mean that the peer has shut down its
-    /// side, or that the buffer is empty.
+    /// Reads the available bytes, up to the size of the buffer. A result of 0 bytes means that the
+    /// peer has shut down its side, or that the buffer is empty.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has read nothing.
+    /// If the future is dropped before it is ready, nothing has been read.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         Operation::reading(&self.0, |mut stream: &mio::net::TcpStream| stream.read(buf)).await
     }
 
-    /// Reads without consuming: the next read returns the same bytes.
+    /// Reads without consuming. The next read returns the same bytes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropping it changes nothing.
+    /// Dropping the future changes nothing.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         Operation::reading(&self.0, |stream: &mio::net::TcpStream| stream.peek(buf)).await
     }
@@ -210,11 +212,11 @@ impl TcpStream {
     /// Reads until the buffer is full.
     ///
     /// # Errors
-    /// Those of the system, and [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the peer shuts
-    /// down before that.
+    /// Returns [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the peer shuts down before that,
+    /// and any other error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it may have read a part: how much is lost.
+    /// If the future is dropped before it is ready, an unknown number of bytes may have been read.
     pub async fn read_exact(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < buf.len() {
@@ -226,24 +228,25 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Writes as much as there is room for; returns how much that was.
+    /// Writes as many bytes as the system accepts. Returns their number.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has written nothing.
+    /// If the future is dropped before it is ready, nothing has been written.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
         Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write(buf)).await
     }
 
-    /// Writes several buffers in one call, as much as there is room for; returns how much that was.
+    /// Writes several buffers in one call, as many bytes as the system accepts. Returns their
+    /// number.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has written nothing.
+    /// If the future is dropped before it is ready, nothing has been written.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         Operation::writing(&self.0, |mut stream: &mio::net::TcpStream| stream.write_vectored(bufs))
             .await
@@ -252,11 +255,11 @@ impl TcpStream {
     /// Writes the whole buffer.
     ///
     /// # Errors
-    /// Those of the system, and [`WriteZero`](io::ErrorKind::WriteZero) if the system accepts no
-    /// more bytes.
+    /// Returns [`WriteZero`](io::ErrorKind::WriteZero) if the system accepts no more bytes, and any
+    /// other error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it may have written a part.
+    /// If the future is dropped before it is ready, a part may have been written.
     pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
         while !buf.is_empty() {
             match self.write(buf).await? {
@@ -270,7 +273,8 @@ impl TcpStream {
     /// Reads without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing to read, and any other
+    /// error of the underlying system call.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.try_io(Interest::READABLE, |mut stream| stream.read(buf))
     }
@@ -278,23 +282,24 @@ impl TcpStream {
     /// Writes without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
+    /// of the underlying system call.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |mut stream| stream.write(buf))
     }
 
-    /// Waits until a read may succeed. It still may not.
+    /// Waits until a read may succeed. The read may still block.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.0.readable()
     }
 
-    /// Waits until a write may succeed. It still may not.
+    /// Waits until a write may succeed. The write may still block.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.0.writable()
     }
@@ -302,7 +307,7 @@ impl TcpStream {
     /// Polls [`read`](Self::read).
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Returns the same errors as [`read`](Self::read).
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.0.poll_read_io(cx, |mut stream| stream.read(buf))
     }
@@ -310,7 +315,7 @@ impl TcpStream {
     /// Polls [`write`](Self::write).
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Returns the same errors as [`write`](Self::write).
     pub fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_write_io(cx, |mut stream| stream.write(buf))
     }
@@ -318,7 +323,7 @@ impl TcpStream {
     /// Polls [`write_vectored`](Self::write_vectored).
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Returns the same errors as [`write`](Self::write).
     pub fn poll_write_vectored(
         &self,
         cx: &mut Context<'_>,
@@ -327,43 +332,43 @@ impl TcpStream {
         self.0.poll_write_io(cx, |mut stream| stream.write_vectored(bufs))
     }
 
-    /// Shuts down one direction, or both: the peer then reads 0 bytes.
+    /// Shuts down one direction or both. The peer then reads 0 bytes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.get_ref().shutdown(how)
     }
 
-    /// The address of this end.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
 
-    /// Whether small writes are sent at once (`TCP_NODELAY`).
+    /// Returns whether small writes are sent at once (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.0.get_ref().nodelay()
     }
 
-    /// Sends small writes at once instead of gathering them (`TCP_NODELAY`). Whoever counts
-    /// microseconds wants this.
+    /// Sets whether small writes are sent at once instead of being collected (`TCP_NODELAY`).
+    /// Enable this if microseconds matter.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.get_ref().set_nodelay(nodelay)
     }

@@ -1,4 +1,4 @@
-//! UDP.
+//! UDP sockets.
 
 use std::fmt;
 use std::io;
@@ -12,8 +12,8 @@ use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// Sends and receives datagrams, each whole or not at all. One that is longer than the buffer is
-/// cut (on Windows it is an error).
+/// Sends and receives datagrams. A datagram arrives completely or not at all. A datagram that is
+/// longer than the buffer is truncated (on Windows this is an error).
 ///
 /// ```
 /// use busypoll::io::UdpSocket;
@@ -21,19 +21,19 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 ///
 /// busypoll::Runtime::new()?.block_on(async {
 ///     let anywhere = "127.0.0.1:0".parse().unwrap();
-///     let (one, two) = (UdpSocket::bind(anywhere)?, UdpSocket::bind(anywhere)?);
+///     let (first, second) = (UdpSocket::bind(anywhere)?, UdpSocket::bind(anywhere)?);
 ///     let mut buf = [0; 16];
 ///
-///     one.send_to(b"hello", two.local_addr()?).await?;
-///     let (length, from) = two.recv_from(&mut buf).await?;
-///     assert_eq!((&buf[..length], from), (&b"hello"[..], one.local_addr()?));
+///     first.send_to(b"hello", second.local_addr()?).await?;
+///     let (length, from) = second.recv_from(&mut buf).await?;
+///     assert_eq!((&buf[..length], from), (&b"hello"[..], first.local_addr()?));
 ///
-///     one.connect(two.local_addr()?)?;
-///     two.connect(from)?;
-///     assert_eq!(one.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
-///     two.send(b"hi").await?;
-///     assert_eq!(one.recv(&mut buf).await?, 2);
-///     assert_eq!(two.peer_addr()?, from);
+///     first.connect(second.local_addr()?)?;
+///     second.connect(from)?;
+///     assert_eq!(first.try_recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+///     second.send(b"hi").await?;
+///     assert_eq!(first.recv(&mut buf).await?, 2);
+///     assert_eq!(second.peer_addr()?, from);
 ///     Ok::<(), std::io::Error>(())
 /// })?;
 /// # Ok::<(), std::io::Error>(())
@@ -41,35 +41,36 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 pub struct UdpSocket(pub(super) Registered<mio::net::UdpSocket>);
 
 impl UdpSocket {
-    /// Binds a socket to an address; port 0 lets the system choose one.
+    /// Binds a socket to an address. With port 0, the system chooses a free port.
     ///
     /// # Errors
-    /// If the address is in use or not local, or no descriptor is free.
+    /// Returns an error if the address is in use or not local, or if no descriptor is free.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         handle.register(mio::net::UdpSocket::bind(addr)?, BOTH).map(Self)
     }
 
-    /// Makes one from a socket of the standard library.
+    /// Creates a socket from one of the standard library.
     ///
     /// # Errors
-    /// If it cannot be made non-blocking or registered.
+    /// Returns an error if it cannot be made non-blocking or registered.
     ///
     /// # Panics
-    /// Outside [`block_on`](crate::Runtime::block_on).
+    /// Panics outside [`block_on`](crate::Runtime::block_on).
     pub fn from_std(socket: std::net::UdpSocket) -> io::Result<Self> {
         let handle = IoHandle::current();
         socket.set_nonblocking(true)?;
         handle.register(mio::net::UdpSocket::from_std(socket), BOTH).map(Self)
     }
 
-    /// Sets where [`send`](Self::send) sends to, and receives only from there.
+    /// Sets the address to which [`send`](Self::send) sends. The socket then receives only from
+    /// this address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn connect(&self, addr: SocketAddr) -> io::Result<()> {
         self.0.get_ref().connect(addr)
     }
@@ -77,10 +78,11 @@ impl UdpSocket {
     /// Sends a datagram to the connected address.
     ///
     /// # Errors
-    /// Those of the system, also ones caused by earlier datagrams.
+    /// Returns any error of the underlying system call, including one caused by an earlier
+    /// datagram.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has sent nothing.
+    /// If the future is dropped before it is ready, nothing has been sent.
     pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
         Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send(buf)).await
     }
@@ -88,10 +90,11 @@ impl UdpSocket {
     /// Sends a datagram to an address.
     ///
     /// # Errors
-    /// Those of the system, also ones caused by earlier datagrams.
+    /// Returns any error of the underlying system call, including one caused by an earlier
+    /// datagram.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has sent nothing.
+    /// If the future is dropped before it is ready, nothing has been sent.
     pub async fn send_to(&self, buf: &[u8], to: SocketAddr) -> io::Result<usize> {
         Operation::writing(&self.0, |socket: &mio::net::UdpSocket| socket.send_to(buf, to)).await
     }
@@ -99,21 +102,21 @@ impl UdpSocket {
     /// Receives a datagram from the connected address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, no datagram is lost.
+    /// If the future is dropped before it is ready, no datagram is lost.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv(buf)).await
     }
 
-    /// Receives a datagram; returns its length and the sender's address.
+    /// Receives a datagram. Returns its length and the sender's address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, no datagram is lost.
+    /// If the future is dropped before it is ready, no datagram is lost.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         Operation::reading(&self.0, |socket: &mio::net::UdpSocket| socket.recv_from(buf)).await
     }
@@ -121,7 +124,8 @@ impl UdpSocket {
     /// Sends a datagram to the connected address without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
+    /// of the underlying system call.
     pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send(buf))
     }
@@ -129,7 +133,8 @@ impl UdpSocket {
     /// Sends a datagram to an address without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
+    /// of the underlying system call.
     pub fn try_send_to(&self, buf: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send_to(buf, to))
     }
@@ -137,15 +142,17 @@ impl UdpSocket {
     /// Receives a datagram from the connected address without waiting.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none, and any other error of
+    /// the underlying system call.
     pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.try_io(Interest::READABLE, |socket| socket.recv(buf))
     }
 
-    /// Receives a datagram without waiting; returns its length and the sender's address.
+    /// Receives a datagram without waiting. Returns its length and the sender's address.
     ///
     /// # Errors
-    /// Those of the system; [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none, and any other error of
+    /// the underlying system call.
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.try_io(Interest::READABLE, |socket| socket.recv_from(buf))
     }
@@ -153,7 +160,7 @@ impl UdpSocket {
     /// Polls [`recv_from`](Self::recv_from).
     ///
     /// # Errors
-    /// As [`recv_from`](Self::recv_from).
+    /// Returns the same errors as [`recv_from`](Self::recv_from).
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,
@@ -165,7 +172,7 @@ impl UdpSocket {
     /// Polls [`send_to`](Self::send_to).
     ///
     /// # Errors
-    /// As [`send_to`](Self::send_to).
+    /// Returns the same errors as [`send_to`](Self::send_to).
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
@@ -175,42 +182,43 @@ impl UdpSocket {
         self.0.poll_write_io(cx, |socket| socket.send_to(buf, to))
     }
 
-    /// Waits until a receive may succeed. It still may not.
+    /// Waits until a receive may succeed. The receive may still block.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.0.readable()
     }
 
-    /// Waits until a send may succeed. It still may not.
+    /// Waits until a send may succeed. The send may still block.
     ///
     /// # Errors
-    /// If the runtime is gone.
+    /// Returns an error if the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.0.writable()
     }
 
-    /// The address it is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
 
-    /// The connected address.
+    /// Returns the connected address.
     ///
     /// # Errors
-    /// Those of the system; [`NotConnected`](io::ErrorKind::NotConnected) if there is none.
+    /// Returns [`NotConnected`](io::ErrorKind::NotConnected) if there is none, and any other error
+    /// of the underlying system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
 
-    /// Allows sending to broadcast addresses.
+    /// Sets whether the socket may send to broadcast addresses.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
         self.0.get_ref().set_broadcast(on)
     }
@@ -218,7 +226,7 @@ impl UdpSocket {
     /// Joins a multicast group on the interface with this address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         self.0.get_ref().join_multicast_v4(group, interface)
     }
@@ -226,7 +234,7 @@ impl UdpSocket {
     /// Joins a multicast group on the interface with this index.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns any error of the underlying system call.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.0.get_ref().join_multicast_v6(group, interface)
     }

@@ -1,36 +1,38 @@
-//! Whether a task, or the root, that another thread has woken is on its way to the runtime's
-//! thread.
+//! A flag that marks a task, or the root, that another thread has woken until the wake reaches the
+//! runtime's thread.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// A wake that finds one on its way adds none. Every access is a read-modify-write that acquires
-/// and releases: of two, the later sees all that came before the earlier. So a wake either finds no
-/// announcement, and makes one, or whoever takes the one that it found sees what the wake was
-/// about.
+/// Whether a wake from another thread is pending.
+///
+/// A thread that finds a pending wake adds no other one. Every access is a read-modify-write that
+/// acquires and releases, so the later of two accesses sees everything that happened before the
+/// earlier one. A wake therefore either finds no pending wake and announces itself, or the
+/// runtime's thread, when it accepts the pending wake, sees the change that both wakes are about.
 #[derive(Debug)]
-pub(crate) struct Announced(AtomicBool);
+pub(crate) struct RemoteWake(AtomicBool);
 
-impl Announced {
+impl RemoteWake {
     pub(crate) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// After the change that the wake is about. True if the caller must pass the task on to the
-    /// runtime's thread.
+    /// Announces a wake, after the change that it is about. Returns true if the caller must pass
+    /// the task on to the runtime's thread.
     #[must_use]
     pub(crate) fn announce(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// On the runtime's thread, when the task has come, before it looks for the change.
+    /// Accepts the wake on the runtime's thread, before that looks for the change.
     pub(crate) fn take(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }
 
-    /// Of a task that has ended, or begins; what others do to it meanwhile does not matter.
+    /// Sets the flag for a task that begins or has ended, when concurrent wakes do not matter.
     #[inline]
-    pub(crate) fn set(&self, announced: bool) {
-        self.0.store(announced, Ordering::Relaxed);
+    pub(crate) fn set(&self, is_announced: bool) {
+        self.0.store(is_announced, Ordering::Relaxed);
     }
 }
 
@@ -39,18 +41,18 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::Announced;
+    use super::RemoteWake;
     use crate::inbox::Inbox;
 
-    /// Wakers make a change that is ordered by nothing but the announcement, then wake; the
-    /// runtime's thread takes what came, and looks. One that looked too early, and is not told
-    /// again, would look for ever, which loom reports.
-    fn all_changes_are_seen(wakers: usize, wakes: usize, preemptions: usize) {
+    /// Wakers make a change that is ordered only by the announcement, then wake. The runtime's
+    /// thread accepts each wake and looks for the change. If it looked too early and were not woken
+    /// again, it would loop forever, which loom reports.
+    fn check_all_changes_seen(wakers: usize, wakes: usize, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
         model.max_branches = 10_000;
         model.check(move || {
-            let shared = Arc::new((Announced::new(), Inbox::new(), AtomicUsize::new(0)));
+            let shared = Arc::new((RemoteWake::new(), Inbox::new(), AtomicUsize::new(0)));
             let threads: Vec<_> = (0..wakers)
                 .map(|_| {
                     let shared = Arc::clone(&shared);
@@ -81,12 +83,12 @@ mod loom_tests {
     }
 
     #[test]
-    fn no_change_is_missed_with_one_waker() {
-        all_changes_are_seen(1, 2, 3);
+    fn one_waker_loses_no_change() {
+        check_all_changes_seen(1, 2, 3);
     }
 
     #[test]
-    fn no_change_is_missed_with_two_wakers() {
-        all_changes_are_seen(2, 1, 3);
+    fn two_wakers_lose_no_change() {
+        check_all_changes_seen(2, 1, 3);
     }
 }

@@ -1,5 +1,5 @@
-//! What the halves of a channel between threads share, and its receiving half: the same for one
-//! sender and for many.
+//! The receiving half of the channels between threads, and the state that both halves share. Both
+//! are the same for a single sender and for many.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -7,21 +7,21 @@ use std::task::{Context, Poll, Waker};
 use super::error::TryRecvError;
 use super::ring::Consumer;
 use super::transfer::poll_recv;
-use super::waiting::{Waiter, Waiters};
+use super::waiters::{Waiter, Waiters};
 use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, loom_fence};
 
-/// All but the values.
+/// The state of a channel, except for its values.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     senders: AtomicUsize,
     receiver_gone: AtomicBool,
     not_empty: CachePadded<Waiter>,
     not_full: CachePadded<Waiters>,
 }
 
-impl Shared {
-    /// With one sender.
+impl SharedState {
+    /// Creates the state of a channel with one sender.
     pub(crate) fn new() -> Self {
         Self {
             senders: AtomicUsize::new(1),
@@ -47,9 +47,9 @@ impl Shared {
         self.receiver_gone.load(Ordering::SeqCst)
     }
 
-    /// A value was pushed.
+    /// Wakes the receiver after a value was pushed.
     #[inline]
-    pub(crate) fn sent(&self) {
+    pub(crate) fn notify_receiver(&self) {
         self.not_empty.0.notify_after_swap();
     }
 
@@ -59,24 +59,24 @@ impl Shared {
     }
 
     pub(crate) fn stop_waiting_for_room(&self, ticket: u64) {
-        self.not_full.0.leave(ticket);
+        self.not_full.0.deregister(ticket);
     }
 }
 
 /// The receiving half.
 #[derive(Debug)]
-pub struct Receiver<T>(Consumer<T, Shared>);
+pub struct Receiver<T>(Consumer<T, SharedState>);
 
 impl<T> Receiver<T> {
-    pub(crate) fn new(consumer: Consumer<T, Shared>) -> Self {
+    pub(crate) fn new(consumer: Consumer<T, SharedState>) -> Self {
         Self(consumer)
     }
 
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// [`Empty`](TryRecvError::Empty) if there is none, [`Closed`](TryRecvError::Closed) if there
-    /// will never be one.
+    /// Returns [`Empty`](TryRecvError::Empty) if there is no value, and
+    /// [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         if let Some(value) = self.0.pop() {
@@ -87,15 +87,15 @@ impl<T> Receiver<T> {
         if self.0.shared().senders.load(Ordering::SeqCst) > 0 {
             return Err(TryRecvError::Empty);
         }
-        // The last sender may have gone after the first try: what it sent before is there now,
-        // since the load acquires what its going released.
+        // The last sender may have been dropped after the first attempt. The values that it sent
+        // before are visible now, since the load acquires what its drop released.
         self.0.pop().ok_or(TryRecvError::Closed)
     }
 
-    /// Receives the next value; `None` once the channel is empty and no sender is left.
+    /// Receives the next value. Returns `None` once the channel is empty and no sender is left.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
+    /// If the future is dropped before it is ready, nothing has been received.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -105,8 +105,8 @@ impl<T> Receiver<T> {
         let polled =
             poll_recv(self, cx, Self::try_recv, |s| s.0.shared().not_empty.0.register(cx.waker()));
         if polled.is_pending() && !self.0.is_unclaimed() {
-            // A sender is in the middle of sending, and may have looked for a waiter before there
-            // was one.
+            // A sender is in the middle of sending, and may have checked for a waiter before this
+            // receiver was registered.
             #[cfg(loom)]
             loom::thread::yield_now();
             cx.waker().wake_by_ref();

@@ -1,7 +1,8 @@
-//! Everywhere else there is none.
+//! A ring that is never available, for all systems other than Linux.
 
 use std::io;
-use std::time::{Duration, Instant};
+
+use super::WaitLimit;
 
 #[derive(Debug)]
 pub(super) enum Ring {}
@@ -11,7 +12,7 @@ impl Ring {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn wait(&self, _: Option<(Instant, Duration)>) -> bool {
+    pub(super) fn wait(&self, _: Option<WaitLimit>) -> bool {
         match *self {}
     }
 }
