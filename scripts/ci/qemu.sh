@@ -26,7 +26,7 @@ esac
 # cannot start another one, and some tests say nothing about a platform but need a minute there. Properties are tried on
 # fewer cases than natively.
 build_tests $target "${LIBRARIES[@]}" | PROPTEST_CASES=64 run_tests "$emulator" \
-  --skip sends_that_are_given_up --skip a_hundred_thousand_tasks --skip a_long_line_of_tokens \
+  --skip cancelled_sends_ --skip hundred_thousand_tasks --skip long_token_chain \
   --skip within_the_bound --skip there_and_back_to_the_os_clock --skip own_process:: --skip millions_of \
   --skip very_many_live_tasks --skip of_a_process_that_is_killed --skip a_process_that_is_measured \
   --skip on_the_line_that_it_continues --skip hostile_file_harms --skip comes_and_goes

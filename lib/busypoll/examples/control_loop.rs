@@ -1,9 +1,9 @@
-//! A control loop at 1 kHz beside a sensor that another task reads, and its end.
+//! A control loop at 1 kHz with a watchdog in another task, and their orderly end.
 //!
-//! A plant drifts; the loop reads its last measurement and steers it back, on a grid that does not
-//! slip. A watchdog's token is a child of the loop's: it is cancelled first, which leaves the loop
-//! alone; then the loop is. Prints how late the ticks were: figures of this machine as it is now,
-//! not of the runtime.
+//! A plant drifts. The loop reads its last measurement and steers it back, on a grid that does not
+//! slip. The token of the watchdog is a child of the loop's token. The example first cancels the
+//! watchdog, which leaves the loop running, and then the loop. It prints how late the ticks were,
+//! which depends on the current state of the machine.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "the loop reads the clock to see how late it is")]
 
@@ -16,20 +16,20 @@ const PERIOD: Duration = Duration::from_millis(1);
 const TICKS: usize = 500;
 const TARGET: f64 = 20.0;
 
-/// What is controlled: for example a temperature, and how much it is heated.
+/// The controlled system, for example a room: its temperature and its heating power.
 struct Plant {
     value: f64,
     input: f64,
 }
 
 impl Plant {
-    /// It cools towards zero, and is heated.
+    /// Cools towards zero and is heated.
     fn step(&mut self) {
         self.value += 0.05 * (self.input - self.value);
     }
 }
 
-/// Ticks until cancelled; returns the lateness of each tick in nanoseconds.
+/// Ticks until cancelled. Returns the lateness of each tick in nanoseconds.
 async fn control(
     token: CancellationToken,
     ticked: busypoll::channel::local::Sender<usize>,
@@ -46,13 +46,13 @@ async fn control(
             plant.input = 2.0 * error + integral;
             plant.step();
         });
-        // Nobody may listen any more; the loop goes on.
+        // The loop continues even if the receiver has been dropped.
         let _ = ticked.try_send(lateness_ns.len());
     }
     lateness_ns
 }
 
-/// Counts until it is cancelled.
+/// Counts until cancelled.
 async fn watch(token: CancellationToken) -> u32 {
     let mut checks = 0;
     while token.run_until_cancelled(time::sleep(Duration::from_micros(700))).await.is_some() {
@@ -72,13 +72,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let control = spawn_slab(control(token.clone(), ticked));
         let watchdog = spawn_boxed(watch(watched.clone()));
 
-        while ticks.recv().await.ok_or("the loop ended by itself")? < TICKS / 2 {}
+        while ticks.recv().await.ok_or("the loop ended early")? < TICKS / 2 {}
         watched.cancel();
         let checks = watchdog.await?;
-        assert!(checks > 0 && !token.is_cancelled(), "a child's end must not be its parent's");
-        println!("the watchdog looked {checks} times and was cancelled; the loop runs on");
+        assert!(
+            checks > 0 && !token.is_cancelled(),
+            "cancelling a child must not cancel its parent"
+        );
+        println!("the watchdog checked {checks} times and was cancelled; the loop continues");
 
-        while ticks.recv().await.ok_or("the loop ended by itself")? < TICKS {}
+        while ticks.recv().await.ok_or("the loop ended early")? < TICKS {}
         token.cancel();
         let lateness_ns = control.await?;
         Ok::<_, Box<dyn std::error::Error>>(lateness_ns)

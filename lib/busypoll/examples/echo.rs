@@ -1,8 +1,9 @@
 //! An echo server and its clients, in one runtime on one thread.
 //!
-//! `cargo run --example echo` starts 50 clients against the server, checks every byte that comes
-//! back, and ends: the server by a cancelled token, the tasks through a drain. An address as
-//! argument makes it a server alone, until Ctrl-C:
+//! `cargo run --example echo` starts 50 clients against the server and checks every byte that comes
+//! back. Then it cancels the server's token and drains the remaining tasks.
+//!
+//! With an address as argument, it only runs the server, until Ctrl-C:
 //! `cargo run --release --example echo 127.0.0.1:7000`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -16,8 +17,8 @@ use busypoll::{CancellationToken, Runtime, spawn_boxed, time};
 const CLIENTS: u32 = 50;
 const MESSAGES: u32 = 100;
 
-/// How long connections may take to end after the listener closed.
-const DRAIN: Duration = Duration::from_secs(10);
+/// Maximum time for connections to end after the listener was closed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn echo(stream: TcpStream) -> io::Result<u64> {
     stream.set_nodelay(true)?;
@@ -37,11 +38,11 @@ async fn echo(stream: TcpStream) -> io::Result<u64> {
 async fn serve(listener: TcpListener, stop: CancellationToken) {
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
-            // Detached: a connection that fails ends alone.
+            // The task is detached, so that a failing connection affects no other.
             Ok((stream, _peer)) => drop(spawn_boxed(echo(stream))),
             Err(error) => {
-                println!("not accepted: {error}");
-                // Out of descriptors, for example: some may be free again later.
+                println!("cannot accept: {error}");
+                // The process may be out of descriptors, for example. Some may be free again later.
                 time::sleep(Duration::from_millis(10)).await;
             }
         }
@@ -56,45 +57,50 @@ async fn client(addr: SocketAddr, id: u32) -> io::Result<()> {
         stream.write_all(&sent).await?;
         let mut got = [0; 8];
         stream.read_exact(&mut got).await?;
-        assert_eq!(got[..], sent[..], "another message came back than was sent");
+        assert_eq!(got[..], sent[..], "a different message came back");
     }
     Ok(())
 }
 
 #[cfg(unix)]
-async fn until_told_to_stop() -> io::Result<()> {
+async fn wait_for_shutdown() -> io::Result<()> {
     busypoll::ShutdownSignal::current()?.await
 }
 
 #[cfg(not(unix))]
-async fn until_told_to_stop() -> io::Result<()> {
+async fn wait_for_shutdown() -> io::Result<()> {
     std::future::pending().await
 }
 
 fn main() -> io::Result<()> {
-    let given = std::env::args()
+    let requested_addr = std::env::args()
         .nth(1)
         .map(|addr| addr.parse::<SocketAddr>().map_err(io::Error::other))
         .transpose()?;
     let mut runtime = Runtime::new()?;
     let stop = CancellationToken::new();
     runtime.block_on(async {
-        let listener = TcpListener::bind(given.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))))?;
+        let listener =
+            TcpListener::bind(requested_addr.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))))?;
         let addr = listener.local_addr()?;
         println!("listening on {addr}");
         drop(spawn_boxed(serve(listener, stop.child_token())));
-        if given.is_some() {
-            return until_told_to_stop().await;
+        if requested_addr.is_some() {
+            return wait_for_shutdown().await;
         }
         let clients: Vec<_> = (0..CLIENTS).map(|id| spawn_boxed(client(addr, id))).collect();
         for client in clients {
             client.await??;
         }
-        println!("{CLIENTS} clients got {MESSAGES} answers each");
+        println!("{CLIENTS} clients received {MESSAGES} responses each");
         Ok(())
     })?;
     stop.cancel();
-    let drained = runtime.drain(DRAIN);
+    let drained = runtime.drain(DRAIN_TIMEOUT);
     println!("{drained}");
-    if drained.is_complete() { Ok(()) } else { Err(io::Error::other("connections were left")) }
+    if drained.is_complete() {
+        Ok(())
+    } else {
+        Err(io::Error::other("some connections did not end in time"))
+    }
 }

@@ -1,8 +1,8 @@
-//! Parks so many times until a deadline, on an `io_uring` where there is one, and counts the waits
-//! that took far too long: `cargo run --release -p busypoll --example park-soak -- 10000000`.
-//! Writes one line of JSON.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it says what it found")]
-#![allow(clippy::disallowed_methods, reason = "it compares with the clock")]
+//! Parks repeatedly until a deadline, on an `io_uring`, and counts the waits that took far too
+//! long: `cargo run --release -p busypoll --example park-soak -- 10000000`. Prints one line of
+//! JSON.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
+#![allow(clippy::disallowed_methods, reason = "it compares waits with the clock")]
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use busypoll::{ParkBackend, Parking, Runtime, time};
 
 const PERIOD: Duration = Duration::from_micros(100);
-/// A wait that ends later than this has missed its deadline altogether.
-const LONG: Duration = Duration::from_millis(100);
+/// A wait that exceeds its deadline by more than this counts as long.
+const LONG_WAIT: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1).unwrap_or_else(|| "100000".to_owned());
     let Some(waits) = argument.parse::<u64>().ok().filter(|n| *n > 0) else {
-        eprintln!("park-soak: {argument:?} is no number of waits; give one from 1 on");
+        eprintln!("park-soak: invalid number of waits {argument:?}: expected at least 1");
         return ExitCode::from(2);
     };
     let built = Runtime::builder().parking(Parking::Park).park_on_io_uring(true).build();
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Ok(runtime) if runtime.park_backend() == ParkBackend::IoUring => runtime,
         Ok(_) => {
             eprintln!(
-                "park-soak: no io_uring with absolute deadlines here: it takes Linux 6.12 and the right to make one"
+                "park-soak: io_uring with absolute deadlines is not available: it requires Linux 6.12 and the permission to create a ring"
             );
             return ExitCode::from(4);
         }
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             let late = Instant::now().checked_duration_since(until);
             early += u64::from(late.is_none());
             let late = late.unwrap_or_default();
-            long += u64::from(late > LONG);
+            long += u64::from(late > LONG_WAIT);
             latest = latest.max(late);
         }
         (long, early, latest)

@@ -1,4 +1,5 @@
-//! Cancellation: once, for all descendants, from any thread, and nobody who waits is forgotten.
+//! Tests of cancellation tokens: cancelling once, with all descendants, from any thread, and waking
+//! all waiting tasks.
 #![allow(clippy::disallowed_methods, reason = "the other thread cancels while the runtime is idle")]
 mod common;
 
@@ -11,35 +12,35 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use busypoll::{CancellationToken, spawn_boxed, time, yield_now};
-use common::{in_every_mode, scaled};
+use common::{run_in_every_mode, scaled};
 
 #[test]
-fn cancelling_a_parent_cancels_its_descendants_and_nobody_else() {
+fn cancelling_parent_cancels_descendants_only() {
     let root = CancellationToken::new();
-    let (left, right) = (root.child_token(), root.child_token());
-    let grandchild = left.child_token();
-    left.cancel();
-    assert!(left.is_cancelled() && grandchild.is_cancelled());
-    assert!(!root.is_cancelled() && !right.is_cancelled());
-    assert!(left.child_token().is_cancelled(), "the child of a cancelled token");
+    let (first, second) = (root.child_token(), root.child_token());
+    let grandchild = first.child_token();
+    first.cancel();
+    assert!(first.is_cancelled() && grandchild.is_cancelled());
+    assert!(!root.is_cancelled() && !second.is_cancelled());
+    assert!(first.child_token().is_cancelled(), "the child of a cancelled token");
     let clone = root.clone();
     clone.cancel();
     clone.cancel();
-    assert!(root.is_cancelled() && right.is_cancelled());
+    assert!(root.is_cancelled() && second.is_cancelled());
 }
 
 #[test]
-fn children_outlive_the_handles_between_them_and_their_ancestor() {
+fn children_outlive_intermediate_handles() {
     let root = CancellationToken::new();
     let child = root.child_token().child_token().child_token();
     root.cancel();
     assert!(child.is_cancelled());
     let orphan = CancellationToken::new().child_token();
-    assert!(!orphan.is_cancelled(), "a parent that goes does not cancel");
+    assert!(!orphan.is_cancelled(), "a dropped parent does not cancel its children");
 }
 
 #[test]
-fn a_long_line_of_tokens_is_cancelled_and_dropped() {
+fn long_token_chain_does_not_overflow() {
     let root = CancellationToken::new();
     let mut last = root.clone();
     for _ in 0..scaled(200_000) {
@@ -55,8 +56,8 @@ fn a_long_line_of_tokens_is_cancelled_and_dropped() {
 }
 
 #[test]
-fn all_who_wait_are_woken() {
-    in_every_mode(|runtime| {
+fn all_waiters_are_woken() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let token = CancellationToken::new();
             let waiting: Vec<_> = (0..10)
@@ -77,13 +78,13 @@ fn all_who_wait_are_woken() {
 }
 
 #[test]
-fn another_thread_cancels_a_parked_runtime_s_work() {
-    in_every_mode(|runtime| {
+fn another_thread_cancels_parked_runtime() {
+    run_in_every_mode(|runtime| {
         let token = CancellationToken::new();
-        let theirs = token.clone();
+        let remote = token.clone();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
-            theirs.cancel();
+            remote.cancel();
         });
         runtime.block_on(async {
             let child = token.child_token();
@@ -95,12 +96,12 @@ fn another_thread_cancels_a_parked_runtime_s_work() {
 }
 
 #[test]
-fn run_until_cancelled_prefers_the_output_unless_cancelled_before() {
-    in_every_mode(|runtime| {
+fn output_wins_unless_cancelled_before() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let token = CancellationToken::new();
             assert_eq!(token.run_until_cancelled(ready(1)).await, Some(1));
-            // Ends in the very poll in which it is cancelled.
+            // This future ends in the same poll in which the token is cancelled.
             let canceller = token.clone();
             let mut polls = 0;
             let both = poll_fn(move |cx| {
@@ -126,8 +127,8 @@ fn run_until_cancelled_prefers_the_output_unless_cancelled_before() {
 }
 
 #[test]
-fn what_was_run_is_dropped_when_cancelled() {
-    in_every_mode(|runtime| {
+fn cancelled_future_is_dropped() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let token = CancellationToken::new();
             let held = Rc::new(());
@@ -150,7 +151,7 @@ fn what_was_run_is_dropped_when_cancelled() {
 }
 
 #[test]
-fn a_guard_cancels_unless_disarmed() {
+fn guard_cancels_unless_disarmed() {
     let token = CancellationToken::new();
     let kept = token.clone().drop_guard().disarm();
     assert!(!token.is_cancelled() && !kept.is_cancelled());
@@ -158,7 +159,7 @@ fn a_guard_cancels_unless_disarmed() {
     assert!(kept.is_cancelled());
 }
 
-/// Counts its wakes.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Counter(AtomicU32);
 
@@ -169,7 +170,7 @@ impl Wake for Counter {
 }
 
 #[test]
-fn a_dropped_wait_leaves_nothing_behind() {
+fn dropped_wait_removes_waker() {
     let token = CancellationToken::new();
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
@@ -188,7 +189,7 @@ fn a_dropped_wait_leaves_nothing_behind() {
 }
 
 #[test]
-fn children_made_and_dropped_while_others_cancel() {
+fn concurrent_children_are_all_cancelled() {
     for _ in 0..scaled(200) {
         let root = CancellationToken::new();
         let threads: Vec<_> = (0..4)
@@ -210,8 +211,8 @@ fn children_made_and_dropped_while_others_cancel() {
 }
 
 #[test]
-fn a_wait_beside_a_timer_ends_with_either() {
-    in_every_mode(|runtime| {
+fn wait_ends_at_timeout_or_cancellation() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let token = CancellationToken::new();
             assert!(time::timeout(Duration::from_micros(500), token.cancelled()).await.is_err());

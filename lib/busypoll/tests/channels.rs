@@ -1,4 +1,5 @@
-//! Channels: everything arrives once, in order; waiting ends on either side's end.
+//! Tests of the channels: every value arrives once and in order, and waiting ends when the other
+//! side is dropped.
 mod common;
 
 use std::pin::{Pin, pin};
@@ -9,11 +10,11 @@ use std::time::Instant;
 
 use busypoll::channel::{TryRecvError, TrySendError, local, mpsc, spsc};
 use busypoll::{spawn_boxed, yield_now};
-use common::{in_every_mode, scaled};
+use common::{run_in_every_mode, scaled};
 
 #[test]
-fn local_keeps_order_and_waits_for_room() {
-    in_every_mode(|runtime| {
+fn local_keeps_order_and_waits() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let (sender, mut receiver) = local::channel(2);
             let other = sender.clone();
@@ -39,7 +40,7 @@ fn local_keeps_order_and_waits_for_room() {
 }
 
 #[test]
-fn local_try_ends_say_why() {
+fn local_try_errors_are_specific() {
     let (sender, mut receiver) = local::channel(1);
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     sender.try_send(1).unwrap();
@@ -54,7 +55,7 @@ fn local_try_ends_say_why() {
 }
 
 #[test]
-fn cross_thread_try_ends_say_why() {
+fn cross_thread_try_errors_are_specific() {
     let (mut sender, mut receiver) = spsc::channel(1);
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     sender.try_send(1).unwrap();
@@ -67,19 +68,19 @@ fn cross_thread_try_ends_say_why() {
     assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
     drop(sender);
     assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Err(TryRecvError::Closed)));
-    let (mut one, receiver) = spsc::channel(1);
+    let (mut spsc_sender, receiver) = spsc::channel(1);
     drop(receiver);
-    assert_eq!(one.try_send(3), Err(TrySendError::Closed(3)));
-    let (many, receiver) = mpsc::channel(1);
+    assert_eq!(spsc_sender.try_send(3), Err(TrySendError::Closed(3)));
+    let (mpsc_sender, receiver) = mpsc::channel(1);
     drop(receiver);
-    assert_eq!(many.try_send(3), Err(TrySendError::Closed(3)));
+    assert_eq!(mpsc_sender.try_send(3), Err(TrySendError::Closed(3)));
 }
 
-/// On a weakly ordered CPU, the end of a channel may be seen before the last of what was sent,
-/// unless the receiver orders the two: Miri finds it within a few seeds.
+/// Without an ordering in the receiver, a weakly ordered CPU may show the end of a channel before
+/// the last values. Miri finds this within a few seeds.
 #[test]
-fn what_was_sent_before_the_last_sender_went_is_received() {
-    /// Receives to the end, without waiting.
+fn values_before_last_sender_drop_arrive() {
+    /// Receives values until the channel is closed, without waiting.
     fn count(mut try_recv: impl FnMut() -> Result<u32, TryRecvError>) -> u32 {
         let mut next = 0;
         loop {
@@ -109,8 +110,8 @@ fn what_was_sent_before_the_last_sender_went_is_received() {
 }
 
 #[test]
-fn spsc_from_one_runtime_to_another() {
-    in_every_mode(|runtime| {
+fn spsc_connects_two_runtimes() {
+    run_in_every_mode(|runtime| {
         let (mut sender, mut receiver) = spsc::channel(8);
         let thread = std::thread::spawn(move || {
             let mut runtime =
@@ -132,8 +133,8 @@ fn spsc_from_one_runtime_to_another() {
 }
 
 #[test]
-fn mpsc_from_four_threads_each_in_order() {
-    in_every_mode(|runtime| {
+fn mpsc_keeps_order_per_thread() {
+    run_in_every_mode(|runtime| {
         let (sender, mut receiver) = mpsc::channel(16);
         let threads: Vec<_> = (0..4_usize)
             .map(|id| {
@@ -165,8 +166,8 @@ fn mpsc_from_four_threads_each_in_order() {
 }
 
 #[test]
-fn a_sender_that_waits_learns_that_the_receiver_went() {
-    in_every_mode(|runtime| {
+fn dropped_receiver_ends_waiting_sends() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let (a, local_end) = local::channel(1);
             let (b, mpsc_end) = mpsc::channel(1);
@@ -185,27 +186,27 @@ fn a_sender_that_waits_learns_that_the_receiver_went() {
     });
 }
 
-/// A waker that is known by what it holds.
+/// A waker that is identified by the `Arc` it owns.
 struct Holder(#[allow(dead_code, reason = "counted, not read")] Arc<()>);
 
 impl Wake for Holder {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Polls a send that has to wait, with a waker of its own.
+/// Polls a send that has to wait, with a waker that owns a clone of `held`.
 fn poll_once(send: Pin<&mut (impl Future + ?Sized)>, held: &Arc<()>) {
     let waker = Waker::from(Arc::new(Holder(Arc::clone(held))));
     assert!(send.poll(&mut Context::from_waker(&waker)).is_pending(), "there is no room");
 }
 
 #[test]
-fn sends_that_are_given_up_leave_no_wakers_behind() {
+fn cancelled_sends_leave_no_wakers() {
     for sends in [scaled(1_000), scaled(100_000)] {
-        give_up(sends);
+        check_cancelled_sends(sends);
     }
 }
 
-fn give_up(count: u32) {
+fn check_cancelled_sends(count: u32) {
     let held = Arc::new(());
     let (local, _local_end) = local::channel(1);
     let (mpsc, _mpsc_end) = mpsc::channel(1);
@@ -228,7 +229,7 @@ fn give_up(count: u32) {
     }
     sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
-    // Polled again by another task, a send has the new waker in place of the old one.
+    // When another task polls a send again, the new waker replaces the old one.
     sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     drop(sends);
@@ -240,7 +241,7 @@ fn give_up(count: u32) {
 #[cfg(not(miri))]
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what is compared is what sends cost")]
-fn sends_that_are_given_up_make_no_later_one_dearer() {
+fn cancelled_sends_stay_cheap() {
     const MANY: u32 = 100_000;
     /// Few, since these are given up as well, and the fresh channel is to stay fresh.
     const SENDS: u32 = 100;
@@ -319,8 +320,8 @@ fn sends_that_are_given_up_make_no_later_one_dearer() {
 }
 
 #[test]
-fn a_send_that_is_given_up_takes_no_place_from_those_that_wait() {
-    in_every_mode(|runtime| {
+fn cancelled_send_takes_no_slot() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let held = Arc::new(());
             let (sender, mut receiver) = mpsc::channel(1);

@@ -1,4 +1,5 @@
-//! Beside tokio: its futures run here, its threads wake us, its traits fit our streams.
+//! Tests of the tokio bridge: tokio's futures run in busypoll, tokio's threads wake its tasks, and
+//! its streams implement tokio's traits.
 #![cfg(feature = "tokio-compat")]
 mod common;
 
@@ -8,24 +9,24 @@ use std::time::Duration;
 
 use busypoll::compat::with_tokio;
 use busypoll::{spawn_boxed, time};
-use common::in_every_mode;
+use common::run_in_every_mode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-fn beside() -> tokio::runtime::Runtime {
+fn start_tokio() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 #[test]
-fn tokio_s_timers_and_sockets_run_here() {
-    in_every_mode(|runtime| {
-        let tokio = beside();
+fn tokio_timers_and_sockets_run_here() {
+    run_in_every_mode(|runtime| {
+        let tokio = start_tokio();
         let handle = tokio.handle();
         let thread = std::thread::current().id();
         runtime.block_on(async {
             let echo = with_tokio(handle, async move {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let addr = listener.local_addr().unwrap();
-                // Over there, on tokio's own thread.
+                // This task runs on tokio's own thread.
                 let client = tokio::spawn(async move {
                     assert_ne!(std::thread::current().id(), thread);
                     let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
@@ -50,9 +51,9 @@ fn tokio_s_timers_and_sockets_run_here() {
 }
 
 #[test]
-fn tokio_s_channels_and_handles_need_no_bridge() {
-    in_every_mode(|runtime| {
-        let tokio = beside();
+fn tokio_channels_need_no_bridge() {
+    run_in_every_mode(|runtime| {
+        let tokio = start_tokio();
         let (sender, mut receiver) = tokio::sync::mpsc::channel(4);
         let task = tokio.spawn(async move {
             for i in 0..500 {
@@ -71,19 +72,19 @@ fn tokio_s_channels_and_handles_need_no_bridge() {
 }
 
 #[test]
-fn a_future_is_dropped_inside_tokio_too() {
-    struct Asks(Rc<Cell<bool>>);
-    impl Drop for Asks {
+fn future_is_dropped_inside_tokio() {
+    struct ContextProbe(Rc<Cell<bool>>);
+    impl Drop for ContextProbe {
         fn drop(&mut self) {
             self.0.set(tokio::runtime::Handle::try_current().is_ok());
         }
     }
-    in_every_mode(|runtime| {
-        let tokio = beside();
+    run_in_every_mode(|runtime| {
+        let tokio = start_tokio();
         let inside = Rc::new(Cell::new(false));
-        let asks = Asks(Rc::clone(&inside));
+        let probe = ContextProbe(Rc::clone(&inside));
         let future = with_tokio(tokio.handle(), async move {
-            let _asks = asks;
+            let _probe = probe;
             std::future::pending::<()>().await;
         });
         assert!(
@@ -92,15 +93,15 @@ fn a_future_is_dropped_inside_tokio_too() {
                 .is_err()
         );
         assert!(inside.get());
-        assert!(tokio::runtime::Handle::try_current().is_err(), "left again");
+        assert!(tokio::runtime::Handle::try_current().is_err(), "the context was left");
     });
 }
 
 #[test]
 #[cfg(feature = "net")]
-fn our_streams_have_tokio_s_traits() {
+fn streams_implement_tokio_traits() {
     use busypoll::io::{TcpListener, TcpStream};
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
             let addr = listener.local_addr().unwrap();
@@ -120,10 +121,10 @@ fn our_streams_have_tokio_s_traits() {
 }
 
 #[test]
-fn our_channels_and_tokens_work_on_tokio() {
+fn channels_and_tokens_work_on_tokio() {
     use busypoll::CancellationToken;
     use busypoll::channel::mpsc;
-    let tokio = beside();
+    let tokio = start_tokio();
     let (sender, mut receiver) = mpsc::channel(4);
     let token = CancellationToken::new();
     let child = token.child_token();

@@ -1,4 +1,4 @@
-//! Running out of file descriptors, in a process of its own.
+//! Tests what happens when no file descriptor is free, in a separate process.
 #![cfg(all(unix, feature = "net"))]
 mod common;
 
@@ -13,16 +13,16 @@ fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
 }
 
-/// Takes every descriptor there is.
+/// Opens files until no descriptor is free.
 fn take_all() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
 }
 
 mod own_process {
     #[test]
-    fn out_of_descriptors_is_an_error_and_the_listener_stays_usable() {
-        let test = "own_process::out_of_descriptors_is_an_error_and_the_listener_stays_usable";
-        let status = crate::common::in_its_own_process(test, super::without_descriptors);
+    fn descriptor_exhaustion_spares_the_listener() {
+        let test = "own_process::descriptor_exhaustion_spares_the_listener";
+        let status = crate::common::run_in_separate_process(test, super::without_descriptors);
         assert!(status.is_none_or(|status| status.success()));
     }
 }
@@ -34,12 +34,12 @@ fn without_descriptors() {
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addr = listener.local_addr().unwrap();
-        // Its connection waits in the listener's queue.
+        // The connection waits in the listener's queue.
         let client = TcpStream::connect(addr).await.unwrap();
         let mut taken = take_all();
 
         for _ in 0..1_000 {
-            // More than enough to show that a caller who does not sleep starves nobody.
+            // Repeated calls without a sleep do not starve other tasks.
             let error = listener.accept().await.unwrap_err();
             assert!(is_out_of_descriptors(&error), "{error}");
         }
@@ -49,7 +49,7 @@ fn without_descriptors() {
         ));
         assert!(is_out_of_descriptors(&Runtime::new().unwrap_err()));
 
-        // Tasks, timers, and the connections there are do not care.
+        // Tasks, timers, and existing connections still work.
         let accepting = spawn_boxed(async move {
             loop {
                 match listener.accept().await {

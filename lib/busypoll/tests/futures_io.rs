@@ -1,4 +1,4 @@
-//! The traits of `futures-io` on our streams.
+//! Tests of the `futures-io` traits of `TcpStream`.
 #![cfg(all(feature = "futures-io", feature = "net"))]
 mod common;
 
@@ -8,10 +8,10 @@ use std::pin::Pin;
 
 use busypoll::io::{TcpListener, TcpStream};
 use busypoll::spawn_boxed;
-use common::in_every_mode;
+use common::run_in_every_mode;
 use futures_io::{AsyncRead, AsyncWrite};
 
-/// Written against the traits alone.
+/// Exchanges messages through the traits alone.
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Vec<u8> {
     let parts = [IoSlice::new(b"from "), IoSlice::new(b"both")];
     let written =
@@ -31,16 +31,16 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Vec<u8> {
 }
 
 #[test]
-fn our_streams_have_the_traits_of_futures_io_also_by_reference() {
-    in_every_mode(|runtime| {
+fn streams_implement_futures_io_traits() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
             let addr = listener.local_addr().unwrap();
-            let there =
+            let server =
                 spawn_boxed(async move { exchange(listener.accept().await.unwrap().0).await });
             let stream = TcpStream::connect(addr).await.unwrap();
             assert_eq!(exchange(&stream).await, b"from both!");
-            assert_eq!(there.await.unwrap(), b"from both!");
+            assert_eq!(server.await.unwrap(), b"from both!");
         });
     });
 }

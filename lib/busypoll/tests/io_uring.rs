@@ -1,5 +1,5 @@
-//! Parking on an `io_uring`: chosen only where asked for, never early, and woken by whatever wakes
-//! the other.
+//! Tests of parking on an `io_uring`: it is used only on request, is never early, and reacts to the
+//! same wakes as the other mechanism.
 #![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
 mod common;
 
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use busypoll::time::{self, interval_at};
 use busypoll::{ParkBackend, Parking, Runtime, channel, spawn_boxed};
 
-/// One that parks on a ring; nothing where there is none.
-fn on_ring() -> Option<Runtime> {
+/// Returns a runtime that parks on a ring, or `None` if no ring is available.
+fn new_ring_runtime() -> Option<Runtime> {
     let runtime = Runtime::builder().parking(Parking::Park).park_on_io_uring(true).build().unwrap();
     (runtime.park_backend() == ParkBackend::IoUring).then_some(runtime)
 }
 
 #[test]
-fn it_is_taken_only_where_it_is_asked_for_and_something_parks() {
+fn ring_requires_request_and_parking() {
     let backend = |parking, on| {
         Runtime::builder().parking(parking).park_on_io_uring(on).build().unwrap().park_backend()
     };
@@ -30,8 +30,8 @@ fn it_is_taken_only_where_it_is_asked_for_and_something_parks() {
 }
 
 #[test]
-fn ten_thousand_ticks_come_in_order_and_none_early() {
-    let Some(mut runtime) = on_ring() else { return };
+fn ring_ticks_are_never_early() {
+    let Some(mut runtime) = new_ring_runtime() else { return };
     runtime.block_on(async {
         let (start, period) = (Instant::now(), Duration::from_micros(100));
         let mut interval = interval_at(start, period);
@@ -43,13 +43,13 @@ fn ten_thousand_ticks_come_in_order_and_none_early() {
 }
 
 #[test]
-fn a_park_without_a_deadline_ends_with_a_wake_from_another_thread() {
-    let Some(mut runtime) = on_ring() else { return };
+fn remote_wake_ends_unlimited_park() {
+    let Some(mut runtime) = new_ring_runtime() else { return };
     let (sender, mut receiver) = channel::mpsc::channel(4);
     let (back, echoed) = std::sync::mpsc::channel();
     let other = std::thread::spawn(move || {
         for i in 0..2_000_u32 {
-            // At any distance from the park: before it, into it, long after.
+            // The wake arrives before the park, at its start, or long after it.
             if i % 3 > 0 {
                 std::thread::sleep(Duration::from_micros(u64::from(i % 50)));
             }
@@ -69,7 +69,7 @@ fn a_park_without_a_deadline_ends_with_a_wake_from_another_thread() {
 
 #[test]
 fn timers_and_wakes_mix() {
-    let Some(mut runtime) = on_ring() else { return };
+    let Some(mut runtime) = new_ring_runtime() else { return };
     let (sender, mut receiver) = channel::mpsc::channel(64);
     let other = std::thread::spawn(move || {
         for i in 0..500_u32 {
@@ -101,18 +101,18 @@ fn timers_and_wakes_mix() {
 
 #[cfg(feature = "net")]
 #[test]
-fn more_sources_than_events_are_taken_at_once_all_come() {
+fn more_sources_than_batch_all_wake() {
     use busypoll::io::UdpSocket;
 
     const SOCKETS: usize = 600;
-    let Some(mut runtime) = on_ring() else { return };
+    let Some(mut runtime) = new_ring_runtime() else { return };
     runtime.block_on(async {
         let any = "127.0.0.1:0".parse().unwrap();
         let mut waiting = Vec::new();
-        let mut places = Vec::new();
+        let mut addresses = Vec::new();
         for _ in 0..SOCKETS {
             let socket = UdpSocket::bind(any).unwrap();
-            places.push(socket.local_addr().unwrap());
+            addresses.push(socket.local_addr().unwrap());
             waiting.push(spawn_boxed(async move {
                 let mut byte = [0];
                 for expected in 0..3 {
@@ -123,9 +123,9 @@ fn more_sources_than_events_are_taken_at_once_all_come() {
         }
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for round in 0..3_u8 {
-            // All have come before the runtime looks.
-            for place in &places {
-                sender.send_to(&[round], place).unwrap();
+            // All datagrams have arrived before the runtime polls for events.
+            for address in &addresses {
+                sender.send_to(&[round], address).unwrap();
             }
             time::sleep(Duration::from_millis(20)).await;
         }
@@ -136,9 +136,9 @@ fn more_sources_than_events_are_taken_at_once_all_come() {
 }
 
 #[test]
-fn runtimes_come_and_go() {
+fn short_lived_runtimes_can_park() {
     for _ in 0..300 {
-        let Some(mut runtime) = on_ring() else { return };
+        let Some(mut runtime) = new_ring_runtime() else { return };
         runtime.block_on(async { time::sleep(Duration::from_micros(10)).await });
     }
 }

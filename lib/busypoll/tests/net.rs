@@ -1,4 +1,5 @@
-//! Sockets: everything arrives, whoever waits is woken, nothing stays registered.
+//! Tests of the sockets: all data arrives, all waiting tasks are woken, and dropped sockets are
+//! deregistered.
 #![cfg(feature = "net")]
 #![allow(clippy::disallowed_methods, reason = "another thread acts while the runtime is idle")]
 mod common;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use busypoll::io::{IoHandle, TcpListener, TcpStream, UdpSocket};
 use busypoll::{Runtime, spawn_boxed, time, yield_now};
-use common::in_every_mode;
+use common::run_in_every_mode;
 
 fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
@@ -30,8 +31,8 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn many_connections_echo_what_they_are_sent() {
-    in_every_mode(|runtime| {
+fn connections_echo_sent_bytes() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let listener = TcpListener::bind(anywhere()).unwrap();
             let addr = listener.local_addr().unwrap();
@@ -73,8 +74,8 @@ fn many_connections_echo_what_they_are_sent() {
 }
 
 #[test]
-fn more_than_the_kernel_buffers_arrives_whole() {
-    in_every_mode(|runtime| {
+fn large_transfer_arrives_whole() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             const SIZE: usize = 8 << 20;
             let (reader, writer) = pair().await;
@@ -82,7 +83,8 @@ fn more_than_the_kernel_buffers_arrives_whole() {
                 let data: Vec<u8> = (0..SIZE).map(|i| (i % 251) as u8).collect();
                 writer.write_all(&data).await.unwrap();
                 writer.shutdown(std::net::Shutdown::Write).unwrap();
-                // The stream stays: its end must be seen because of the shutdown.
+                // The stream is kept alive, so that the reader sees the end because of the
+                // shutdown.
                 writer
             });
             let mut total = 0;
@@ -104,8 +106,8 @@ fn more_than_the_kernel_buffers_arrives_whole() {
 }
 
 #[test]
-fn an_idle_runtime_is_woken_by_another_thread_s_socket() {
-    in_every_mode(|runtime| {
+fn socket_event_wakes_idle_runtime() {
+    run_in_every_mode(|runtime| {
         let listener = std::net::TcpListener::bind(anywhere()).unwrap();
         let addr = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
@@ -132,26 +134,28 @@ fn an_idle_runtime_is_woken_by_another_thread_s_socket() {
 }
 
 #[test]
-fn a_timer_is_kept_while_a_socket_waits_and_the_other_way_round() {
-    in_every_mode(|runtime| {
+fn timers_and_sockets_wait_together() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (one, other) = pair().await;
+            let (accepted, connected) = pair().await;
             let mut byte = [0];
             for _ in 0..20 {
-                let waited = time::timeout(Duration::from_micros(700), one.read(&mut byte)).await;
+                let waited =
+                    time::timeout(Duration::from_micros(700), accepted.read(&mut byte)).await;
                 assert!(waited.is_err(), "there was nothing to read");
             }
-            // The reads given up have taken nothing.
-            other.write_all(b"a").await.unwrap();
-            let read = time::timeout(Duration::from_secs(30), one.read(&mut byte)).await.unwrap();
+            // The cancelled reads have consumed nothing.
+            connected.write_all(b"a").await.unwrap();
+            let read =
+                time::timeout(Duration::from_secs(30), accepted.read(&mut byte)).await.unwrap();
             assert_eq!((read.unwrap(), byte), (1, *b"a"));
         });
     });
 }
 
 #[test]
-fn nobody_listens_is_an_error() {
-    in_every_mode(|runtime| {
+fn connecting_without_listener_is_refused() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let addr = TcpListener::bind(anywhere()).unwrap().local_addr().unwrap();
             let error = TcpStream::connect(addr).await.unwrap_err();
@@ -161,12 +165,12 @@ fn nobody_listens_is_an_error() {
 }
 
 #[test]
-fn two_tasks_use_one_stream_each_its_direction() {
-    in_every_mode(|runtime| {
+fn two_tasks_share_one_stream() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (one, other) = pair().await;
-            let (one, other) = (Rc::new(one), Rc::new(other));
-            let tasks = [(&one, 1), (&other, 2)].map(|(stream, mark)| {
+            let (accepted, connected) = pair().await;
+            let (accepted, connected) = (Rc::new(accepted), Rc::new(connected));
+            let tasks = [(&accepted, 1), (&connected, 2)].map(|(stream, mark)| {
                 let (reads, writes) = (Rc::clone(stream), Rc::clone(stream));
                 let reader = spawn_boxed(async move {
                     let mut buf = vec![0; 1 << 20];
@@ -187,8 +191,8 @@ fn two_tasks_use_one_stream_each_its_direction() {
 }
 
 #[test]
-fn all_tasks_that_wait_for_one_socket_are_woken() {
-    in_every_mode(|runtime| {
+fn one_socket_wakes_all_tasks() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let socket = Rc::new(UdpSocket::bind(anywhere()).unwrap());
             let addr = socket.local_addr().unwrap();
@@ -211,8 +215,8 @@ fn all_tasks_that_wait_for_one_socket_are_woken() {
 }
 
 #[test]
-fn datagrams_keep_their_bounds() {
-    in_every_mode(|runtime| {
+fn datagrams_keep_boundaries() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let (a, b) =
                 (UdpSocket::bind(anywhere()).unwrap(), UdpSocket::bind(anywhere()).unwrap());
@@ -239,21 +243,21 @@ fn datagrams_keep_their_bounds() {
 }
 
 #[test]
-fn a_dropped_socket_is_registered_no_more() {
-    in_every_mode(|runtime| {
+fn dropped_socket_is_deregistered() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let handle = IoHandle::current();
             assert_eq!(handle.registered(), 0);
             for _ in 0..100 {
-                let (one, other) = pair().await;
+                let (accepted, connected) = pair().await;
                 assert_eq!(handle.registered(), 2);
-                let waits = spawn_boxed(async move { one.read(&mut [0; 1]).await });
+                let waits = spawn_boxed(async move { accepted.read(&mut [0; 1]).await });
                 yield_now().await;
                 waits.abort();
                 yield_now().await;
                 yield_now().await;
                 assert_eq!(handle.registered(), 1);
-                drop(other);
+                drop(connected);
                 assert_eq!(handle.registered(), 0);
             }
         });
@@ -261,24 +265,24 @@ fn a_dropped_socket_is_registered_no_more() {
 }
 
 #[test]
-fn an_operation_given_up_leaves_no_waker_behind() {
+fn cancelled_operation_leaves_no_waker() {
     struct Nothing;
     impl std::task::Wake for Nothing {
         fn wake(self: std::sync::Arc<Self>) {}
     }
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (one, _other) = pair().await;
+            let (accepted, _connected) = pair().await;
             let listener = TcpListener::bind(anywhere()).unwrap();
             let counted = std::sync::Arc::new(Nothing);
             for _ in 0..1_000 {
-                // A waker of its own each time, as combinators make them.
+                // Each iteration uses a new waker, as combinators do.
                 let waker = std::task::Waker::from(std::sync::Arc::clone(&counted));
                 let mut cx = std::task::Context::from_waker(&waker);
                 let mut buf = [0; 1];
                 let (mut read, mut accept) =
-                    (std::pin::pin!(one.read(&mut buf)), std::pin::pin!(listener.accept()));
-                let mut readable = std::pin::pin!(one.readable());
+                    (std::pin::pin!(accepted.read(&mut buf)), std::pin::pin!(listener.accept()));
+                let mut readable = std::pin::pin!(accepted.readable());
                 assert!(read.as_mut().poll(&mut cx).is_pending());
                 assert!(accept.as_mut().poll(&mut cx).is_pending());
                 assert!(readable.as_mut().poll(&mut cx).is_pending());
@@ -290,33 +294,33 @@ fn an_operation_given_up_leaves_no_waker_behind() {
 
 #[test]
 #[cfg(unix)]
-fn a_socket_s_descriptor_is_that_of_the_socket() {
+fn as_fd_refers_to_the_socket() {
     use std::os::fd::AsFd;
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (one, _other) = pair().await;
-            let same = std::net::TcpStream::from(one.as_fd().try_clone_to_owned().unwrap());
-            assert_eq!(same.local_addr().unwrap(), one.local_addr().unwrap());
+            let (accepted, _connected) = pair().await;
+            let same = std::net::TcpStream::from(accepted.as_fd().try_clone_to_owned().unwrap());
+            assert_eq!(same.local_addr().unwrap(), accepted.local_addr().unwrap());
             same.set_nodelay(true).unwrap();
-            assert!(one.nodelay().unwrap());
+            assert!(accepted.nodelay().unwrap());
         });
     });
 }
 
 #[test]
-fn outside_a_runtime_constructors_panic() {
-    let refused = |what: fn()| std::panic::catch_unwind(what).is_err();
-    assert!(refused(|| drop(TcpListener::bind(anywhere()))));
-    assert!(refused(|| drop(UdpSocket::bind(anywhere()))));
-    assert!(refused(|| drop(IoHandle::current())));
+fn constructors_panic_outside_runtime() {
+    let panics = |constructor: fn()| std::panic::catch_unwind(constructor).is_err();
+    assert!(panics(|| drop(TcpListener::bind(anywhere()))));
+    assert!(panics(|| drop(UdpSocket::bind(anywhere()))));
+    assert!(panics(|| drop(IoHandle::current())));
 }
 
 #[test]
-fn a_socket_outlives_its_runtime() {
+fn socket_outlives_runtime() {
     let mut first = Runtime::new().unwrap();
-    let (one, other) = first.block_on(pair());
-    // Waits in a task of the first runtime when that goes: dropped with it.
-    let stream = Rc::new(one);
+    let (accepted, connected) = first.block_on(pair());
+    // A task of the first runtime waits when the runtime is dropped, and is dropped with it.
+    let stream = Rc::new(accepted);
     let waiting = Rc::clone(&stream);
     drop(first.spawn_boxed(async move { waiting.read(&mut [0; 1]).await }));
     first.block_on(yield_now());
@@ -327,8 +331,8 @@ fn a_socket_outlives_its_runtime() {
         let error = stream.read(&mut byte).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotConnected);
         assert_eq!(stream.readable().await.unwrap_err().kind(), ErrorKind::NotConnected);
-        // What needs no waiting goes on.
-        assert_eq!(other.write(b"z").await.unwrap(), 1);
+        // Operations that need not wait still work.
+        assert_eq!(connected.write(b"z").await.unwrap(), 1);
         while stream.try_read(&mut byte).is_err() {
             yield_now().await;
         }
@@ -337,12 +341,13 @@ fn a_socket_outlives_its_runtime() {
 }
 
 #[test]
-fn who_waits_elsewhere_learns_that_the_runtime_went() {
-    // A socket of one runtime, awaited in another one of the same thread.
+fn dropped_runtime_ends_foreign_waits() {
+    // A socket of one runtime is awaited in another runtime of the same thread.
     let mut first = Runtime::new().unwrap();
-    let (one, _other) = first.block_on(pair());
+    let (accepted, _connected) = first.block_on(pair());
     let mut second = Runtime::new().unwrap();
-    let task = second.spawn_boxed(async move { one.read(&mut [0; 1]).await.map_err(|e| e.kind()) });
+    let task =
+        second.spawn_boxed(async move { accepted.read(&mut [0; 1]).await.map_err(|e| e.kind()) });
     second.block_on(yield_now());
     second.block_on(yield_now());
     assert!(!task.is_finished());
@@ -351,20 +356,21 @@ fn who_waits_elsewhere_learns_that_the_runtime_went() {
 }
 
 #[test]
-fn a_peer_that_never_stops_does_not_keep_others_from_running() {
-    in_every_mode(|runtime| {
+fn greedy_peer_does_not_starve_tasks() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let socket = UdpSocket::bind(anywhere()).unwrap();
             let addr = socket.local_addr().unwrap();
             let turns = Rc::new(Cell::new(0_u32));
             let counter = Rc::clone(&turns);
-            let other = spawn_boxed(async move {
+            let counting = spawn_boxed(async move {
                 loop {
                     counter.set(counter.get() + 1);
                     yield_now().await;
                 }
             });
-            // Each of these is ready at once: without a bound, no other task would run in between.
+            // Each operation is ready at once. Without a budget, no other task would run in
+            // between.
             for _ in 0..500 {
                 socket.send_to(b"x", addr).await.unwrap();
                 socket.recv_from(&mut [0; 1]).await.unwrap();
@@ -374,13 +380,13 @@ fn a_peer_that_never_stops_does_not_keep_others_from_running() {
                 "{} turns of the other task within 1,000 operations",
                 turns.get()
             );
-            other.abort();
+            counting.abort();
         });
     });
 }
 
 #[test]
-fn events_are_looked_at_every_so_many_turns() {
+fn events_are_polled_every_n_turns() {
     const EVERY: u32 = 500;
     let mut runtime = Runtime::builder().io_every_turns(EVERY).build().unwrap();
     runtime.block_on(async {
@@ -415,13 +421,13 @@ fn events_are_looked_at_every_so_many_turns() {
             assert!(turns <= EVERY + 2, "{turns} turns");
             longest = longest.max(turns);
         }
-        assert!(longest > EVERY / 4, "events were looked at after {longest} turns already");
+        assert!(longest > EVERY / 4, "every event was polled within {longest} turns");
         task.abort();
     });
 }
 
 #[test]
-fn many_short_calls_look_at_events_like_one_long_one() {
+fn repeated_short_calls_poll_events() {
     let mut runtime = Runtime::builder().io_every_turns(50).build().unwrap();
     let (task, sender, addr) = runtime.block_on(async {
         let socket = UdpSocket::bind(anywhere()).unwrap();
@@ -439,7 +445,7 @@ fn many_short_calls_look_at_events_like_one_long_one() {
 }
 
 #[test]
-fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a_socket() {
+fn spinning_thread_polls_events_sparingly() {
     let mut runtime = Runtime::builder().io_every_turns(10).build().unwrap();
     let spin = |runtime: &mut Runtime| {
         let before =
@@ -448,7 +454,7 @@ fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a
             for _ in 0..1_000 {
                 yield_now().await;
             }
-            // Idle as well: nothing is ready for a while.
+            // The runtime is also idle for a while.
             time::sleep(Duration::from_micros(500)).await;
         });
         let polls = runtime.block_on(async { IoHandle::current().event_polls() }) - before.1;
@@ -465,19 +471,19 @@ fn a_spinning_thread_asks_the_kernel_as_rarely_as_it_is_told_and_never_without_a
 }
 
 #[test]
-fn events_of_one_look_share_their_time() {
-    in_every_mode(|runtime| {
+fn event_time_marks_last_poll() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let before = std::time::Instant::now();
             assert_eq!(IoHandle::current().event_time(), None);
-            let (one, other) = pair().await;
+            let (accepted, connected) = pair().await;
             let task = spawn_boxed(async move {
-                one.read(&mut [0; 1]).await.unwrap();
+                accepted.read(&mut [0; 1]).await.unwrap();
                 IoHandle::current().event_time().unwrap()
             });
             yield_now().await;
             let sent = std::time::Instant::now();
-            other.write_all(b"x").await.unwrap();
+            connected.write_all(b"x").await.unwrap();
             let stamped = task.await.unwrap();
             assert!(stamped >= sent && sent >= before && stamped <= std::time::Instant::now());
         });

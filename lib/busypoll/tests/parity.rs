@@ -1,5 +1,5 @@
-//! What `PARITY.md` and `README.md` claim is there. On Linux, where every test program runs beside
-//! its sources.
+//! Checks the claims of `PARITY.md` and `README.md`. Runs on Linux only, where the sources are
+//! available next to the test programs.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn sources(under: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The rows of Markdown tables, as cells.
+/// Returns the rows of Markdown tables as cells.
 fn rows(markdown: &str) -> impl Iterator<Item = Vec<&str>> {
     markdown
         .lines()
@@ -33,8 +33,8 @@ fn in_backticks(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The modules around a function that has the attribute `#[test]` right above it, among others, and
-/// is not ignored; `None` if there is none.
+/// Returns the modules that enclose a test function, from the innermost one. Returns `None` if
+/// there is no such function, if it lacks the attribute `#[test]`, or if it is ignored.
 fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     let lines: Vec<_> = source.lines().collect();
     let is_attribute =
@@ -47,7 +47,7 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     {
         return None;
     }
-    // Of lines further up, those that are indented less are around it.
+    // Among the lines above, those with less indentation enclose the function.
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut inner = indent(lines[at]);
     let mut modules = Vec::new();
@@ -64,7 +64,7 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     Some(modules)
 }
 
-/// The repository around the package; `None` where the package is by itself.
+/// Returns the repository that contains the package, or `None` if the package stands alone.
 fn repository() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join("Cargo.toml"))
@@ -72,7 +72,7 @@ fn repository() -> Option<PathBuf> {
         .then_some(root)
 }
 
-/// Parts of the paths of tests that `qemu.sh` skips.
+/// Returns the filters of the tests that `qemu.sh` skips.
 fn skipped_under_qemu(root: &Path) -> Vec<String> {
     let script = read(root.join("scripts/ci/qemu.sh"));
     let words: Vec<_> =
@@ -81,7 +81,7 @@ fn skipped_under_qemu(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
+fn parity_rows_name_existing_tests() {
     let list = read("PARITY.md");
     let files: Vec<_> = sources("tests").into_iter().chain(sources("src")).collect();
     let skipped = repository().map(|root| skipped_under_qemu(&root));
@@ -97,15 +97,18 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
             let test = in_backticks(entry).next().unwrap_or_else(|| panic!("no test: {entry}"));
             let (file, function) =
                 test.split_once("::").unwrap_or_else(|| panic!("not file::function: {test}"));
-            let of_that_name =
+            let same_name =
                 files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file));
-            let found =
-                of_that_name.map(read).find_map(|source| modules_of_test(&source, function));
+            let found = same_name.map(read).find_map(|source| modules_of_test(&source, function));
             let modules = found.unwrap_or_else(|| {
-                panic!("PARITY.md names {test}, which is not there, or not a test that runs")
+                panic!("PARITY.md names {test}, which does not exist or is not an active test")
             });
             let is_model = modules.iter().any(|module| module == "loom_tests");
-            assert_eq!(entry.contains('²'), is_model, "{entry}: ² marks loom models");
+            assert_eq!(
+                entry.contains('²'),
+                is_model,
+                "{entry}: ² must mark exactly the loom models"
+            );
             if let Some(skipped) = &skipped {
                 let path: String =
                     modules.iter().rev().map(|module| format!("{module}::")).collect::<String>()
@@ -124,8 +127,8 @@ fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
 }
 
 #[test]
-fn the_readme_quotes_the_measured_figures() {
-    // Not there in the package alone.
+fn readme_quotes_measured_figures() {
+    // The results are not part of the package.
     let Some(root) = repository() else { return };
     let readme = read("README.md");
     let link = readme.split_once("](../../results/").and_then(|(_, rest)| rest.split_once(')'));
@@ -152,7 +155,7 @@ mod own_process {
     use std::process::Command;
 
     #[test]
-    fn the_tree_of_dependencies_stays_small() {
+    fn dependency_tree_stays_small() {
         let tree =
             ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--features", "default"];
         let cargo = std::env::var_os("CARGO").expect("cargo names itself to the tests it runs");

@@ -1,18 +1,18 @@
-//! Typed resources: one of each type, reached from tasks, gone when replaced.
+//! Tests of typed resources: one value per type, reachable from tasks, dropped when replaced.
 mod common;
 
 use std::rc::Rc;
 
 use busypoll::{Resources, spawn_boxed, yield_now};
-use common::in_every_mode;
+use common::run_in_every_mode;
 
 #[derive(Debug, PartialEq)]
 struct Count(u32);
 struct Name(&'static str);
 
 #[test]
-fn tasks_share_one_value_of_each_type() {
-    in_every_mode(|runtime| {
+fn tasks_share_one_value_per_type() {
+    run_in_every_mode(|runtime| {
         runtime.resources().insert(Count(0));
         runtime.resources().insert(Name("here"));
         runtime.block_on(async {
@@ -37,12 +37,12 @@ fn tasks_share_one_value_of_each_type() {
 }
 
 #[test]
-fn a_runtime_needs_none() {
-    in_every_mode(|runtime| {
+fn runtime_starts_without_resources() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             assert!(!Resources::current().contains::<Count>());
             assert!(Resources::current().get::<Count>().is_none());
-            // Also from inside, seen from outside.
+            // Values inserted inside the runtime are visible outside of it.
             Resources::current().insert(Count(3));
         });
         assert_eq!(runtime.resources().with(|count: &Count| count.0), 3);
@@ -50,18 +50,18 @@ fn a_runtime_needs_none() {
 }
 
 #[test]
-fn they_work_without_a_runtime() {
+fn resources_work_without_runtime() {
     let resources = Resources::new();
     resources.insert(Count(1));
     let kept = resources.get::<Count>().unwrap();
     resources.insert(Count(2));
-    assert_eq!(*kept.borrow(), Count(1), "what was given out stays what it was");
+    assert_eq!(*kept.borrow(), Count(1), "a replaced value must not change");
     assert_eq!(resources.clone().with(|count: &Count| count.0), 2);
     assert!(resources.remove::<Count>() && !resources.remove::<Count>());
 }
 
 #[test]
-fn one_inside_another_of_another_type() {
+fn nested_access_to_other_types() {
     let resources = Resources::new();
     resources.insert(Count(1));
     resources.insert(Name("x"));
@@ -73,7 +73,7 @@ fn one_inside_another_of_another_type() {
 }
 
 #[test]
-fn replaced_and_left_values_are_dropped() {
+fn replaced_values_are_dropped() {
     let alive = Rc::new(());
     let resources = Resources::new();
     resources.insert(Rc::clone(&alive));
@@ -84,8 +84,8 @@ fn replaced_and_left_values_are_dropped() {
 }
 
 #[test]
-fn a_runtime_takes_its_values_with_it_also_those_that_hold_on_to_it() {
-    in_every_mode(|runtime| {
+fn runtime_drops_values_that_hold_it() {
+    run_in_every_mode(|runtime| {
         let alive = Rc::new(());
         let held = Rc::clone(&alive);
         runtime.block_on(async {
@@ -100,12 +100,12 @@ fn a_runtime_takes_its_values_with_it_also_those_that_hold_on_to_it() {
 
 #[test]
 #[should_panic(expected = "no resource of type `resources::Count`")]
-fn a_missing_value_is_named() {
+fn missing_value_panics_with_type() {
     Resources::new().with(|count: &Count| count.0);
 }
 
 #[test]
 #[should_panic(expected = "inside `block_on`")]
-fn current_panics_outside() {
+fn current_panics_outside_runtime() {
     drop(Resources::current());
 }

@@ -1,15 +1,15 @@
-//! Ending in order: the signal, and the wait for what still runs.
+//! Tests of orderly shutdown: draining tasks, and the shutdown signal.
 mod common;
 
 use std::future::pending;
 use std::time::Duration;
 
 use busypoll::{CancellationToken, Runtime, spawn_boxed, time, yield_now};
-use common::in_every_mode;
+use common::run_in_every_mode;
 
 #[test]
-fn a_drain_waits_for_tasks_and_for_those_they_spawn() {
-    in_every_mode(|runtime| {
+fn drain_waits_for_spawned_descendants() {
+    run_in_every_mode(|runtime| {
         let token = CancellationToken::new();
         for i in 0..10 {
             let token = token.child_token();
@@ -25,25 +25,25 @@ fn a_drain_waits_for_tasks_and_for_those_they_spawn() {
         assert!(drained.is_complete());
         assert_eq!((drained.finished, runtime.live_tasks()), (20, 0));
         assert_eq!(drained.to_string(), "20 tasks ended");
-        // Nothing to wait for: at once.
+        // Without tasks, a drain returns at once.
         assert_eq!(runtime.drain(Duration::MAX).finished, 0);
     });
 }
 
 #[test]
-fn a_drain_says_what_did_not_end() {
-    in_every_mode(|runtime| {
+fn drain_reports_unfinished_tasks() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async { drop(busypoll::spawn_slab(async {})) });
         let line = line!() + 1;
         drop(runtime.spawn_boxed(pending::<()>()));
         drop(runtime.spawn_boxed(async { std::panic::resume_unwind(Box::new("on purpose")) }));
         let drained = runtime.drain(Duration::ZERO);
         assert!(!drained.is_complete());
-        assert_eq!(drained.finished, 2, "also those that panicked");
+        assert_eq!(drained.finished, 2, "a task that panicked counts as finished");
         assert_eq!(drained.unfinished.len(), 1);
         assert_eq!((drained.unfinished[0].file(), drained.unfinished[0].line()), (file!(), line));
         assert_eq!(drained.to_string(), format!("2 tasks ended; not: {}:{line}:22", file!()));
-        assert_eq!(runtime.live_tasks(), 1, "it lives on");
+        assert_eq!(runtime.live_tasks(), 1, "the unfinished task is still live");
         let spawned_inside = runtime.block_on(async {
             let at = line!() + 1;
             drop(busypoll::try_claim_slab().unwrap().spawn(pending::<()>()));
@@ -59,14 +59,14 @@ fn a_drain_says_what_did_not_end() {
 }
 
 #[test]
-fn a_drain_can_be_gone_on_with() {
+fn drain_can_be_continued() {
     let mut runtime = Runtime::new().unwrap();
-    drop(runtime.spawn_boxed(time_out_in(Duration::from_millis(20))));
+    drop(runtime.spawn_boxed(sleep_for(Duration::from_millis(20))));
     assert_eq!(runtime.drain(Duration::from_millis(1)).finished, 0);
     assert_eq!(runtime.drain(Duration::from_secs(30)).finished, 1);
 }
 
-async fn time_out_in(duration: Duration) {
+async fn sleep_for(duration: Duration) {
     time::sleep(duration).await;
 }
 
@@ -75,7 +75,7 @@ mod own_process {
     use std::os::unix::process::ExitStatusExt;
     use std::time::Duration;
 
-    use crate::common::in_its_own_process;
+    use crate::common::run_in_separate_process;
     use busypoll::{Parking, Runtime, ShutdownSignal, time};
     use rustix::process::{Signal, getpid, kill_process};
 
@@ -83,56 +83,53 @@ mod own_process {
         kill_process(getpid(), signal).unwrap();
     }
 
-    /// Another thread may be the one that the signal interrupts: gives it time. Whoever comes back
-    /// survived.
-    fn survive() {
+    /// Waits for the signal to end the process, since it may interrupt another thread. A process
+    /// that returns from here has survived the signal.
+    fn wait_for_signal() {
         std::thread::park_timeout(Duration::from_secs(10));
     }
 
     #[test]
-    fn a_signal_completes_the_wait_in_every_runtime() {
-        let status =
-            in_its_own_process("own_process::a_signal_completes_the_wait_in_every_runtime", || {
-                let (ready, wait) = std::sync::mpsc::channel();
-                let threads: Vec<_> = super::common::MODES
-                    .into_iter()
-                    .map(|mode: Parking| {
-                        let ready = ready.clone();
-                        std::thread::spawn(move || {
-                            let mut runtime = Runtime::builder().parking(mode).build().unwrap();
-                            runtime.block_on(async {
-                                let mut signal = ShutdownSignal::current().unwrap();
-                                assert!(
-                                    time::timeout(Duration::from_millis(1), &mut signal)
-                                        .await
-                                        .is_err()
-                                );
-                                ready.send(()).unwrap();
-                                (&mut signal).await.unwrap();
-                                // It stays complete.
-                                signal.await.unwrap();
-                            });
-                        })
+    fn signal_completes_every_runtime() {
+        let status = run_in_separate_process("own_process::signal_completes_every_runtime", || {
+            let (ready, wait) = std::sync::mpsc::channel();
+            let threads: Vec<_> = super::common::MODES
+                .into_iter()
+                .map(|mode: Parking| {
+                    let ready = ready.clone();
+                    std::thread::spawn(move || {
+                        let mut runtime = Runtime::builder().parking(mode).build().unwrap();
+                        runtime.block_on(async {
+                            let mut signal = ShutdownSignal::current().unwrap();
+                            assert!(
+                                time::timeout(Duration::from_millis(1), &mut signal).await.is_err()
+                            );
+                            ready.send(()).unwrap();
+                            (&mut signal).await.unwrap();
+                            // The signal stays complete.
+                            signal.await.unwrap();
+                        });
                     })
-                    .collect();
-                for _ in &threads {
-                    wait.recv().unwrap();
-                }
-                send(Signal::INT);
-                threads.into_iter().for_each(|thread| thread.join().unwrap());
-            });
+                })
+                .collect();
+            for _ in &threads {
+                wait.recv().unwrap();
+            }
+            send(Signal::INT);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
         assert!(status.is_none_or(|status| status.success()));
     }
 
     #[test]
-    fn the_second_signal_ends_the_process() {
-        let status = in_its_own_process("own_process::the_second_signal_ends_the_process", || {
+    fn second_signal_ends_process() {
+        let status = run_in_separate_process("own_process::second_signal_ends_process", || {
             Runtime::new().unwrap().block_on(async {
                 let mut signal = ShutdownSignal::current().unwrap();
                 send(Signal::TERM);
                 (&mut signal).await.unwrap();
                 send(Signal::TERM);
-                survive();
+                wait_for_signal();
             });
         });
         assert!(
@@ -142,14 +139,14 @@ mod own_process {
     }
 
     #[test]
-    fn a_signal_is_not_swallowed_once_nobody_waits() {
+    fn signal_without_waiter_ends_process() {
         let status =
-            in_its_own_process("own_process::a_signal_is_not_swallowed_once_nobody_waits", || {
+            run_in_separate_process("own_process::signal_without_waiter_ends_process", || {
                 Runtime::new().unwrap().block_on(async {
                     drop(ShutdownSignal::current().unwrap());
                     drop(ShutdownSignal::current().unwrap());
                     send(Signal::INT);
-                    survive();
+                    wait_for_signal();
                 });
             });
         assert!(

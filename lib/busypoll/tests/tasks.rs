@@ -1,4 +1,4 @@
-//! Tasks: how they start, end, fail and are dropped.
+//! Tests of tasks: how they start, end, fail and are dropped.
 mod common;
 
 use std::cell::{Cell, RefCell};
@@ -7,27 +7,27 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use busypoll::{Runtime, spawn_boxed, spawn_slab, try_claim_slab, yield_now};
-use common::{in_every_mode, scaled};
+use common::{run_in_every_mode, scaled};
 
-struct OnDrop(Rc<Cell<u32>>);
+struct DropCounter(Rc<Cell<u32>>);
 
-impl Drop for OnDrop {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         self.0.set(self.0.get() + 1);
     }
 }
 
 #[test]
-fn the_root_is_borrowed_and_gives_its_output() {
-    in_every_mode(|runtime| {
+fn root_is_borrowed_and_returns_output() {
+    run_in_every_mode(|runtime| {
         let text = String::from("root");
         assert_eq!(runtime.block_on(async { text.len() }), 4);
     });
 }
 
 #[test]
-fn handles_give_outputs_from_both_kinds_of_memory() {
-    in_every_mode(|runtime| {
+fn handles_return_outputs() {
+    run_in_every_mode(|runtime| {
         let sum = runtime.block_on(async {
             let a = spawn_boxed(async { 1 });
             let b = spawn_slab(async {
@@ -42,8 +42,8 @@ fn handles_give_outputs_from_both_kinds_of_memory() {
 }
 
 #[test]
-fn tasks_run_in_the_order_in_which_they_became_ready() {
-    in_every_mode(|runtime| {
+fn tasks_run_in_wake_order() {
+    run_in_every_mode(|runtime| {
         let log = Rc::new(RefCell::new(Vec::new()));
         runtime.block_on(async {
             let handles: Vec<_> = (0..3)
@@ -66,11 +66,11 @@ fn tasks_run_in_the_order_in_which_they_became_ready() {
 }
 
 #[test]
-fn a_detached_task_runs_on_and_its_output_is_dropped() {
-    in_every_mode(|runtime| {
+fn detached_task_runs_and_drops_output() {
+    run_in_every_mode(|runtime| {
         let drops = Rc::new(Cell::new(0));
         runtime.block_on(async {
-            let output = OnDrop(Rc::clone(&drops));
+            let output = DropCounter(Rc::clone(&drops));
             drop(spawn_boxed(async move {
                 yield_now().await;
                 output
@@ -84,11 +84,11 @@ fn a_detached_task_runs_on_and_its_output_is_dropped() {
 }
 
 #[test]
-fn an_aborted_task_drops_its_future_without_another_poll() {
-    in_every_mode(|runtime| {
+fn aborted_task_is_not_polled() {
+    run_in_every_mode(|runtime| {
         let drops = Rc::new(Cell::new(0));
         runtime.block_on(async {
-            let guard = OnDrop(Rc::clone(&drops));
+            let guard = DropCounter(Rc::clone(&drops));
             let handle = spawn_slab(async move {
                 let _guard = guard;
                 pending::<()>().await;
@@ -105,8 +105,8 @@ fn an_aborted_task_drops_its_future_without_another_poll() {
 }
 
 #[test]
-fn a_panic_ends_its_task_only() {
-    in_every_mode(|runtime| {
+fn panic_ends_only_that_task() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let bad = spawn_boxed(async { panic!("on purpose") });
             let good = spawn_slab(async { 7 });
@@ -120,14 +120,14 @@ fn a_panic_ends_its_task_only() {
 }
 
 #[test]
-fn tasks_that_panic_side_by_side_hold_up_none_of_the_others() {
-    in_every_mode(|runtime| {
+fn panicking_tasks_do_not_stall_others() {
+    run_in_every_mode(|runtime| {
         let ended = Rc::new(RefCell::new(Vec::new()));
         let outputs = runtime.block_on(async {
             let task = |i: u32| {
                 let ended = Rc::clone(&ended);
                 spawn_boxed(async move {
-                    // All are in the queue at once.
+                    // After this, all tasks are in the queue at the same time.
                     yield_now().await;
                     ended.borrow_mut().push(i);
                     assert!(i % 3 != 1, "on purpose");
@@ -147,30 +147,30 @@ fn tasks_that_panic_side_by_side_hold_up_none_of_the_others() {
     });
 }
 
-struct PanicsAtWake;
+struct PanickingWake;
 
-impl std::task::Wake for PanicsAtWake {
+impl std::task::Wake for PanickingWake {
     fn wake(self: std::sync::Arc<Self>) {
         panic!("on purpose");
     }
 }
 
 #[test]
-fn a_panic_that_is_no_task_s_reaches_the_caller() {
-    in_every_mode(|runtime| {
+fn foreign_panic_reaches_the_caller() {
+    run_in_every_mode(|runtime| {
         for panics in [false, true] {
             let mut task = std::pin::pin!(runtime.spawn_boxed(async move {
                 assert!(!panics, "on purpose");
                 5
             }));
             let others: Vec<_> = (0..3).map(|i| runtime.spawn_boxed(async move { i })).collect();
-            let waker = std::task::Waker::from(std::sync::Arc::new(PanicsAtWake));
+            let waker = std::task::Waker::from(std::sync::Arc::new(PanickingWake));
             assert!(task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
-            // It ends, and wakes who waits for that.
+            // The task ends and wakes the waker, which panics.
             let block_on = std::panic::AssertUnwindSafe(|| runtime.block_on(pending::<()>()));
             assert!(std::panic::catch_unwind(block_on).is_err());
             assert_eq!(runtime.block_on(task).ok(), (!panics).then_some(5));
-            // What was ready beside it runs in its order.
+            // The tasks that were ready at the same time still run in order.
             for (i, other) in others.into_iter().enumerate() {
                 assert_eq!(runtime.block_on(other).unwrap(), i);
             }
@@ -179,8 +179,8 @@ fn a_panic_that_is_no_task_s_reaches_the_caller() {
 }
 
 #[test]
-fn a_panicking_root_leaves_the_runtime_usable() {
-    in_every_mode(|runtime| {
+fn panicking_root_leaves_runtime_usable() {
+    run_in_every_mode(|runtime| {
         let waits = runtime.spawn_boxed(async {
             for _ in 0..3 {
                 yield_now().await;
@@ -189,7 +189,7 @@ fn a_panicking_root_leaves_the_runtime_usable() {
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             runtime.block_on(async {
-                // So that a task was polled before.
+                // A task has then been polled before the panic.
                 yield_now().await;
                 panic!("on purpose")
             });
@@ -201,8 +201,8 @@ fn a_panicking_root_leaves_the_runtime_usable() {
 }
 
 #[test]
-fn a_hundred_thousand_tasks() {
-    in_every_mode(|runtime| {
+fn hundred_thousand_tasks_complete() {
+    run_in_every_mode(|runtime| {
         let count = Rc::new(Cell::new(0_u32));
         runtime.block_on(async {
             let handles: Vec<_> = (0..scaled(100_000))
@@ -224,7 +224,7 @@ fn a_hundred_thousand_tasks() {
 }
 
 #[test]
-fn a_full_slab_says_so_and_a_slot_comes_back() {
+fn full_slab_refuses_until_slot_freed() {
     let mut runtime = Runtime::builder().slab(256, 2).build().unwrap();
     runtime.block_on(async {
         let first = try_claim_slab().unwrap();
@@ -240,7 +240,7 @@ fn a_full_slab_says_so_and_a_slot_comes_back() {
 }
 
 #[test]
-fn a_growing_slab_never_is_full() {
+fn growing_slab_is_never_full() {
     let mut runtime = Runtime::builder().slab_growing(256, 2).build().unwrap();
     runtime.block_on(async {
         let claims: Vec<_> = (0..7).map(|_| try_claim_slab().unwrap()).collect();
@@ -251,11 +251,11 @@ fn a_growing_slab_never_is_full() {
 }
 
 #[test]
-fn dropping_the_runtime_drops_tasks_also_those_spawned_meanwhile() {
-    struct Spawns(Rc<Cell<u32>>);
-    impl Drop for Spawns {
+fn dropped_runtime_drops_nested_tasks() {
+    struct SpawnOnDrop(Rc<Cell<u32>>);
+    impl Drop for SpawnOnDrop {
         fn drop(&mut self) {
-            let guard = OnDrop(Rc::clone(&self.0));
+            let guard = DropCounter(Rc::clone(&self.0));
             drop(spawn_boxed(async move {
                 let _guard = guard;
                 pending::<()>().await;
@@ -264,9 +264,9 @@ fn dropping_the_runtime_drops_tasks_also_those_spawned_meanwhile() {
     }
     let drops = Rc::new(Cell::new(0));
     let runtime = Runtime::new().unwrap();
-    let spawns = Spawns(Rc::clone(&drops));
+    let spawner = SpawnOnDrop(Rc::clone(&drops));
     let handle = runtime.spawn_boxed(async move {
-        let _spawns = spawns;
+        let _spawner = spawner;
         pending::<()>().await;
     });
     drop(runtime);
@@ -280,8 +280,7 @@ fn dropping_the_runtime_drops_tasks_also_those_spawned_meanwhile() {
     assert!(error.is_cancelled());
 }
 
-/// A task that lives until it is dropped, and then spawns as many, one in the destructor of the
-/// other.
+/// A value that spawns a task from its destructor, which owns the next heir, until no heirs remain.
 struct Heir {
     drops: Rc<Cell<u32>>,
     heirs: u32,
@@ -300,18 +299,18 @@ impl Drop for Heir {
     }
 }
 
-/// One that looks at the table from its start for each task takes some thousand times as long as
-/// adding them.
+/// Searching the table from its start for each task would take some thousand times as long as
+/// adding the tasks.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it compares two times of the same thread")]
-fn a_runtime_with_very_many_live_tasks_is_dropped() {
-    in_every_mode(|runtime| {
+fn very_many_live_tasks_drop_quickly() {
+    run_in_every_mode(|runtime| {
         const TASKS: u32 = scaled(200_000);
         let drops = Rc::new(Cell::new(0));
         let begun = Instant::now();
         for i in 0..TASKS {
-            // The last line of heirs is as long as the table; some inherit a place before their
-            // parent's, some one behind.
+            // The last chain of heirs is as long as the table. Some heirs reuse an entry before
+            // their parent's, others an entry behind it.
             let heirs = if i == TASKS - 1 { TASKS } else { i % 2 };
             let heir = Heir { drops: Rc::clone(&drops), heirs };
             drop(runtime.spawn_boxed(async move {
@@ -320,7 +319,7 @@ fn a_runtime_with_very_many_live_tasks_is_dropped() {
             }));
         }
         let adding = begun.elapsed();
-        // Those that have run, and wait, are dropped as those that never ran.
+        // Tasks that have run and wait are dropped like tasks that have never run.
         runtime.block_on(async {
             for _ in 0..TASKS / 128 {
                 yield_now().await;
@@ -331,8 +330,8 @@ fn a_runtime_with_very_many_live_tasks_is_dropped() {
         drop(runtime);
         let dropping = begun.elapsed();
         assert!(dropping < 100 * adding, "{dropping:?} for what took {adding:?} to add");
-        let of_all_but_the_last = (TASKS - 1) + (TASKS - 1) / 2;
-        assert_eq!(drops.get(), of_all_but_the_last + 1 + TASKS);
+        let dropped_before_last = (TASKS - 1) + (TASKS - 1) / 2;
+        assert_eq!(drops.get(), dropped_before_last + 1 + TASKS);
     });
 }
 
@@ -342,19 +341,18 @@ mod own_process {
     use std::rc::Rc;
 
     use super::{Heir, Runtime};
-    use crate::common::in_its_own_process;
+    use crate::common::run_in_separate_process;
 
     thread_local! {
         static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
     }
 
-    /// A destructor of a thread-local that panics ends the process.
+    /// A panic in the destructor of a thread-local would end the process.
     #[test]
     #[cfg(not(miri))]
-    fn a_runtime_in_a_thread_local_is_dropped_with_its_tasks() {
-        let status = in_its_own_process(
-            "own_process::a_runtime_in_a_thread_local_is_dropped_with_its_tasks",
-            || {
+    fn thread_local_runtime_drops_tasks() {
+        let status =
+            run_in_separate_process("own_process::thread_local_runtime_drops_tasks", || {
                 for used_before in [false, true] {
                     let thread = std::thread::spawn(move || {
                         let mut runtime = Runtime::new().unwrap();
@@ -364,7 +362,7 @@ mod own_process {
                             let _heir = heir;
                             pending::<()>().await;
                         }));
-                        // Whichever of the thread-locals is used first, is destroyed first or last.
+                        // The thread-local that is used first is destroyed either first or last.
                         if used_before {
                             runtime.block_on(async {});
                         }
@@ -373,14 +371,13 @@ mod own_process {
                     });
                     thread.join().unwrap();
                 }
-            },
-        );
+            });
         assert!(status.is_none_or(|status| status.success()), "{status:?}");
     }
 }
 
 #[test]
-fn one_runtime_inside_another_is_refused() {
+fn nested_runtime_panics() {
     let mut outer = Runtime::new().unwrap();
     let mut inner = Runtime::new().unwrap();
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -391,8 +388,8 @@ fn one_runtime_inside_another_is_refused() {
 }
 
 #[test]
-fn a_task_that_never_yields_stops_the_others_until_it_does() {
-    in_every_mode(|runtime| {
+fn busy_task_blocks_others() {
+    run_in_every_mode(|runtime| {
         let log = Rc::new(RefCell::new(Vec::new()));
         runtime.block_on(async {
             let (a, b) = (Rc::clone(&log), Rc::clone(&log));
@@ -411,8 +408,8 @@ fn a_task_that_never_yields_stops_the_others_until_it_does() {
 }
 
 #[test]
-fn a_task_that_always_is_ready_does_not_stop_timers() {
-    in_every_mode(|runtime| {
+fn always_ready_task_keeps_timers_running() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let spinner = spawn_boxed(async {
                 loop {
@@ -426,7 +423,7 @@ fn a_task_that_always_is_ready_does_not_stop_timers() {
 }
 
 #[test]
-fn a_turn_looks_at_the_root_and_at_no_more_tasks_than_it_is_told() {
+fn turn_polls_limited_tasks() {
     let mut runtime = busypoll::Runtime::builder().tasks_per_turn(4).build().unwrap();
     assert_eq!(runtime.turns(), 0);
     runtime.block_on(async {});

@@ -1,4 +1,4 @@
-//! Timers: all complete, none early, none stays.
+//! Tests of timers: all of them complete, none is early, and dropped ones leave nothing behind.
 #![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
 mod common;
 
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use busypoll::time::{self, MissedTickBehavior};
 use busypoll::{channel, spawn_boxed};
-use common::{in_every_mode, scaled};
+use common::{run_in_every_mode, scaled};
 
 #[test]
-fn sleeps_of_whole_and_broken_milliseconds_complete_and_are_never_early() {
-    in_every_mode(|runtime| {
+fn sleeps_are_never_early() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            // A thousand of each, side by side in ten tasks, so that registrations and expirations
-            // interleave.
+            // Ten tasks sleep at the same time, a thousand times for each duration in total, so
+            // that registrations and expirations interleave.
             let tasks: Vec<_> = (0..10)
                 .map(|_| {
                     spawn_boxed(async {
@@ -40,10 +40,10 @@ fn sleeps_of_whole_and_broken_milliseconds_complete_and_are_never_early() {
 }
 
 #[test]
-fn timers_fire_in_the_order_of_their_deadlines() {
-    in_every_mode(|runtime| {
-        // A machine may take its time to register four timers. Only what was registered before it
-        // was due has an order.
+fn timers_fire_in_deadline_order() {
+    run_in_every_mode(|runtime| {
+        // A slow machine may need some time to register four timers. The order is only guaranteed
+        // for timers that are registered before they are due.
         for ahead in [5, 50, 500, 5_000].map(Duration::from_millis) {
             let log = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
             let in_time = runtime.block_on(async {
@@ -76,7 +76,7 @@ fn timers_fire_in_the_order_of_their_deadlines() {
 
 #[test]
 fn timeout_prefers_the_future() {
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             assert_eq!(time::timeout(Duration::ZERO, ready(1)).await, Ok(1));
             assert_eq!(
@@ -91,8 +91,8 @@ fn timeout_prefers_the_future() {
 }
 
 #[test]
-fn an_interval_ticks_at_once_and_on_the_grid() {
-    in_every_mode(|runtime| {
+fn interval_ticks_on_the_grid() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let start = Instant::now();
             let period = Duration::from_micros(500);
@@ -108,7 +108,7 @@ fn an_interval_ticks_at_once_and_on_the_grid() {
 
 #[test]
 fn missed_ticks_follow_the_policy() {
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let period = Duration::from_millis(10);
             let start = Instant::now() - Duration::from_millis(25);
@@ -127,8 +127,8 @@ fn missed_ticks_follow_the_policy() {
 }
 
 #[test]
-fn a_reset_moves_the_next_tick_and_the_grid() {
-    in_every_mode(|runtime| {
+fn reset_moves_ticks_and_grid() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let period = Duration::from_millis(2);
             let mut interval = time::interval(Duration::from_secs(3_600));
@@ -180,8 +180,8 @@ fn a_reset_moves_the_next_tick_and_the_grid() {
 }
 
 #[test]
-fn after_waits_first_and_polls_the_future_then() {
-    in_every_mode(|runtime| {
+fn after_polls_future_last() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let start = Instant::now();
             let wait = Duration::from_micros(600);
@@ -194,12 +194,13 @@ fn after_waits_first_and_polls_the_future_then() {
 }
 
 #[test]
-fn a_timer_moves_between_tasks_and_still_wakes() {
-    in_every_mode(|runtime| {
+fn moved_timer_wakes_new_task() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let mut length = Duration::from_millis(3);
-            // Polled here once, awaited elsewhere: the second waker counts. On a machine that
-            // stalls it may be over by then; a longer one is not.
+            // The timer is polled here once and awaited in another task, whose waker must be
+            // called. On a machine that stalls, the timer may already be over. Then a longer one is
+            // used.
             let sleep = loop {
                 let mut sleep = time::sleep(length);
                 let polled = std::future::poll_fn(|cx| {
@@ -218,7 +219,7 @@ fn a_timer_moves_between_tasks_and_still_wakes() {
     });
 }
 
-/// Resident memory in KiB.
+/// Returns the resident memory in KiB.
 #[cfg(target_os = "linux")]
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -228,12 +229,13 @@ fn resident() -> u64 {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn millions_of_dropped_timeouts_leave_nothing_behind() {
+fn millions_of_dropped_timeouts_free_memory() {
     let mut runtime = busypoll::Runtime::new().unwrap();
     runtime.block_on(async {
         let round = async || {
             for _ in 0..1_000_000 {
-                // Pending at its first poll, so that a timer is registered before it is dropped.
+                // The future is pending at its first poll, so that a timer is registered before it
+                // is dropped.
                 let mut polled = false;
                 let once = std::future::poll_fn(|cx| {
                     if std::mem::replace(&mut polled, true) {
@@ -251,15 +253,15 @@ fn millions_of_dropped_timeouts_leave_nothing_behind() {
         for _ in 0..3 {
             round().await;
         }
-        // What other tests of this process take meanwhile is far below what kept timers would: 45
-        // MiB a million.
+        // Concurrent tests of this process allocate far less than leaked timers would: 45 MiB per
+        // million.
         assert!(resident() < before + 20 * 1024, "{before} KiB, then {} KiB", resident());
     });
 }
 
 #[test]
-fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
-    // None: it learns one.
+fn lead_makes_nothing_early() {
+    // Without a value, the runtime adapts the lead.
     for lead in
         [None, Some(Duration::ZERO), Some(Duration::from_micros(1)), Some(Duration::from_millis(5))]
     {
@@ -277,8 +279,8 @@ fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
                 let due = interval.tick().await;
                 assert!(Instant::now() >= due, "early with a lead of {lead:?}");
             }
-            // What is ready before the time is up wins, however near the end and however long the
-            // lead.
+            // A future that becomes ready before the deadline wins, even close to the deadline and
+            // with a long lead.
             let ready = std::rc::Rc::new(std::cell::Cell::new(false));
             let sets = std::rc::Rc::clone(&ready);
             let polls = std::future::poll_fn(move |cx| {
@@ -297,31 +299,36 @@ fn a_lead_makes_nothing_early_and_a_timeout_has_none() {
     }
 }
 
-/// A task that could go on for ever, and counts how often it did.
+/// The state of a task that could run forever, and that counts its operations.
 struct Hog {
     operations: Cell<u32>,
-    /// When the clock reached the deadline of the one who waits: the count by then.
-    due: Cell<Option<u32>>,
+    /// The number of operations when the clock reached the deadline of the sleeping task.
+    operations_at_deadline: Cell<Option<u32>>,
     deadline: Instant,
-    /// The one who waited had its turn.
-    over: Cell<bool>,
+    /// Set once the sleeping task has run.
+    is_over: Cell<bool>,
 }
 
 impl Hog {
-    /// Whether to go on. Without a budget nothing else would have a turn, so the hog gives up.
-    fn goes_on(&self) -> bool {
-        const FOR_EVER: u32 = scaled(1_000_000);
+    /// Returns whether to continue. Without a budget no other task would run, so the hog gives up
+    /// after a while.
+    fn should_continue(&self) -> bool {
+        const MAX_EXTRA_OPERATIONS: u32 = scaled(1_000_000);
         self.operations.set(self.operations.get() + 1);
-        if self.due.get().is_none() && Instant::now() >= self.deadline {
-            self.due.set(Some(self.operations.get()));
+        if self.operations_at_deadline.get().is_none() && Instant::now() >= self.deadline {
+            self.operations_at_deadline.set(Some(self.operations.get()));
         }
-        !self.over.get() && self.due.get().is_none_or(|due| self.operations.get() < due + FOR_EVER)
+        !self.is_over.get()
+            && self
+                .operations_at_deadline
+                .get()
+                .is_none_or(|due| self.operations.get() < due + MAX_EXTRA_OPERATIONS)
     }
 }
 
-/// Runs a hog beside a task that sleeps; how many operations of the hog's kept that one waiting
-/// once it was due.
-fn operations_that_kept_a_sleep_waiting<F: Future<Output = ()> + 'static>(
+/// Runs a hog along with a sleeping task. Returns the number of operations that delayed the
+/// sleeping task after its deadline.
+fn count_operations_after_deadline<F: Future<Output = ()> + 'static>(
     runtime: &mut busypoll::Runtime,
     hog: impl FnOnce(Rc<Hog>) -> F,
 ) -> u32 {
@@ -329,78 +336,79 @@ fn operations_that_kept_a_sleep_waiting<F: Future<Output = ()> + 'static>(
         let deadline = Instant::now() + Duration::from_millis(2);
         let shared = Rc::new(Hog {
             operations: Cell::new(0),
-            due: Cell::new(None),
+            operations_at_deadline: Cell::new(None),
             deadline,
-            over: Cell::new(false),
+            is_over: Cell::new(false),
         });
         let sleeper = Rc::clone(&shared);
         let sleeper = spawn_boxed(async move {
             time::sleep_until(deadline).await;
-            sleeper.over.set(true);
+            sleeper.is_over.set(true);
         });
         // The sleep is registered before the hog begins.
         busypoll::yield_now().await;
         spawn_boxed(hog(Rc::clone(&shared))).await.unwrap();
         sleeper.await.unwrap();
-        shared.operations.get() - shared.due.get().unwrap_or(shared.operations.get())
+        shared.operations.get()
+            - shared.operations_at_deadline.get().unwrap_or(shared.operations.get())
     })
 }
 
-/// Those of the poll in which the deadline came, those of the one that was queued before the
-/// sleeper, and the one that finds that it is over.
-const BUDGETS: u32 = 2 * 128 + 1;
+/// Operations of the poll in which the deadline passed, of the poll that was queued before the
+/// sleeping task, and the operation that detects the end.
+const MAX_OPERATIONS_AFTER_DEADLINE: u32 = 2 * 128 + 1;
 
 #[test]
-fn a_channel_that_is_always_ready_lets_a_sleep_have_its_turn() {
-    in_every_mode(|runtime| {
-        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+fn busy_channel_does_not_starve_sleep() {
+    run_in_every_mode(|runtime| {
+        let kept = count_operations_after_deadline(runtime, |hog| async move {
             let (sender, mut receiver) = channel::local::channel(1);
             sender.try_send(0).unwrap();
-            while hog.goes_on() {
+            while hog.should_continue() {
                 receiver.recv().await.unwrap();
                 sender.try_send(0).unwrap();
             }
         });
-        assert!(kept <= BUDGETS, "local: {kept}");
-        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "local: {kept}");
+        let kept = count_operations_after_deadline(runtime, |hog| async move {
             let (sender, mut receiver) = channel::mpsc::channel(1);
-            while hog.goes_on() {
+            while hog.should_continue() {
                 sender.send(0).await.unwrap();
                 receiver.try_recv().unwrap();
             }
         });
-        assert!(kept <= BUDGETS, "mpsc: {kept}");
-        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
+        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "mpsc: {kept}");
+        let kept = count_operations_after_deadline(runtime, |hog| async move {
             let (mut sender, mut receiver) = channel::spsc::channel(1);
-            while hog.goes_on() {
+            while hog.should_continue() {
                 sender.send(0).await.unwrap();
                 receiver.recv().await.unwrap();
             }
         });
-        assert!(kept <= BUDGETS, "spsc: {kept}");
+        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "spsc: {kept}");
     });
 }
 
 #[test]
-fn an_interval_behind_its_grid_lets_a_sleep_have_its_turn() {
-    in_every_mode(|runtime| {
-        let kept = operations_that_kept_a_sleep_waiting(runtime, |hog| async move {
-            // It never catches up.
+fn late_interval_does_not_starve_sleep() {
+    run_in_every_mode(|runtime| {
+        let kept = count_operations_after_deadline(runtime, |hog| async move {
+            // The interval never catches up.
             let mut interval =
                 time::interval_at(Instant::now() - Duration::from_secs(1), Duration::from_nanos(1));
-            while hog.goes_on() {
+            while hog.should_continue() {
                 interval.tick().await;
             }
         });
-        assert!(kept <= BUDGETS, "{kept}");
+        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "{kept}");
     });
 }
 
 #[test]
-fn a_timeout_around_a_future_that_always_goes_on_runs_out() {
-    in_every_mode(|runtime| {
+fn endless_future_times_out() {
+    run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            // Without an end to it the test would hang.
+            // The loop is bounded, so that the test does not hang if the timeout fails.
             let endless = async {
                 let (sender, mut receiver) = channel::local::channel(1);
                 for _ in 0..scaled(2_000_000) {
@@ -417,15 +425,15 @@ fn a_timeout_around_a_future_that_always_goes_on_runs_out() {
 }
 
 #[test]
-fn the_budget_is_that_of_one_poll_and_of_our_runtimes_only() {
-    // Outside of any runtime nobody takes turns.
+fn budget_limits_one_poll() {
+    // Outside of a runtime there is no budget.
     let (sender, mut receiver) = channel::local::channel(1);
     let mut cx = Context::from_waker(Waker::noop());
     for i in 0..1_000 {
         sender.try_send(i).unwrap();
         assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Some(i)));
     }
-    in_every_mode(|runtime| {
+    run_in_every_mode(|runtime| {
         let (sender, mut receiver) = channel::local::channel(1);
         runtime.block_on(async {
             for poll in 0..3 {
@@ -448,8 +456,8 @@ fn the_budget_is_that_of_one_poll_and_of_our_runtimes_only() {
 }
 
 #[test]
-fn a_timer_kept_past_its_runtime_panics_instead_of_waiting_for_ever() {
-    in_every_mode(|runtime| {
+fn timer_panics_without_runtime() {
+    run_in_every_mode(|runtime| {
         let (soon, ahead) = (Duration::from_nanos(1), Duration::from_secs(3600));
         let (mut past, mut unpolled, mut polled, mut interval) = runtime.block_on(async {
             let mut polled = Box::pin(time::sleep(ahead));
@@ -465,7 +473,8 @@ fn a_timer_kept_past_its_runtime_panics_instead_of_waiting_for_ever() {
             assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
         };
         runtime.block_on(async {
-            // Polled in another runtime, it is woken when its own goes.
+            // The timer is polled in another runtime, and its task is woken when the timer's
+            // runtime is dropped.
             let woken = spawn_boxed(async move { polled.as_mut().await });
             busypoll::yield_now().await;
             drop(old);

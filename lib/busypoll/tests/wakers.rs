@@ -1,4 +1,4 @@
-//! Wakers: from any thread, late, twice, in a storm.
+//! Tests of wakers: used from any thread, after the end of the task, repeatedly, and in a storm.
 #![allow(
     clippy::disallowed_methods,
     reason = "the other thread sleeps, so that the runtime is idle when it wakes"
@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use busypoll::{spawn_boxed, spawn_slab, yield_now};
-use common::{in_every_mode, scaled};
+use common::{run_in_every_mode, scaled};
 
 #[derive(Default)]
 struct Flag {
@@ -39,12 +39,12 @@ impl Flag {
 }
 
 #[test]
-fn a_plain_thread_wakes_the_root_and_a_task() {
-    in_every_mode(|runtime| {
+fn plain_thread_wakes_root_and_tasks() {
+    run_in_every_mode(|runtime| {
         let flags: [Arc<Flag>; 3] = Default::default();
-        let theirs = flags.clone();
+        let remote_flags = flags.clone();
         let thread = std::thread::spawn(move || {
-            for flag in theirs {
+            for flag in remote_flags {
                 std::thread::sleep(Duration::from_millis(20));
                 flag.raise();
             }
@@ -60,8 +60,8 @@ fn a_plain_thread_wakes_the_root_and_a_task() {
 }
 
 #[test]
-fn two_threads_in_turn_lose_no_wake() {
-    in_every_mode(|runtime| {
+fn alternating_threads_lose_no_wake() {
+    run_in_every_mode(|runtime| {
         const TURNS: u32 = scaled(2_000);
         let ping = Arc::new(Flag::default());
         let pong = Arc::new(AtomicU32::new(0));
@@ -85,8 +85,8 @@ fn two_threads_in_turn_lose_no_wake() {
 }
 
 #[test]
-fn a_storm_of_wakes_from_eight_threads_keeps_tasks_running() {
-    in_every_mode(|runtime| {
+fn thread_wake_storm_starves_no_task() {
+    run_in_every_mode(|runtime| {
         let polls = Arc::new(AtomicU32::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let (send, receive) = std::sync::mpsc::channel::<Waker>();
@@ -129,14 +129,14 @@ fn a_storm_of_wakes_from_eight_threads_keeps_tasks_running() {
         for thread in threads {
             thread.join().unwrap();
         }
-        // The last wake of each thread came after the word to stop: none of them may be lost.
+        // The last wake of each thread follows the stop flag and must not be lost.
         assert!(runtime.drain(Duration::from_secs(30)).is_complete());
     });
 }
 
 #[test]
-fn a_waker_outlives_its_task_and_the_runtime() {
-    in_every_mode(|runtime| {
+fn waker_outlives_task_and_runtime() {
+    run_in_every_mode(|runtime| {
         let kept: Arc<Mutex<Vec<Waker>>> = Arc::default();
         runtime.block_on(async {
             for _ in 0..3 {
@@ -151,7 +151,7 @@ fn a_waker_outlives_its_task_and_the_runtime() {
             for waker in kept.lock().unwrap().iter() {
                 waker.wake_by_ref();
             }
-            // The places are taken again; the old wakers must not reach the new tasks.
+            // The entries are in use again, and the old wakers must not reach the new tasks.
             let polls = std::rc::Rc::new(std::cell::Cell::new(0));
             let counted = std::rc::Rc::clone(&polls);
             let task = spawn_boxed(poll_fn(move |_| {
@@ -172,43 +172,44 @@ fn a_waker_outlives_its_task_and_the_runtime() {
     });
 }
 
-/// Where it was dropped.
-struct DroppedOn(Arc<Mutex<Vec<std::thread::ThreadId>>>);
+/// Records the threads on which values were dropped.
+struct DropRecorder(Arc<Mutex<Vec<std::thread::ThreadId>>>);
 
-impl Drop for DroppedOn {
+impl Drop for DropRecorder {
     fn drop(&mut self) {
         self.0.lock().unwrap().push(std::thread::current().id());
     }
 }
 
 #[test]
-fn futures_die_on_the_runtime_s_thread_whoever_holds_their_wakers_last() {
-    in_every_mode(|runtime| {
-        let deaths: Arc<Mutex<Vec<_>>> = Arc::default();
+fn futures_drop_on_runtime_thread() {
+    run_in_every_mode(|runtime| {
+        let drop_threads: Arc<Mutex<Vec<_>>> = Arc::default();
         let kept: Arc<Mutex<Vec<Waker>>> = Arc::default();
         let task = |polls: u32| {
-            let dies = DroppedOn(Arc::clone(&deaths));
+            let recorder = DropRecorder(Arc::clone(&drop_threads));
             let kept = Arc::clone(&kept);
-            let mut left = polls;
+            let mut remaining = polls;
             poll_fn(move |cx| {
-                let _owned = &dies;
+                let _owned = &recorder;
                 kept.lock().unwrap().push(cx.waker().clone());
-                left = left.saturating_sub(1);
-                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+                remaining = remaining.saturating_sub(1);
+                if remaining == 0 { Poll::Ready(()) } else { Poll::Pending }
             })
         };
         runtime.block_on(async {
             let (boxed, slab) = (spawn_boxed(task(1)), spawn_slab(task(1)));
-            let (aborted, left) = (spawn_slab(task(u32::MAX)), spawn_boxed(task(u32::MAX)));
+            let (aborted, detached) = (spawn_slab(task(u32::MAX)), spawn_boxed(task(u32::MAX)));
             boxed.await.unwrap();
             slab.await.unwrap();
             yield_now().await;
             aborted.abort();
-            drop(left);
+            drop(detached);
             yield_now().await;
             yield_now().await;
         });
-        // One task is left, which others wake and hold while the runtime goes.
+        // One task remains, whose wakers another thread keeps and calls while the runtime is
+        // dropped.
         let stop = Arc::new(AtomicBool::new(false));
         let holder = {
             let (kept, stop) = (Arc::clone(&kept), Arc::clone(&stop));
@@ -225,6 +226,6 @@ fn futures_die_on_the_runtime_s_thread_whoever_holds_their_wakers_last() {
         drop(replaced);
         stop.store(true, Ordering::Relaxed);
         holder.join().unwrap();
-        assert_eq!(*deaths.lock().unwrap(), [std::thread::current().id(); 4]);
+        assert_eq!(*drop_threads.lock().unwrap(), [std::thread::current().id(); 4]);
     });
 }
