@@ -27,7 +27,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() -> std::io::Result<()> {
     // Without the argument of `cargo bench`, a single round only tests the program.
-    let rounds = if std::env::args().any(|word| word == "--bench") { 51 } else { 1 };
+    let rounds = if std::env::args().any(|argument| argument == "--bench") { 51 } else { 1 };
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     let mut runtime = Runtime::new()?;
     let mut ns = [const { Vec::new() }; 3];
@@ -45,10 +45,10 @@ fn main() -> std::io::Result<()> {
 
         // A message to tokio's thread and back causes two wakes across threads.
         let (to_tokio, mut at_tokio) = tokio::sync::mpsc::channel::<u32>(1);
-        let (to_us, mut at_us) = tokio::sync::mpsc::channel::<u32>(1);
+        let (to_busypoll, mut at_busypoll) = tokio::sync::mpsc::channel::<u32>(1);
         let echo = tokio.spawn(async move {
             while let Some(number) = at_tokio.recv().await {
-                if to_us.send(number).await.is_err() {
+                if to_busypoll.send(number).await.is_err() {
                     break;
                 }
             }
@@ -57,7 +57,7 @@ fn main() -> std::io::Result<()> {
         runtime.block_on(async {
             for number in 0..MESSAGES {
                 to_tokio.send(number).await.expect("tokio's side is there");
-                assert_eq!(at_us.recv().await, Some(number));
+                assert_eq!(at_busypoll.recv().await, Some(number));
             }
         });
         per(2, start, MESSAGES);

@@ -47,8 +47,8 @@ use inbox::Inbox;
 const OPERATIONS: u64 = 20_000;
 const STREAMED: u64 = 5_000;
 const CAPACITY: usize = 256;
-/// Room for a whole stream, so that the queue is never full.
-const AMPLE: usize = 8192;
+/// Large enough for a whole stream, so that the queue is never full.
+const STREAM_CAPACITY: usize = 8192;
 
 /// An inbox over crossbeam's unbounded queue, with the same protocol for parking.
 struct SegInbox {
@@ -72,7 +72,7 @@ impl SegInbox {
 struct ArrayChannel {
     queue: ArrayQueue<u64>,
     senders: AtomicUsize,
-    receiver_gone: AtomicBool,
+    receiver_dropped: AtomicBool,
     not_empty: CachePadded<Waiter>,
     not_full: CachePadded<Waiter>,
 }
@@ -82,14 +82,14 @@ impl ArrayChannel {
         Arc::new(Self {
             queue: ArrayQueue::new(capacity),
             senders: AtomicUsize::new(1),
-            receiver_gone: AtomicBool::new(false),
+            receiver_dropped: AtomicBool::new(false),
             not_empty: CachePadded(Waiter::default()),
             not_full: CachePadded(Waiter::default()),
         })
     }
 
     fn try_send(&self, value: u64) -> bool {
-        let sent = !self.receiver_gone.load(Ordering::Acquire) && self.queue.push(value).is_ok();
+        let sent = !self.receiver_dropped.load(Ordering::Acquire) && self.queue.push(value).is_ok();
         if sent {
             self.not_empty.0.notify();
         }
@@ -107,20 +107,29 @@ impl ArrayChannel {
     }
 }
 
-/// An `spsc` channel over the ring of `rtrb`.
+/// The waiters of an `spsc` channel over the ring of `rtrb`.
+struct RtrbWaiters {
+    not_empty: CachePadded<Waiter>,
+    not_full: CachePadded<Waiter>,
+}
+
+/// The sender of an `spsc` channel over the ring of `rtrb`.
 struct RtrbSender {
     ring: rtrb::Producer<u64>,
-    waiters: Arc<[CachePadded<Waiter>; 2]>,
+    waiters: Arc<RtrbWaiters>,
 }
 
 struct RtrbReceiver {
     ring: rtrb::Consumer<u64>,
-    waiters: Arc<[CachePadded<Waiter>; 2]>,
+    waiters: Arc<RtrbWaiters>,
 }
 
 fn rtrb_channel(capacity: usize) -> (RtrbSender, RtrbReceiver) {
     let (producer, consumer) = rtrb::RingBuffer::new(capacity);
-    let waiters = Arc::new([CachePadded(Waiter::default()), CachePadded(Waiter::default())]);
+    let waiters = Arc::new(RtrbWaiters {
+        not_empty: CachePadded(Waiter::default()),
+        not_full: CachePadded(Waiter::default()),
+    });
     (
         RtrbSender { ring: producer, waiters: Arc::clone(&waiters) },
         RtrbReceiver { ring: consumer, waiters },
@@ -131,7 +140,7 @@ impl RtrbSender {
     fn try_send(&mut self, value: u64) -> bool {
         let sent = !self.ring.is_abandoned() && self.ring.push(value).is_ok();
         if sent {
-            self.waiters[0].0.notify();
+            self.waiters.not_empty.0.notify();
         }
         sent
     }
@@ -141,7 +150,7 @@ impl RtrbReceiver {
     fn try_recv(&mut self) -> Option<u64> {
         let value = self.ring.pop().ok();
         if value.is_some() {
-            self.waiters[1].0.notify();
+            self.waiters.not_full.0.notify();
         } else if self.ring.is_abandoned() {
             std::sync::atomic::fence(Ordering::Acquire);
             return self.ring.pop().ok();
@@ -202,16 +211,16 @@ impl DequeChannel {
 }
 
 /// Returns the nanoseconds per operation.
-fn timed(operations: u64, run: impl FnOnce()) -> f64 {
+fn measure(operations: u64, run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_nanos() as f64 / operations as f64
 }
 
 /// Pushes and pops batches on one thread, as a turn of the run loop would.
-fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) -> f64 {
+fn measure_batches(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) -> f64 {
     const BATCH: u64 = 8;
-    timed(OPERATIONS, || {
+    measure(OPERATIONS, || {
         for batch in 0..OPERATIONS / BATCH {
             for i in 0..BATCH {
                 push(black_box(batch + i));
@@ -224,12 +233,15 @@ fn alternate(mut push: impl FnMut(u64), mut pop: impl FnMut() -> Option<u64>) ->
 }
 
 /// Checks whether an empty queue is empty.
-fn check(is_empty: impl Fn() -> bool) -> f64 {
-    timed(OPERATIONS, || (0..OPERATIONS).for_each(|_| assert!(black_box(is_empty()))))
+fn measure_check(is_empty: impl Fn() -> bool) -> f64 {
+    measure(OPERATIONS, || (0..OPERATIONS).for_each(|_| assert!(black_box(is_empty()))))
 }
 
 /// Receives every value from another thread, which waits only while the queue is full.
-fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Option<u64>) -> f64 {
+fn measure_stream(
+    mut push: impl FnMut(u64) -> bool + Send,
+    mut pop: impl FnMut() -> Option<u64>,
+) -> f64 {
     let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
     let wait_for = |flag: &AtomicBool| {
         while !flag.load(Ordering::Acquire) {
@@ -248,7 +260,7 @@ fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Opt
         });
         wait_for(&ready);
         go.store(true, Ordering::Release);
-        timed(STREAMED, || {
+        measure(STREAMED, || {
             for _ in 0..STREAMED {
                 while pop().is_none() {
                     spin_loop();
@@ -258,130 +270,177 @@ fn stream(mut push: impl FnMut(u64) -> bool + Send, mut pop: impl FnMut() -> Opt
     })
 }
 
+/// The measurements of one side of a row, in nanoseconds.
+#[derive(Default)]
+struct Samples(Vec<f64>);
+
+impl Samples {
+    fn sort(&mut self) {
+        self.0.sort_unstable_by(f64::total_cmp);
+    }
+
+    /// Returns the median of sorted samples.
+    fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+
+    /// Returns the minimum of sorted samples.
+    fn min(&self) -> f64 {
+        self.0[0]
+    }
+}
+
 struct Rounds(usize);
 
 impl Rounds {
-    fn row(
+    /// Measures and prints one row: a queue of this crate and an established queue.
+    fn print_row(
         &self,
         operation: &str,
-        other: &str,
-        mut ours: impl FnMut() -> f64,
-        mut theirs: impl FnMut() -> f64,
+        other_name: &str,
+        mut measure_busypoll: impl FnMut() -> f64,
+        mut measure_other: impl FnMut() -> f64,
     ) {
-        let mut ns: [Vec<f64>; 2] = Default::default();
+        let (mut busypoll, mut other) = (Samples::default(), Samples::default());
         for round in 0..self.0 {
-            for turn in 0..2 {
-                let side = (round + turn) % 2;
-                ns[side].push(if side == 0 { ours() } else { theirs() });
+            if round % 2 == 0 {
+                busypoll.0.push(measure_busypoll());
+                other.0.push(measure_other());
+            } else {
+                other.0.push(measure_other());
+                busypoll.0.push(measure_busypoll());
             }
         }
-        let [(ours, ours_least), (theirs, theirs_least)] = ns.map(|mut ns| {
-            ns.sort_unstable_by(f64::total_cmp);
-            (ns[ns.len() / 2], ns[0])
-        });
+        busypoll.sort();
+        other.sort();
         println!(
-            "{operation:<36}{ours:>9.1}{theirs:>9.1}{:>7.2}{ours_least:>9.1}{theirs_least:>9.1}{:>7.2}  {other}",
-            ours / theirs,
-            ours_least / theirs_least
+            "{operation:<36}{:>9.1}{:>9.1}{:>7.2}{:>9.1}{:>9.1}{:>7.2}  {other_name}",
+            busypoll.median(),
+            other.median(),
+            busypoll.median() / other.median(),
+            busypoll.min(),
+            other.min(),
+            busypoll.min() / other.min()
         );
     }
 }
 
-fn main() {
-    // Without the argument of `cargo bench`, a single round only tests the program.
-    let rounds = Rounds(if std::env::args().any(|word| word == "--bench") { 201 } else { 1 });
-    println!(
-        "{:<36}{:>9}{:>9}{:>7}{:>9}{:>9}{:>7}  other",
-        "ns: median, then least of rounds", "ours", "other", "ratio", "ours", "other", "ratio"
-    );
-
-    let (ours, theirs) = (Inbox::new(), SegInbox::new());
-    let seg = "crossbeam SegQueue";
-    rounds.row(
+fn measure_inbox(rounds: &Rounds) {
+    const OTHER: &str = "crossbeam SegQueue";
+    let (inbox, other) = (Inbox::new(), SegInbox::new());
+    rounds.print_row(
         "inbox: push and pop",
-        seg,
-        || alternate(|n| assert!(!ours.push(n)), || ours.pop()),
-        || alternate(|n| assert!(!theirs.push(n)), || theirs.queue.pop()),
+        OTHER,
+        || measure_batches(|n| assert!(!inbox.push(n)), || inbox.pop()),
+        || measure_batches(|n| assert!(!other.push(n)), || other.queue.pop()),
     );
-    rounds.row(
+    rounds.print_row(
         "inbox: check whether it is empty",
-        seg,
-        || check(|| black_box(&ours).is_empty()),
-        || check(|| black_box(&theirs).queue.is_empty()),
+        OTHER,
+        || measure_check(|| black_box(&inbox).is_empty()),
+        || measure_check(|| black_box(&other).queue.is_empty()),
     );
-    rounds.row(
+    let push_inbox = |n| {
+        let _ = inbox.push(n);
+        true
+    };
+    let push_other = |n| {
+        let _ = other.push(n);
+        true
+    };
+    rounds.print_row(
         "inbox: from another thread",
-        seg,
-        || {
-            let push = |n| {
-                let _ = ours.push(n);
-                true
-            };
-            stream(push, || ours.pop())
-        },
-        || {
-            let push = |n| {
-                let _ = theirs.push(n);
-                true
-            };
-            stream(push, || theirs.queue.pop())
-        },
+        OTHER,
+        || measure_stream(push_inbox, || inbox.pop()),
+        || measure_stream(push_other, || other.queue.pop()),
     );
+}
 
-    let array = "crossbeam ArrayQueue";
-    let ((sender, mut receiver), theirs) = (mpsc::channel(CAPACITY), ArrayChannel::new(CAPACITY));
-    rounds.row(
+fn measure_mpsc(rounds: &Rounds) {
+    const OTHER: &str = "crossbeam ArrayQueue";
+    let (sender, mut receiver) = mpsc::channel(CAPACITY);
+    let other = ArrayChannel::new(CAPACITY);
+    rounds.print_row(
         "mpsc: try_send and try_recv",
-        array,
-        || alternate(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
-        || alternate(|n| assert!(theirs.try_send(n)), || theirs.try_recv()),
+        OTHER,
+        || measure_batches(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
+        || measure_batches(|n| assert!(other.try_send(n)), || other.try_recv()),
     );
-    for (operation, capacity) in
-        [("mpsc: from another thread", AMPLE), ("mpsc: the same, at times full", CAPACITY)]
-    {
-        let ((sender, mut receiver), theirs) =
-            (mpsc::channel(capacity), ArrayChannel::new(capacity));
-        rounds.row(
+    for (operation, capacity) in [
+        ("mpsc: from another thread", STREAM_CAPACITY),
+        ("mpsc: the same, at times full", CAPACITY),
+    ] {
+        let (sender, mut receiver) = mpsc::channel(capacity);
+        let other = ArrayChannel::new(capacity);
+        rounds.print_row(
             operation,
-            array,
-            || stream(|n| sender.try_send(n).is_ok(), || receiver.try_recv().ok()),
-            || stream(|n| theirs.try_send(n), || theirs.try_recv()),
+            OTHER,
+            || measure_stream(|n| sender.try_send(n).is_ok(), || receiver.try_recv().ok()),
+            || measure_stream(|n| other.try_send(n), || other.try_recv()),
         );
     }
-    let ((producer, mut consumer), theirs) =
-        (channel::ring::ring(CAPACITY, ()), ArrayQueue::new(CAPACITY));
-    rounds.row(
+    let (producer, mut consumer) = channel::ring::ring(CAPACITY, ());
+    let other = ArrayQueue::new(CAPACITY);
+    rounds.print_row(
         "mpsc, its ring alone: push and pop",
-        array,
-        || alternate(|n| producer.push(n).unwrap(), || consumer.pop()),
-        || alternate(|n| theirs.push(n).unwrap(), || theirs.pop()),
+        OTHER,
+        || measure_batches(|n| producer.push(n).unwrap(), || consumer.pop()),
+        || measure_batches(|n| other.push(n).unwrap(), || other.pop()),
     );
+}
 
-    let rtrb = "rtrb";
-    let (mut ours, mut theirs) = (spsc::channel(CAPACITY), rtrb_channel(CAPACITY));
-    rounds.row(
+fn measure_spsc(rounds: &Rounds) {
+    const OTHER: &str = "rtrb";
+    let (mut sender, mut receiver) = spsc::channel(CAPACITY);
+    let (mut other_sender, mut other_receiver) = rtrb_channel(CAPACITY);
+    rounds.print_row(
         "spsc: try_send and try_recv",
-        rtrb,
-        || alternate(|n| ours.0.try_send(n).unwrap(), || ours.1.try_recv().ok()),
-        || alternate(|n| assert!(theirs.0.try_send(n)), || theirs.1.try_recv()),
+        OTHER,
+        || measure_batches(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
+        || measure_batches(|n| assert!(other_sender.try_send(n)), || other_receiver.try_recv()),
     );
-    for (operation, capacity) in
-        [("spsc: from another thread", AMPLE), ("spsc: the same, at times full", CAPACITY)]
-    {
-        let (mut ours, mut theirs) = (spsc::channel(capacity), rtrb_channel(capacity));
-        rounds.row(
+    for (operation, capacity) in [
+        ("spsc: from another thread", STREAM_CAPACITY),
+        ("spsc: the same, at times full", CAPACITY),
+    ] {
+        let (mut sender, mut receiver) = spsc::channel(capacity);
+        let (mut other_sender, mut other_receiver) = rtrb_channel(capacity);
+        rounds.print_row(
             operation,
-            rtrb,
-            || stream(|n| ours.0.try_send(n).is_ok(), || ours.1.try_recv().ok()),
-            || stream(|n| theirs.0.try_send(n), || theirs.1.try_recv()),
+            OTHER,
+            || measure_stream(|n| sender.try_send(n).is_ok(), || receiver.try_recv().ok()),
+            || measure_stream(|n| other_sender.try_send(n), || other_receiver.try_recv()),
         );
     }
+}
 
-    let ((sender, mut receiver), theirs) = (local::channel(CAPACITY), DequeChannel::new());
-    rounds.row(
+fn measure_local(rounds: &Rounds) {
+    let (sender, mut receiver) = local::channel(CAPACITY);
+    let other = DequeChannel::new();
+    rounds.print_row(
         "local: try_send and try_recv",
         "std VecDeque",
-        || alternate(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
-        || alternate(|n| theirs.try_send(n).unwrap(), || theirs.try_recv().ok()),
+        || measure_batches(|n| sender.try_send(n).unwrap(), || receiver.try_recv().ok()),
+        || measure_batches(|n| other.try_send(n).unwrap(), || other.try_recv().ok()),
     );
+}
+
+fn main() {
+    // Without the argument of `cargo bench`, a single round only tests the program.
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let rounds = Rounds(if is_bench { 201 } else { 1 });
+    println!(
+        "{:<36}{:>9}{:>9}{:>7}{:>9}{:>9}{:>7}  other",
+        "ns: median, then minimum of rounds",
+        "busypoll",
+        "other",
+        "ratio",
+        "busypoll",
+        "other",
+        "ratio"
+    );
+    measure_inbox(&rounds);
+    measure_mpsc(&rounds);
+    measure_spsc(&rounds);
+    measure_local(&rounds);
 }

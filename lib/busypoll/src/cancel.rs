@@ -83,8 +83,8 @@ impl Drop for TokenNode {
     }
 }
 
-/// Requests any number of tasks to stop. Clones are the same token. A cancellation cannot be
-/// undone.
+/// A signal that requests any number of tasks to stop. Clones are the same token. A cancellation
+/// cannot be undone.
 ///
 /// It behaves as `tokio_util::sync::CancellationToken` does. A token is `Send` and `Sync`: other
 /// threads and other runtimes can cancel it and wait for it.

@@ -31,7 +31,7 @@ struct TaskTable {
 }
 
 /// Maximum number of tasks taken from the run queue at once.
-const POLL_BATCH: usize = 64;
+const POLL_BATCH_SIZE: usize = 64;
 
 /// Requeues the remaining tasks if a poll panics.
 struct RequeueGuard<'a> {
@@ -175,7 +175,7 @@ impl Executor {
         let index = TaskKey::index_for_slot(table.tasks.len()).expect("too many tasks");
         let task = self.new_task(TaskKey { index, generation: 0 }, spawned_at);
         table.tasks.push(Rc::clone(&task));
-        // `free` has room for all entries, so that the end of a task never allocates.
+        // `free` has capacity for all entries, so that the end of a task never allocates.
         let more = table.tasks.len() - table.free.len();
         table.free.reserve(more);
         task
@@ -229,9 +229,9 @@ impl Executor {
     }
 
     fn poll_many(&self, mut max_tasks: usize) {
-        let mut keys = [TaskKey::ROOT; POLL_BATCH];
+        let mut keys = [TaskKey::ROOT; POLL_BATCH_SIZE];
         while max_tasks > 0 {
-            let batch = self.run_queue.take_tasks(&mut keys[..max_tasks.min(POLL_BATCH)]);
+            let batch = self.run_queue.take_tasks(&mut keys[..max_tasks.min(POLL_BATCH_SIZE)]);
             if batch == 0 {
                 return;
             }
@@ -264,8 +264,8 @@ impl Executor {
         }
     }
 
-    /// Ends the task that was being polled with this panic. Resumes the panic if there is no such
-    /// task.
+    /// Ends the task that was being polled with this panic. Resumes the panic if no task was being
+    /// polled.
     #[cold]
     pub(crate) fn handle_panic(&self, payload: Box<dyn Any + Send>) {
         let polled = self.current_task.replace(TaskKey::ROOT);

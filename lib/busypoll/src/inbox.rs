@@ -1,5 +1,5 @@
 //! The part of a runtime that other threads access: a queue of the tasks that they wake, and a flag
-//! that tells them whether to unpark the runtime's thread.
+//! that shows whether to unpark the runtime's thread.
 //!
 //! # The ring
 //!
@@ -254,14 +254,22 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_consumer_is_to_be_woken_once_and_does_not_park_with_something_to_take() {
+    fn parked_consumer_is_unparked_once() {
         let inbox = Inbox::new();
         assert!(inbox.prepare_park());
         assert!(inbox.push(1) && !inbox.push(2));
-        assert!(!inbox.prepare_park());
         assert_eq!((inbox.pop(), inbox.pop(), inbox.pop()), (Some(1), Some(2), None));
         assert!(inbox.prepare_park());
         inbox.mark_unparked();
         assert!(!inbox.push(3));
+    }
+
+    #[test]
+    fn park_is_refused_with_pending_number() {
+        let inbox = Inbox::new();
+        assert!(inbox.prepare_park());
+        assert!(inbox.push(1));
+        assert!(!inbox.prepare_park());
+        assert!(!inbox.push(2), "a refused park needs no unpark");
     }
 }

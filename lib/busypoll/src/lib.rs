@@ -35,7 +35,7 @@
 //!   turn accepts a bounded number of wakes from other threads.
 //! - **A task that always has input yields.** Each poll of a task has a budget of 128 operations on
 //!   channels, timers and sockets that are ready at once. The next operation yields first. Apart
-//!   from this budget, a single poll takes as long as its task wants.
+//!   from this budget, nothing limits the duration of a single poll.
 //!
 //! # When things go wrong
 //!

@@ -80,7 +80,7 @@ impl ReadyState {
             }
             polled.replace(waker.clone())
         };
-        // A waker's destructor is foreign code, so it runs after the cell is no longer borrowed.
+        // A waker's destructor is foreign code, so it runs after the borrow of the cell.
         drop(replaced);
     }
 
@@ -169,7 +169,7 @@ impl Reactor {
         let index = table.free.pop().unwrap_or(table.registrations.len());
         if index == table.registrations.len() {
             table.registrations.push(None);
-            // `free` has room for all indices, so that dropping a source never allocates.
+            // `free` has capacity for all indices, so that dropping a source never allocates.
             let more = table.registrations.len() - table.free.len();
             table.free.reserve(more);
         }

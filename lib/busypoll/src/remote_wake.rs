@@ -1,5 +1,4 @@
-//! A flag that marks a task, or the root, that another thread has woken until the wake reaches the
-//! runtime's thread.
+//! Wakes from other threads that have not reached the runtime's thread yet.
 
 use crate::sync::{AtomicBool, Ordering};
 
@@ -24,7 +23,8 @@ impl RemoteWake {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Accepts the wake on the runtime's thread, before that looks for the change.
+    /// Accepts the wake on the runtime's thread. Must be called before that thread looks for the
+    /// change.
     pub(crate) fn take(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }
@@ -44,6 +44,13 @@ mod loom_tests {
     use super::RemoteWake;
     use crate::inbox::Inbox;
 
+    /// The state that the threads of a model share.
+    struct Shared {
+        wake: RemoteWake,
+        inbox: Inbox,
+        changes: AtomicUsize,
+    }
+
     /// Wakers make a change that is ordered only by the announcement, then wake. The runtime's
     /// thread accepts each wake and looks for the change. If it looked too early and were not woken
     /// again, it would loop forever, which loom reports.
@@ -52,15 +59,19 @@ mod loom_tests {
         model.preemption_bound = Some(preemptions);
         model.max_branches = 10_000;
         model.check(move || {
-            let shared = Arc::new((RemoteWake::new(), Inbox::new(), AtomicUsize::new(0)));
+            let shared = Arc::new(Shared {
+                wake: RemoteWake::new(),
+                inbox: Inbox::new(),
+                changes: AtomicUsize::new(0),
+            });
             let threads: Vec<_> = (0..wakers)
                 .map(|_| {
                     let shared = Arc::clone(&shared);
                     loom::thread::spawn(move || {
                         for _ in 0..wakes {
-                            shared.2.fetch_add(1, Ordering::Relaxed);
-                            if shared.0.announce() {
-                                let _ = shared.1.push(0);
+                            shared.changes.fetch_add(1, Ordering::Relaxed);
+                            if shared.wake.announce() {
+                                let _ = shared.inbox.push(0);
                             }
                         }
                     })
@@ -68,10 +79,10 @@ mod loom_tests {
                 .collect();
             let mut seen = 0;
             while seen < wakers * wakes {
-                match shared.1.pop() {
+                match shared.inbox.pop() {
                     Some(_) => {
-                        shared.0.take();
-                        seen = shared.2.load(Ordering::Relaxed);
+                        shared.wake.take();
+                        seen = shared.changes.load(Ordering::Relaxed);
                     }
                     None => loom::thread::yield_now(),
                 }

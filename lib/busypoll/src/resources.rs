@@ -54,7 +54,7 @@ impl Resources {
     /// ```
     pub fn insert<T: 'static>(&self, value: T) {
         let replaced = self.0.borrow_mut().insert(TypeId::of::<T>(), Rc::new(RefCell::new(value)));
-        // The destructor is foreign code, so it runs after the map is no longer borrowed.
+        // The destructor is foreign code, so it runs after the borrow of the map.
         drop(replaced);
     }
 
@@ -95,7 +95,8 @@ impl Resources {
     /// Calls `f` with the value of a type.
     ///
     /// # Panics
-    /// Panics if there is no such value, or within [`with_mut`](Self::with_mut) for the same type.
+    /// Panics if such a value does not exist, or within [`with_mut`](Self::with_mut) for the same
+    /// type.
     pub fn with<T: 'static, R>(&self, f: impl FnOnce(&T) -> R) -> R {
         f(&self.get_or_panic::<T>().borrow())
     }
@@ -103,8 +104,8 @@ impl Resources {
     /// Calls `f` with a mutable reference to the value of a type.
     ///
     /// # Panics
-    /// Panics if there is no such value, or within [`with`](Self::with) or `with_mut` for the same
-    /// type.
+    /// Panics if such a value does not exist, or within [`with`](Self::with) or `with_mut` for the
+    /// same type.
     pub fn with_mut<T: 'static, R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.get_or_panic::<T>().borrow_mut())
     }

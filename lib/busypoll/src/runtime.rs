@@ -299,7 +299,7 @@ impl Runtime {
     /// [`block_on`](Self::block_on) or `drain` continues the others; dropping the runtime drops
     /// them.
     ///
-    /// Request the tasks to stop before the call, for example with a
+    /// Signal the tasks to stop before the call, for example with a
     /// [`CancellationToken`](crate::CancellationToken). The limit is checked between turns, and not
     /// before the end of the first turn: tasks that are ready run even with a limit of zero, and a
     /// task that never yields delays `drain`.

@@ -60,7 +60,7 @@ mod unix {
     const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
     /// The number of instances and, once the handlers are installed, the flag that makes a signal
-    /// end the process. The flag is set while there is no instance, and after the first signal.
+    /// end the process. The flag is set while no instance exists, and after the first signal.
     #[derive(Debug)]
     struct SignalState {
         instances: usize,

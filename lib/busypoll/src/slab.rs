@@ -66,7 +66,7 @@ impl Pool {
         let mut chunks = self.chunks.borrow_mut();
         let mut free = self.free.borrow_mut();
         chunks.reserve(1);
-        // `free` has room for every slot, so that freeing a slot never allocates.
+        // `free` has capacity for every slot, so that freeing a slot never allocates.
         let total = (chunks.len() + 1) * self.chunk_slots;
         let free_slots = free.len();
         free.reserve(total - free_slots);
@@ -100,7 +100,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         for (base, layout) in self.chunks.get_mut().drain(..) {
             // SAFETY: allocated in `add_chunk` with this very layout; no slot is left, each held an
-            // `Rc` of us (Alive).
+            // `Rc` of the pool (Alive).
             unsafe { dealloc(base.as_ptr(), layout) };
         }
     }
@@ -122,8 +122,8 @@ impl Slot {
     pub(crate) fn fill<F: Future<Output: 'static> + 'static>(self, future: F) -> PinnedSlot {
         self.assert_fits::<F>();
         let typed = self.ptr.cast::<Stage<F>>();
-        // SAFETY: it fits, as was just asserted (Sized), and the slot is ours alone (Exclusive) and
-        // allocated (Alive).
+        // SAFETY: it fits, as was just asserted (Sized), and the slot has no other owner
+        // (Exclusive) and is allocated (Alive).
         unsafe { typed.write(Stage::Running { future }) };
         PinnedSlot { value: typed, _slot: self }
     }
@@ -154,7 +154,7 @@ pub(crate) struct PinnedSlot {
 impl PinnedSlot {
     #[inline]
     pub(crate) fn as_mut(&mut self) -> Pin<&mut dyn ErasedStage> {
-        // SAFETY: `fill` wrote a value there, nobody else has the address (Exclusive), and it is
+        // SAFETY: `fill` wrote a value there, no other code has the address (Exclusive), and it is
         // never moved (Fixed).
         unsafe { Pin::new_unchecked(self.value.as_mut()) }
     }

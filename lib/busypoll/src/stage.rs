@@ -117,7 +117,7 @@ impl<F: Future<Output: 'static> + 'static> ErasedStage for Stage<F> {
 
     #[cold]
     fn fail(mut self: Pin<&mut Self>, error: JoinError) {
-        // Dropping and writing are two steps, so that the stage is no longer `Running` even if the
+        // Dropping and writing are two steps, so that the stage has left `Running` even if the
         // destructor panics.
         let dropped = catch_unwind(AssertUnwindSafe(|| self.as_mut().set(Self::Gone)));
         let error = dropped.map_or_else(JoinError::panicked, |()| error);

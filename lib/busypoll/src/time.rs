@@ -185,7 +185,7 @@ impl Sleep {
         if self.uses_lead {
             self.lead = self.executor.timer_lead.get();
         }
-        // Registers in every poll, since a timer that has fired is no longer registered.
+        // Registers in every poll, since a timer that has fired is not registered any more.
         let key = timers.register(self.key, self.wake_time(), cx.waker());
         self.key = Some(key);
         Poll::Pending

@@ -39,11 +39,11 @@ impl TimerLead {
         self.current.get()
     }
 
-    /// Records that timers fired at `now`. `alone` means that only one fired and nothing else was
+    /// Records that timers fired at `now`. `is_alone` means that only one fired and nothing else was
     /// ready.
     #[inline]
-    pub(crate) fn record_firing(&self, now: Instant, alone: bool) {
-        self.fired_alone.set((alone && self.is_adaptive).then_some(now));
+    pub(crate) fn record_firing(&self, now: Instant, is_alone: bool) {
+        self.fired_alone.set((is_alone && self.is_adaptive).then_some(now));
     }
 
     /// Records that a task that a timer has woken reads the clock.
@@ -54,8 +54,8 @@ impl TimerLead {
         }
     }
 
-    /// Moves the lead half the distance up to what this delay requires, or an eighth of the
-    /// distance down.
+    /// Moves the lead half the distance up to the lead that this delay requires, or an eighth of
+    /// the distance down.
     fn adjust(&self, delay: Duration) {
         let wanted = delay.saturating_mul(DELAY_MULTIPLE).clamp(MIN_LEAD, MAX_LEAD);
         let current = self.current.get();
@@ -73,7 +73,7 @@ mod tests {
 
     const NS: fn(u64) -> Duration = Duration::from_nanos;
 
-    fn after(lead: &TimerLead, delays: impl IntoIterator<Item = u64>) -> Duration {
+    fn adjust_by(lead: &TimerLead, delays: impl IntoIterator<Item = u64>) -> Duration {
         delays.into_iter().for_each(|delay| lead.adjust(NS(delay)));
         lead.get()
     }
@@ -82,24 +82,24 @@ mod tests {
     fn lead_follows_delay_within_limits() {
         let lead = TimerLead::new_adaptive();
         assert_eq!(lead.get(), MIN_LEAD);
-        assert_eq!(after(&lead, [50; 10]), MIN_LEAD);
+        assert_eq!(adjust_by(&lead, [50; 10]), MIN_LEAD);
         // The lead becomes twice the delay within a few wake-ups.
-        let learnt = after(&lead, [8_000; 10]);
-        assert!(learnt <= NS(16_000) && learnt > NS(15_900), "{learnt:?}");
+        let adapted = adjust_by(&lead, [8_000; 10]);
+        assert!(adapted <= NS(16_000) && adapted > NS(15_900), "{adapted:?}");
         // The lead returns when the delay is short again.
-        let back = after(&lead, [50; 60]);
+        let back = adjust_by(&lead, [50; 60]);
         assert!(back >= MIN_LEAD && back < NS(1_010), "{back:?}");
         // A delay of a second does not raise the lead above the maximum.
-        let learnt = after(&lead, [1_000_000_000; 40]);
-        assert!(learnt <= MAX_LEAD && learnt > NS(19_990), "{learnt:?}");
+        let adapted = adjust_by(&lead, [1_000_000_000; 40]);
+        assert!(adapted <= MAX_LEAD && adapted > NS(19_990), "{adapted:?}");
     }
 
     #[test]
     fn single_outlier_is_forgotten() {
         let lead = TimerLead::new_adaptive();
-        let struck = after(&lead, [30_000]);
+        let struck = adjust_by(&lead, [30_000]);
         assert!(struck > NS(10_000), "{struck:?}");
-        assert!(after(&lead, [100; 20]) < NS(2_000));
+        assert!(adjust_by(&lead, [100; 20]) < NS(2_000));
     }
 
     #[test]
@@ -110,11 +110,11 @@ mod tests {
         assert_eq!(lead.get(), MIN_LEAD);
         lead.record_firing(start, true);
         lead.record_arrival(start + NS(9_000));
-        let learnt = lead.get();
-        assert!(learnt > MIN_LEAD);
+        let adapted = lead.get();
+        assert!(adapted > MIN_LEAD);
         // Each firing is counted once.
         lead.record_arrival(start + NS(900_000));
-        assert_eq!(lead.get(), learnt);
+        assert_eq!(lead.get(), adapted);
     }
 
     #[test]

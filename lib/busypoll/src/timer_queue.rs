@@ -65,7 +65,7 @@ impl TimerQueue {
                 key
             }
         };
-        // A waker's destructor is foreign code, so it runs after the tree is no longer borrowed.
+        // A waker's destructor is foreign code, so it runs after the borrow of the tree.
         drop(replaced);
         key
     }

@@ -32,7 +32,7 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the receiver is gone")
+        f.write_str("the receiver has been dropped")
     }
 }
 
@@ -51,7 +51,7 @@ impl<T> fmt::Display for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "the channel is full",
-            Self::Closed(_) => "the receiver is gone",
+            Self::Closed(_) => "the receiver has been dropped",
         })
     }
 }

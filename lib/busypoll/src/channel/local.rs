@@ -41,7 +41,7 @@ struct LocalRing<T> {
     /// dropped.
     limit: Cell<usize>,
     senders: Cell<usize>,
-    receiver_gone: Cell<bool>,
+    receiver_dropped: Cell<bool>,
     receiver_waits: Cell<bool>,
     senders_wait: Cell<bool>,
     wakers: RefCell<Wakers>,
@@ -96,13 +96,13 @@ pub struct Sender<T>(Rc<LocalRing<T>>);
 #[derive(Debug)]
 pub struct Receiver<T>(Rc<LocalRing<T>>);
 
-/// Creates a channel with room for `capacity` values.
+/// Creates a channel for up to `capacity` values.
 ///
 /// # Panics
 /// Panics if `capacity` is zero.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a channel needs room for a value");
+    assert!(capacity > 0, "a channel needs a capacity of at least 1");
     let ring = Rc::new(LocalRing {
         slots: (0..capacity
             .checked_next_power_of_two()
@@ -113,7 +113,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         tail: Cell::new(0),
         limit: Cell::new(capacity),
         senders: Cell::new(1),
-        receiver_gone: Cell::new(false),
+        receiver_dropped: Cell::new(false),
         receiver_waits: Cell::new(false),
         senders_wait: Cell::new(false),
         wakers: RefCell::default(),
@@ -131,7 +131,7 @@ impl<T> Sender<T> {
         let ring = &*self.0;
         let tail = ring.tail.get();
         if tail.wrapping_sub(ring.head.get()) >= ring.limit.get() {
-            return Err(match ring.receiver_gone.get() {
+            return Err(match ring.receiver_dropped.get() {
                 true => TrySendError::Closed(value),
                 false => TrySendError::Full(value),
             });
@@ -144,7 +144,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends a value as soon as there is room.
+    /// Sends a value as soon as the channel is not full.
     ///
     /// # Errors
     /// Returns an error if the receiver has been dropped.
@@ -195,7 +195,7 @@ impl<T> Receiver<T> {
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// Returns [`Empty`](TryRecvError::Empty) if there is no value, and
+    /// Returns [`Empty`](TryRecvError::Empty) if the channel is empty, and
     /// [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
@@ -235,7 +235,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.receiver_gone.set(true);
+        self.0.receiver_dropped.set(true);
         self.0.limit.set(0);
         // The values are dropped now instead of with the last sender.
         while let Some(value) = self.0.slot(self.0.head.get()).take() {

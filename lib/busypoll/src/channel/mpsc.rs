@@ -32,7 +32,7 @@ use super::transfer;
 #[derive(Debug)]
 pub struct Sender<T>(Producer<T, SharedState>);
 
-/// Creates a channel with room for `capacity` values.
+/// Creates a channel for up to `capacity` values.
 ///
 /// # Panics
 /// Panics if `capacity` is zero.
@@ -50,7 +50,7 @@ impl<T> Sender<T> {
     /// Returns an error if the channel is full or the receiver has been dropped.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        if self.0.shared().is_receiver_gone() {
+        if self.0.shared().is_receiver_dropped() {
             return Err(TrySendError::Closed(value));
         }
         self.0.push(value).map_err(TrySendError::Full)?;
@@ -58,7 +58,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends a value as soon as there is room.
+    /// Sends a value as soon as the channel is not full.
     ///
     /// # Errors
     /// Returns an error if the receiver has been dropped.
@@ -77,11 +77,11 @@ impl<T> transfer::SendHalf<T> for &Sender<T> {
     }
 
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
-        self.0.shared().wait_for_room(ticket, waker);
+        self.0.shared().register_waiting_sender(ticket, waker);
     }
 
     fn deregister(&self, ticket: u64) {
-        self.0.shared().stop_waiting_for_room(ticket);
+        self.0.shared().deregister_waiting_sender(ticket);
     }
 }
 
@@ -104,8 +104,8 @@ mod loom_tests {
 
     use super::channel;
 
-    /// Runs senders that wait for room, and a receiver that waits for values. A lost wake would
-    /// leave a thread waiting forever, which loom reports as a deadlock.
+    /// Runs senders that wait for the receiver, and a receiver that waits for values. A lost wake
+    /// would leave a thread waiting forever, which loom reports as a deadlock.
     fn check_no_lost_wake(senders: u32, each: u32, preemptions: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);

@@ -15,7 +15,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Ordering, loom_fence};
 #[derive(Debug)]
 pub(crate) struct SharedState {
     senders: AtomicUsize,
-    receiver_gone: AtomicBool,
+    receiver_dropped: AtomicBool,
     not_empty: CachePadded<Waiter>,
     not_full: CachePadded<Waiters>,
 }
@@ -25,7 +25,7 @@ impl SharedState {
     pub(crate) fn new() -> Self {
         Self {
             senders: AtomicUsize::new(1),
-            receiver_gone: AtomicBool::new(false),
+            receiver_dropped: AtomicBool::new(false),
             not_empty: CachePadded(Waiter::default()),
             not_full: CachePadded(Waiters::default()),
         }
@@ -42,9 +42,9 @@ impl SharedState {
     }
 
     #[inline]
-    pub(crate) fn is_receiver_gone(&self) -> bool {
+    pub(crate) fn is_receiver_dropped(&self) -> bool {
         loom_fence();
-        self.receiver_gone.load(Ordering::SeqCst)
+        self.receiver_dropped.load(Ordering::SeqCst)
     }
 
     /// Wakes the receiver after a value was pushed.
@@ -54,11 +54,11 @@ impl SharedState {
     }
 
     /// Registers a sender that found the channel full.
-    pub(crate) fn wait_for_room(&self, ticket: &mut Option<u64>, waker: &Waker) {
+    pub(crate) fn register_waiting_sender(&self, ticket: &mut Option<u64>, waker: &Waker) {
         self.not_full.0.register(ticket, waker);
     }
 
-    pub(crate) fn stop_waiting_for_room(&self, ticket: u64) {
+    pub(crate) fn deregister_waiting_sender(&self, ticket: u64) {
         self.not_full.0.deregister(ticket);
     }
 }
@@ -75,7 +75,7 @@ impl<T> Receiver<T> {
     /// Receives a value if there is one.
     ///
     /// # Errors
-    /// Returns [`Empty`](TryRecvError::Empty) if there is no value, and
+    /// Returns [`Empty`](TryRecvError::Empty) if the channel is empty, and
     /// [`Closed`](TryRecvError::Closed) if there will never be one.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
@@ -88,7 +88,7 @@ impl<T> Receiver<T> {
             return Err(TryRecvError::Empty);
         }
         // The last sender may have been dropped after the first attempt. The values that it sent
-        // before are visible now, since the load acquires what its drop released.
+        // before are visible now, since the load acquires the release of its drop.
         self.0.pop().ok_or(TryRecvError::Closed)
     }
 
@@ -117,7 +117,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.shared().receiver_gone.swap(true, Ordering::SeqCst);
+        self.0.shared().receiver_dropped.swap(true, Ordering::SeqCst);
         while self.0.pop().is_some() {}
         self.0.shared().not_full.0.notify_after_swap();
     }

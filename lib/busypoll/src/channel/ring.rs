@@ -10,7 +10,7 @@
 //! Invariants, referred to by name below:
 //!
 //! - **Claimed**: positions from `head` to `tail` are claimed, each by one producer, and there are
-//!   never more of them than the capacity, which is no more than there are slots. So no two claimed
+//!   never more of them than the capacity, which is at most the number of slots. So no two claimed
 //!   positions share a slot.
 //! - **Stamped**: the producer that claimed a position stamps its slot with it, once, after the
 //!   value is written.
@@ -59,12 +59,12 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: whoever claimed a position writes its value, and the consumer reads it after the stamp,
-// which releases and acquires (Claimed, Stamped, Single): values move between threads, and are
-// never shared.
+// SAFETY: the producer that claimed a position writes its value, and the consumer reads it after
+// the stamp, which releases and acquires (Claimed, Stamped, Single): values move between threads,
+// and are never shared.
 unsafe impl<T: Send, S: Sync> Sync for Ring<T, S> {}
 
-/// Creates a queue with room for `capacity` values.
+/// Creates a queue for up to `capacity` values.
 ///
 /// # Panics
 /// Panics if the capacity is zero, or larger than memory.
@@ -84,7 +84,7 @@ pub(crate) fn sole_ring<T, S>(capacity: usize, shared: S) -> (SoleProducer<T, S>
 
 impl<T, S> Ring<T, S> {
     fn new(capacity: usize, shared: S) -> Self {
-        assert!(capacity > 0, "a channel needs room for a value");
+        assert!(capacity > 0, "a channel needs a capacity of at least 1");
         let slots =
             capacity.checked_next_power_of_two().expect("the capacity is larger than memory");
         let slot =
@@ -136,8 +136,8 @@ impl<T, S> Ring<T, S> {
         }
     }
 
-    /// Reads the position of the consumer and records it for the next push. After a wait for room
-    /// has been announced, this sees all room that was made before the announcement.
+    /// Reads the position of the consumer and records it for the next push. After a wait for
+    /// capacity has been announced, this sees all slots that were emptied before the announcement.
     fn refresh_head(&self) -> usize {
         loom_fence();
         let emptied = self.head.0.load(Ordering::SeqCst);
@@ -175,7 +175,7 @@ impl<T, S> Ring<T, S> {
         }
         let value = slot.value.with(|slot| {
             // SAFETY: the stamp proves that this position's value was written (Stamped), and only
-            // we take it (Single): once, since `head` advances.
+            // the consumer takes it (Single): once, since `head` advances.
             unsafe { (*slot).assume_init_read() }
         });
         self.head.0.swap(position.wrapping_add(1), Ordering::SeqCst);
@@ -189,7 +189,7 @@ impl<T, S> Producer<T, S> {
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let Some(position) = self.0.claim() else { return Err(value) };
-        // SAFETY: just claimed by us, who write it once.
+        // SAFETY: this producer has just claimed the position and writes it once.
         unsafe { self.0.write(position, value) };
         Ok(())
     }
@@ -215,7 +215,7 @@ impl<T, S> SoleProducer<T, S> {
         // until the slot has returned from the consumer's cache.
         tail.swap(position.wrapping_add(1), Ordering::SeqCst);
         loom_fence();
-        // SAFETY: just claimed by us (Sole), who write it once.
+        // SAFETY: this producer has just claimed the position (Sole) and writes it once.
         unsafe { ring.write(position, value) };
         Ok(())
     }
@@ -253,8 +253,8 @@ impl<T, S> Consumer<T, S> {
 
 impl<T, S> Drop for Ring<T, S> {
     fn drop(&mut self) {
-        // SAFETY: nobody else is left (Single), and every claimed position was stamped: `push` does
-        // not end in between.
+        // SAFETY: no other consumer is left (Single), and every claimed position was stamped:
+        // `push` does not end in between.
         while let Some(value) = unsafe { self.pop() } {
             drop(value);
         }

@@ -33,7 +33,7 @@ use super::transfer;
 #[derive(Debug)]
 pub struct Sender<T>(SoleProducer<T, SharedState>);
 
-/// Creates a channel with room for `capacity` values.
+/// Creates a channel for up to `capacity` values.
 ///
 /// # Panics
 /// Panics if `capacity` is zero.
@@ -51,7 +51,7 @@ impl<T> Sender<T> {
     /// Returns an error if the channel is full or the receiver has been dropped.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
-        if self.0.shared().is_receiver_gone() {
+        if self.0.shared().is_receiver_dropped() {
             return Err(TrySendError::Closed(value));
         }
         self.0.push(value).map_err(TrySendError::Full)?;
@@ -59,7 +59,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends a value as soon as there is room.
+    /// Sends a value as soon as the channel is not full.
     ///
     /// # Errors
     /// Returns an error if the receiver has been dropped.
@@ -78,11 +78,11 @@ impl<T> transfer::SendHalf<T> for &mut Sender<T> {
     }
 
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
-        self.0.shared().wait_for_room(ticket, waker);
+        self.0.shared().register_waiting_sender(ticket, waker);
     }
 
     fn deregister(&self, ticket: u64) {
-        self.0.shared().stop_waiting_for_room(ticket);
+        self.0.shared().deregister_waiting_sender(ticket);
     }
 }
 

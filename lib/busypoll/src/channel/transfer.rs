@@ -11,8 +11,8 @@ use crate::budget;
 /// The sending half of a channel.
 pub(crate) trait SendHalf<T> {
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>>;
-    /// Registers a waker to call once there may be room, in place of the earlier one of that
-    /// ticket.
+    /// Registers a waker to call once the channel may not be full, in place of the earlier one of
+    /// that ticket.
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker);
     /// Removes the waker of that ticket.
     fn deregister(&self, ticket: u64);
@@ -54,7 +54,7 @@ impl<T, S: SendHalf<T>> Future for SendFuture<T, S> {
             if registered {
                 return Poll::Pending;
             }
-            // There may have been room since the first attempt.
+            // The receiver may have taken a value since the first attempt.
             this.sender.register(&mut this.ticket, cx.waker());
         }
         budget::spend();

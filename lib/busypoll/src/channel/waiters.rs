@@ -1,7 +1,7 @@
 //! Waiting for the other side of a channel.
 //!
 //! A waiting side registers, then tries again. The other side makes its change, then checks for a
-//! registered waiter. This check is nearly free while there is no waiter.
+//! registered waiter. This check is nearly free without a waiter.
 
 use std::sync::PoisonError;
 use std::task::Waker;

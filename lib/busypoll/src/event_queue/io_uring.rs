@@ -388,7 +388,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nothing borrows from it any more. The result
-        // is ignored, since there is no remedy for a mapping that cannot be unmapped.
+        // is ignored, since a mapping that cannot be unmapped has no remedy.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -38,7 +38,7 @@ impl ParkTimer {
         Ok(Self { descriptor, armed_deadline: Cell::new(None) })
     }
 
-    /// Sets the timer, or stops it if there is no limit. Either also clears an expiration that was
+    /// Sets the timer, or stops it without a limit. Either also clears an expiration that was
     /// not read. Makes no system call if nothing changes.
     pub(super) fn arm(&self, limit: Option<WaitLimit>) -> Option<Duration> {
         let deadline = limit.map(|limit| limit.deadline);

@@ -273,7 +273,7 @@ impl<S: Source> Registered<S> {
 }
 
 fn runtime_dropped_error() -> io::Error {
-    io::Error::new(io::ErrorKind::NotConnected, "the runtime that watched this source is gone")
+    io::Error::new(io::ErrorKind::NotConnected, "the runtime of this source has been dropped")
 }
 
 impl<S: Source> Drop for Registered<S> {

@@ -282,8 +282,8 @@ impl TcpStream {
     /// Writes without waiting.
     ///
     /// # Errors
-    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
-    /// of the underlying system call.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if the send buffer is full, and any other
+    /// error of the underlying system call.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |mut stream| stream.write(buf))
     }

@@ -124,8 +124,8 @@ impl UdpSocket {
     /// Sends a datagram to the connected address without waiting.
     ///
     /// # Errors
-    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
-    /// of the underlying system call.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if the send buffer is full, and any other
+    /// error of the underlying system call.
     pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send(buf))
     }
@@ -133,8 +133,8 @@ impl UdpSocket {
     /// Sends a datagram to an address without waiting.
     ///
     /// # Errors
-    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and any other error
-    /// of the underlying system call.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if the send buffer is full, and any other
+    /// error of the underlying system call.
     pub fn try_send_to(&self, buf: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.0.try_io(Interest::WRITABLE, |socket| socket.send_to(buf, to))
     }
@@ -142,8 +142,8 @@ impl UdpSocket {
     /// Receives a datagram from the connected address without waiting.
     ///
     /// # Errors
-    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none, and any other error of
-    /// the underlying system call.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has arrived, and any other
+    /// error of the underlying system call.
     pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.try_io(Interest::READABLE, |socket| socket.recv(buf))
     }
@@ -151,8 +151,8 @@ impl UdpSocket {
     /// Receives a datagram without waiting. Returns its length and the sender's address.
     ///
     /// # Errors
-    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none, and any other error of
-    /// the underlying system call.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has arrived, and any other
+    /// error of the underlying system call.
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.try_io(Interest::READABLE, |socket| socket.recv_from(buf))
     }
@@ -209,8 +209,8 @@ impl UdpSocket {
     /// Returns the connected address.
     ///
     /// # Errors
-    /// Returns [`NotConnected`](io::ErrorKind::NotConnected) if there is none, and any other error
-    /// of the underlying system call.
+    /// Returns [`NotConnected`](io::ErrorKind::NotConnected) if the socket is not connected, and any
+    /// other error of the underlying system call.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
