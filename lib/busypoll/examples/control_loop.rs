@@ -4,7 +4,7 @@
 //! slip. The token of the watchdog is a child of the loop's token. The example first cancels the
 //! watchdog, which leaves the loop running, and then the loop. It prints how late the ticks were,
 //! which depends on the current state of the machine.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 #![allow(clippy::disallowed_methods, reason = "the loop reads the clock to see how late it is")]
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 const TICKS: usize = 500;
 const TARGET: f64 = 20.0;
 
-/// The controlled system, for example a room: its temperature and its heating power.
+/// The controlled system, for example an oven: its temperature and its heating power.
 struct Plant {
     value: f64,
     input: f64,

@@ -5,7 +5,7 @@
 //!
 //! With an address as argument, it only runs the server, until Ctrl-C:
 //! `cargo run --release --example echo 127.0.0.1:7000`.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Parks repeatedly until a deadline, on an `io_uring`, and counts the waits that took far too
 //! long: `cargo run --release -p busypoll --example park-soak -- 10000000`. Prints one line of
 //! JSON.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its results")]
 #![allow(clippy::disallowed_methods, reason = "it compares waits with the clock")]
 
 use std::process::ExitCode;

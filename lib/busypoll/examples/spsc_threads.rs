@@ -3,7 +3,7 @@
 //!
 //! The client spins. The server spins for a while and then parks. The client checks every response
 //! and the order of the responses.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long it takes")]
 
 use std::time::{Duration, Instant};

@@ -5,8 +5,6 @@ mod common;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
-#[cfg(not(miri))]
-use std::time::Instant;
 
 use busypoll::channel::{TryRecvError, TrySendError, local, mpsc, spsc};
 use busypoll::{spawn_boxed, yield_now};
@@ -196,127 +194,164 @@ impl Wake for Holder {
 /// Polls a send that has to wait, with a waker that owns a clone of `held`.
 fn poll_once(send: Pin<&mut (impl Future + ?Sized)>, held: &Arc<()>) {
     let waker = Waker::from(Arc::new(Holder(Arc::clone(held))));
-    assert!(send.poll(&mut Context::from_waker(&waker)).is_pending(), "there is no room");
+    assert!(send.poll(&mut Context::from_waker(&waker)).is_pending(), "the channel must be full");
 }
+
+type BoxedSend<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 #[test]
 fn cancelled_sends_leave_no_wakers() {
     for sends in [scaled(1_000), scaled(100_000)] {
-        check_cancelled_sends(sends);
+        check_successive_sends(sends);
+        check_simultaneous_sends(sends);
     }
 }
 
-fn check_cancelled_sends(count: u32) {
+/// Cancels sends one after the other.
+fn check_successive_sends(count: u32) {
     let held = Arc::new(());
-    let (local, _local_end) = local::channel(1);
-    let (mpsc, _mpsc_end) = mpsc::channel(1);
-    let (mut spsc, _spsc_end) = spsc::channel(1);
-    local.try_send(0).unwrap();
-    mpsc.try_send(0).unwrap();
-    spsc.try_send(0).unwrap();
+    let (local, _local_end) = full_local();
+    let (mpsc, _mpsc_end) = full_mpsc();
+    let (mut spsc, _spsc_end) = full_spsc();
     for i in 0..count {
         poll_once(pin!(local.send(i)), &held);
         poll_once(pin!(mpsc.send(i)), &held);
         poll_once(pin!(spsc.send(i)), &held);
     }
-    assert_eq!(Arc::strong_count(&held), 1, "one after the other");
+    assert_eq!(Arc::strong_count(&held), 1);
+}
 
-    let mut sends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-    let (local, mpsc) = (&local, &mpsc);
-    for i in 0..count {
-        sends.push(Box::pin(async move { local.send(i).await.unwrap() }));
-        sends.push(Box::pin(async move { mpsc.send(i).await.unwrap() }));
-    }
+/// Cancels sends that wait at the same time.
+fn check_simultaneous_sends(count: u32) {
+    let held = Arc::new(());
+    let (local, _local_end) = full_local();
+    let (mpsc, _mpsc_end) = full_mpsc();
+    let mut sends = box_sends(&local, &mpsc, count);
     sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     // When another task polls a send again, the new waker replaces the old one.
     sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     drop(sends);
-    assert_eq!(Arc::strong_count(&held), 1, "all at once");
+    assert_eq!(Arc::strong_count(&held), 1);
 }
 
-/// As a ratio of medians, taken in turn: how fast the machine is does not matter, nor what else it
-/// does.
-#[cfg(not(miri))]
-#[test]
-#[allow(clippy::disallowed_methods, reason = "what is compared is what sends cost")]
-fn cancelled_sends_stay_cheap() {
-    const MANY: u32 = 100_000;
-    /// Few, since these are given up as well, and the fresh channel is to stay fresh.
-    const SENDS: u32 = 100;
-    const ROUNDS: usize = 21;
-    /// A search among those that were given up is several hundred times as dear as a send.
-    const MOST: u32 = 50;
+fn full_local() -> (local::Sender<u32>, local::Receiver<u32>) {
+    let (sender, receiver) = local::channel(1);
+    sender.try_send(0).unwrap();
+    (sender, receiver)
+}
 
-    /// Gives sends up on fresh channels, and as many on the other one.
-    fn compare<S, R>(
-        what: &str,
-        full: impl Fn() -> (S, R),
-        give_up: impl Fn(&mut S),
-        other: &mut S,
+fn full_mpsc() -> (mpsc::Sender<u32>, mpsc::Receiver<u32>) {
+    let (sender, receiver) = mpsc::channel(1);
+    sender.try_send(0).unwrap();
+    (sender, receiver)
+}
+
+fn full_spsc() -> (spsc::Sender<u32>, spsc::Receiver<u32>) {
+    let (mut sender, receiver) = spsc::channel(1);
+    sender.try_send(0).unwrap();
+    (sender, receiver)
+}
+
+/// Returns `count` sends on each channel.
+fn box_sends<'a>(
+    local: &'a local::Sender<u32>,
+    mpsc: &'a mpsc::Sender<u32>,
+    count: u32,
+) -> Vec<BoxedSend<'a>> {
+    let mut sends: Vec<BoxedSend<'a>> = Vec::new();
+    for i in 0..count {
+        sends.push(Box::pin(async move { local.send(i).await.unwrap() }));
+        sends.push(Box::pin(async move { mpsc.send(i).await.unwrap() }));
+    }
+    sends
+}
+
+/// Compares the cost of sends as a ratio of medians over alternating rounds, so that neither the
+/// speed of the machine nor a disturbance matters.
+#[cfg(not(miri))]
+mod cost {
+    #![allow(clippy::disallowed_methods, reason = "these tests measure the cost of sends")]
+
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use super::{box_sends, full_local, full_mpsc, full_spsc, local, mpsc, poll_once, spsc};
+
+    const PAST_SENDS: u32 = 100_000;
+    /// Few enough that a fresh channel stays fresh, since these sends are cancelled as well.
+    const TIMED_SENDS: u32 = 100;
+    const ROUNDS: usize = 21;
+    /// A search among the cancelled sends would cost several hundred times as much as a send.
+    const MAX_COST_RATIO: u32 = 50;
+
+    /// Compares cancelled sends on `tested` with those on fresh channels.
+    fn compare_with_fresh<S, R>(
+        name: &str,
+        new_full: impl Fn() -> (S, R),
+        cancel_send: impl Fn(&mut S),
+        tested: &mut S,
     ) {
-        let cost = |sender: &mut S| {
+        let measure = |sender: &mut S| {
             let start = Instant::now();
-            (0..SENDS).for_each(|_| give_up(sender));
+            (0..TIMED_SENDS).for_each(|_| cancel_send(sender));
             start.elapsed()
         };
-        let cost_of_fresh = || {
-            let (mut sender, _end) = full();
-            cost(&mut sender)
-        };
-        let costs: (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| (cost_of_fresh(), cost(other))).unzip();
-        let [fresh, other] = [costs.0, costs.1].map(|mut costs| {
-            costs.sort_unstable();
-            costs[ROUNDS / 2]
-        });
+        let (mut fresh_costs, mut tested_costs) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let (mut fresh, _end) = new_full();
+            fresh_costs.push(measure(&mut fresh));
+            tested_costs.push(measure(tested));
+        }
+        let (fresh, tested) = (median(fresh_costs), median(tested_costs));
         assert!(
-            other <= fresh * MOST,
-            "{what}: {SENDS} sends take {other:?}, on a fresh channel {fresh:?}"
+            tested <= fresh * MAX_COST_RATIO,
+            "{name}: {TIMED_SENDS} sends take {tested:?}, and {fresh:?} on a fresh channel"
         );
     }
 
-    fn compare_with_past<S, R>(what: &str, full: impl Fn() -> (S, R), give_up: impl Fn(&mut S)) {
-        let (mut past, _end) = full();
-        (0..MANY).for_each(|_| give_up(&mut past));
-        compare(&format!("{what}, many given up"), full, give_up, &mut past);
+    fn median(mut costs: Vec<Duration>) -> Duration {
+        costs.sort_unstable();
+        costs[costs.len() / 2]
     }
 
-    let held = Arc::new(());
-    let full_local = || {
-        let (sender, receiver) = local::channel(1);
-        sender.try_send(0).unwrap();
-        (sender, receiver)
-    };
-    let full_mpsc = || {
-        let (sender, receiver) = mpsc::channel(1);
-        sender.try_send(0).unwrap();
-        (sender, receiver)
-    };
-    let full_spsc = || {
-        let (mut sender, receiver) = spsc::channel(1);
-        sender.try_send(0).unwrap();
-        (sender, receiver)
-    };
-    let give_up_local = |sender: &mut local::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
-    let give_up_mpsc = |sender: &mut mpsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
-    let give_up_spsc = |sender: &mut spsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
-    compare_with_past("local", full_local, give_up_local);
-    compare_with_past("mpsc", full_mpsc, give_up_mpsc);
-    compare_with_past("spsc", full_spsc, give_up_spsc);
-
-    // Those that are not given up make one no dearer either.
-    let (mut local, _local_end) = full_local();
-    let (mut mpsc, _mpsc_end) = full_mpsc();
-    let (other_local, other_mpsc) = (&local.clone(), &mpsc.clone());
-    let mut sends: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-    for i in 0..MANY {
-        sends.push(Box::pin(async move { other_local.send(i).await.unwrap() }));
-        sends.push(Box::pin(async move { other_mpsc.send(i).await.unwrap() }));
+    /// Compares a channel on which many sends were cancelled with fresh channels.
+    fn compare_after_past_sends<S, R>(
+        name: &str,
+        new_full: impl Fn() -> (S, R),
+        cancel_send: impl Fn(&mut S),
+    ) {
+        let (mut used, _end) = new_full();
+        (0..PAST_SENDS).for_each(|_| cancel_send(&mut used));
+        compare_with_fresh(name, new_full, cancel_send, &mut used);
     }
-    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
-    compare("local, many wait", full_local, give_up_local, &mut local);
-    compare("mpsc, many wait", full_mpsc, give_up_mpsc, &mut mpsc);
+
+    #[test]
+    fn cancelled_sends_stay_cheap_after_many() {
+        let held = Arc::new(());
+        let cancel_local = |sender: &mut local::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+        let cancel_mpsc = |sender: &mut mpsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+        let cancel_spsc = |sender: &mut spsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+        compare_after_past_sends("local", full_local, cancel_local);
+        compare_after_past_sends("mpsc", full_mpsc, cancel_mpsc);
+        compare_after_past_sends("spsc", full_spsc, cancel_spsc);
+    }
+
+    #[test]
+    fn cancelled_sends_stay_cheap_among_waiters() {
+        let held = Arc::new(());
+        let (mut local, _local_end) = full_local();
+        let (mut mpsc, _mpsc_end) = full_mpsc();
+        let (local_clone, mpsc_clone) = (local.clone(), mpsc.clone());
+        let mut sends = box_sends(&local_clone, &mpsc_clone, PAST_SENDS);
+        sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+        let cancel_local = |sender: &mut local::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+        let cancel_mpsc = |sender: &mut mpsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
+        compare_with_fresh("local", full_local, cancel_local, &mut local);
+        compare_with_fresh("mpsc", full_mpsc, cancel_mpsc, &mut mpsc);
+    }
 }
 
 #[test]
@@ -332,8 +367,8 @@ fn cancelled_send_takes_no_slot() {
             };
             yield_now().await;
             {
-                let mut given_up = pin!(sender.send(2));
-                poll_once(given_up.as_mut(), &held);
+                let mut cancelled = pin!(sender.send(2));
+                poll_once(cancelled.as_mut(), &held);
                 assert_eq!(receiver.recv().await, Some(0));
             }
             waiting.await.unwrap().unwrap();

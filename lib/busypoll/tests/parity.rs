@@ -34,7 +34,7 @@ fn in_backticks(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the modules that enclose a test function, from the innermost one. Returns `None` if
-/// there is no such function, if it lacks the attribute `#[test]`, or if it is ignored.
+/// the function does not exist, if it lacks the attribute `#[test]`, or if it is ignored.
 fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     let lines: Vec<_> = source.lines().collect();
     let is_attribute =
@@ -64,7 +64,7 @@ fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
     Some(modules)
 }
 
-/// Returns the repository that contains the package, or `None` if the package stands alone.
+/// Returns the repository that contains the package, or `None` if the package is outside of it.
 fn repository() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join("Cargo.toml"))
@@ -117,7 +117,7 @@ fn parity_rows_name_existing_tests() {
                 assert_eq!(
                     entry.contains('¹'),
                     is_skipped,
-                    "{entry}: ¹ marks what qemu.sh leaves out"
+                    "{entry}: ¹ must mark exactly the tests that qemu.sh skips"
                 );
             }
             named += 1;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use busypoll::time::{self, MissedTickBehavior};
-use busypoll::{channel, spawn_boxed};
+use busypoll::{Runtime, channel, spawn_boxed};
 use common::{run_in_every_mode, scaled};
 
 #[test]
@@ -45,12 +45,12 @@ fn timers_fire_in_deadline_order() {
         // A slow machine may need some time to register four timers. The order is only guaranteed
         // for timers that are registered before they are due.
         for ahead in [5, 50, 500, 5_000].map(Duration::from_millis) {
-            let log = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+            let log = Rc::new(std::cell::RefCell::new(Vec::new()));
             let in_time = runtime.block_on(async {
                 let start = Instant::now() + ahead;
                 let tasks: Vec<_> = [3_u32, 1, 2, 0]
                     .map(|i| {
-                        let log = std::rc::Rc::clone(&log);
+                        let log = Rc::clone(&log);
                         spawn_boxed(async move {
                             time::sleep_until(start + Duration::from_nanos(i.into())).await;
                             log.borrow_mut().push(i);
@@ -127,15 +127,13 @@ fn missed_ticks_follow_the_policy() {
 }
 
 #[test]
-fn reset_moves_ticks_and_grid() {
+fn resets_move_the_next_tick() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let period = Duration::from_millis(2);
             let mut interval = time::interval(Duration::from_secs(3_600));
-            assert_eq!(
-                (interval.period(), interval.missed_tick_behavior()),
-                (Duration::from_secs(3_600), MissedTickBehavior::Burst)
-            );
+            assert_eq!(interval.period(), Duration::from_secs(3_600));
+            assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
             interval.tick().await;
             let before = Instant::now();
             interval.reset_after(period);
@@ -144,10 +142,18 @@ fn reset_moves_ticks_and_grid() {
             let before = Instant::now();
             interval.reset_immediately();
             assert!(interval.tick().await >= before);
-            let at = Instant::now() + period;
-            interval.reset_at(at);
-            assert_eq!(interval.tick().await, at);
+            let deadline = Instant::now() + period;
+            interval.reset_at(deadline);
+            assert_eq!(interval.tick().await, deadline);
+        });
+    });
+}
 
+#[test]
+fn reset_restarts_the_grid() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let period = Duration::from_millis(2);
             let mut interval = time::interval(period);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
             assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Delay);
@@ -156,20 +162,24 @@ fn reset_moves_ticks_and_grid() {
             interval.reset();
             let due = interval.tick().await;
             assert!(due >= before + period && Instant::now() >= due);
-            // While a tick is waited for: the earlier one and the later one come at their own
-            // times.
+        });
+    });
+}
+
+#[test]
+fn waiting_tick_follows_a_reset() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let period = Duration::from_millis(2);
+            let mut interval = time::interval(period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval.tick().await;
             for after in [period, period * 3] {
-                assert!(
-                    time::timeout(
-                        period / 4,
-                        std::future::poll_fn(|cx| {
-                            let _ = interval.poll_tick(cx);
-                            Poll::<()>::Pending
-                        })
-                    )
-                    .await
-                    .is_err()
-                );
+                let pending = std::future::poll_fn(|cx| {
+                    let _ = interval.poll_tick(cx);
+                    Poll::<()>::Pending
+                });
+                assert!(time::timeout(period / 4, pending).await.is_err());
                 interval.reset_after(after);
                 let before = Instant::now();
                 let due = interval.tick().await;
@@ -204,10 +214,7 @@ fn moved_timer_wakes_new_task() {
             let sleep = loop {
                 let mut sleep = time::sleep(length);
                 let polled = std::future::poll_fn(|cx| {
-                    std::task::Poll::Ready(std::future::Future::poll(
-                        std::pin::Pin::new(&mut sleep),
-                        cx,
-                    ))
+                    Poll::Ready(std::future::Future::poll(std::pin::Pin::new(&mut sleep), cx))
                 });
                 if polled.await.is_pending() {
                     break sleep;
@@ -230,7 +237,7 @@ fn resident() -> u64 {
 #[test]
 #[cfg(target_os = "linux")]
 fn millions_of_dropped_timeouts_free_memory() {
-    let mut runtime = busypoll::Runtime::new().unwrap();
+    let mut runtime = Runtime::new().unwrap();
     runtime.block_on(async {
         let round = async || {
             for _ in 0..1_000_000 {
@@ -239,10 +246,10 @@ fn millions_of_dropped_timeouts_free_memory() {
                 let mut polled = false;
                 let once = std::future::poll_fn(|cx| {
                     if std::mem::replace(&mut polled, true) {
-                        return std::task::Poll::Ready(());
+                        return Poll::Ready(());
                     }
                     cx.waker().wake_by_ref();
-                    std::task::Poll::Pending
+                    Poll::Pending
                 });
                 time::timeout(Duration::from_secs(10), once).await.unwrap();
             }
@@ -259,15 +266,19 @@ fn millions_of_dropped_timeouts_free_memory() {
     });
 }
 
+/// Builds runtimes with an adaptive lead and with several fixed ones.
+fn runtimes_with_leads() -> impl Iterator<Item = (Option<Duration>, Runtime)> {
+    let leads = [None, Some(0), Some(1), Some(5_000)].map(|us| us.map(Duration::from_micros));
+    leads.into_iter().map(|lead| {
+        let builder = Runtime::builder();
+        let builder = if let Some(lead) = lead { builder.timer_lead(lead) } else { builder };
+        (lead, builder.build().unwrap())
+    })
+}
+
 #[test]
 fn lead_makes_nothing_early() {
-    // Without a value, the runtime adapts the lead.
-    for lead in
-        [None, Some(Duration::ZERO), Some(Duration::from_micros(1)), Some(Duration::from_millis(5))]
-    {
-        let builder = busypoll::Runtime::builder();
-        let builder = if let Some(lead) = lead { builder.timer_lead(lead) } else { builder };
-        let mut runtime = builder.build().unwrap();
+    for (lead, mut runtime) in runtimes_with_leads() {
         runtime.block_on(async {
             for _ in 0..50 {
                 let deadline = Instant::now() + Duration::from_micros(300);
@@ -279,21 +290,29 @@ fn lead_makes_nothing_early() {
                 let due = interval.tick().await;
                 assert!(Instant::now() >= due, "early with a lead of {lead:?}");
             }
-            // A future that becomes ready before the deadline wins, even close to the deadline and
-            // with a long lead.
-            let ready = std::rc::Rc::new(std::cell::Cell::new(false));
-            let sets = std::rc::Rc::clone(&ready);
-            let polls = std::future::poll_fn(move |cx| {
+        });
+    }
+}
+
+/// A future that becomes ready before the deadline wins, even with a long lead.
+#[test]
+fn timeout_uses_no_lead() {
+    for (lead, mut runtime) in runtimes_with_leads() {
+        runtime.block_on(async {
+            let ready = Rc::new(Cell::new(false));
+            let setter_ready = Rc::clone(&ready);
+            let future = std::future::poll_fn(move |cx| {
                 cx.waker().wake_by_ref();
-                if ready.get() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+                if ready.get() { Poll::Ready(()) } else { Poll::Pending }
             });
-            let setter = busypoll::spawn_boxed(async move {
+            let setter = spawn_boxed(async move {
                 for _ in 0..10 {
                     busypoll::yield_now().await;
                 }
-                sets.set(true);
+                setter_ready.set(true);
             });
-            assert!(time::timeout(Duration::from_secs(10), polls).await.is_ok());
+            let result = time::timeout(Duration::from_secs(10), future).await;
+            assert!(result.is_ok(), "timed out with a lead of {lead:?}");
             setter.await.unwrap();
         });
     }
@@ -329,7 +348,7 @@ impl Hog {
 /// Runs a hog along with a sleeping task. Returns the number of operations that delayed the
 /// sleeping task after its deadline.
 fn count_operations_after_deadline<F: Future<Output = ()> + 'static>(
-    runtime: &mut busypoll::Runtime,
+    runtime: &mut Runtime,
     hog: impl FnOnce(Rc<Hog>) -> F,
 ) -> u32 {
     runtime.block_on(async {
@@ -361,7 +380,7 @@ const MAX_OPERATIONS_AFTER_DEADLINE: u32 = 2 * 128 + 1;
 #[test]
 fn busy_channel_does_not_starve_sleep() {
     run_in_every_mode(|runtime| {
-        let kept = count_operations_after_deadline(runtime, |hog| async move {
+        let operations = count_operations_after_deadline(runtime, |hog| async move {
             let (sender, mut receiver) = channel::local::channel(1);
             sender.try_send(0).unwrap();
             while hog.should_continue() {
@@ -369,30 +388,30 @@ fn busy_channel_does_not_starve_sleep() {
                 sender.try_send(0).unwrap();
             }
         });
-        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "local: {kept}");
-        let kept = count_operations_after_deadline(runtime, |hog| async move {
+        assert!(operations <= MAX_OPERATIONS_AFTER_DEADLINE, "local: {operations}");
+        let operations = count_operations_after_deadline(runtime, |hog| async move {
             let (sender, mut receiver) = channel::mpsc::channel(1);
             while hog.should_continue() {
                 sender.send(0).await.unwrap();
                 receiver.try_recv().unwrap();
             }
         });
-        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "mpsc: {kept}");
-        let kept = count_operations_after_deadline(runtime, |hog| async move {
+        assert!(operations <= MAX_OPERATIONS_AFTER_DEADLINE, "mpsc: {operations}");
+        let operations = count_operations_after_deadline(runtime, |hog| async move {
             let (mut sender, mut receiver) = channel::spsc::channel(1);
             while hog.should_continue() {
                 sender.send(0).await.unwrap();
                 receiver.recv().await.unwrap();
             }
         });
-        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "spsc: {kept}");
+        assert!(operations <= MAX_OPERATIONS_AFTER_DEADLINE, "spsc: {operations}");
     });
 }
 
 #[test]
 fn late_interval_does_not_starve_sleep() {
     run_in_every_mode(|runtime| {
-        let kept = count_operations_after_deadline(runtime, |hog| async move {
+        let operations = count_operations_after_deadline(runtime, |hog| async move {
             // The interval never catches up.
             let mut interval =
                 time::interval_at(Instant::now() - Duration::from_secs(1), Duration::from_nanos(1));
@@ -400,7 +419,7 @@ fn late_interval_does_not_starve_sleep() {
                 interval.tick().await;
             }
         });
-        assert!(kept <= MAX_OPERATIONS_AFTER_DEADLINE, "{kept}");
+        assert!(operations <= MAX_OPERATIONS_AFTER_DEADLINE, "{operations}");
     });
 }
 
@@ -425,28 +444,40 @@ fn endless_future_times_out() {
 }
 
 #[test]
-fn budget_limits_one_poll() {
-    // Outside of a runtime there is no budget.
+fn budget_is_unlimited_outside_runtime() {
     let (sender, mut receiver) = channel::local::channel(1);
     let mut cx = Context::from_waker(Waker::noop());
     for i in 0..1_000 {
         sender.try_send(i).unwrap();
         assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Some(i)));
     }
+}
+
+/// Sends and receives until the receiver is pending. Returns the number of received values.
+fn drain_budget(
+    sender: &channel::local::Sender<()>,
+    receiver: &mut channel::local::Receiver<()>,
+    cx: &mut Context<'_>,
+) -> u32 {
+    let mut received = 0;
+    while received < 1_000 {
+        let _ = sender.try_send(());
+        if receiver.poll_recv(cx).is_pending() {
+            break;
+        }
+        received += 1;
+    }
+    received
+}
+
+#[test]
+fn budget_limits_one_poll() {
     run_in_every_mode(|runtime| {
         let (sender, mut receiver) = channel::local::channel(1);
         runtime.block_on(async {
             for poll in 0..3 {
                 let received = std::future::poll_fn(|cx| {
-                    let mut received = 0;
-                    while received < 1_000 {
-                        let _ = sender.try_send(());
-                        if receiver.poll_recv(cx).is_pending() {
-                            break;
-                        }
-                        received += 1;
-                    }
-                    Poll::Ready(received)
+                    Poll::Ready(drain_budget(&sender, &mut receiver, cx))
                 });
                 assert_eq!(received.await, 128, "poll {poll}");
                 busypoll::yield_now().await;
@@ -455,36 +486,46 @@ fn budget_limits_one_poll() {
     });
 }
 
+fn assert_panics_without_runtime(poll: &mut dyn FnMut()) {
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
+}
+
 #[test]
 fn timer_panics_without_runtime() {
     run_in_every_mode(|runtime| {
         let (soon, ahead) = (Duration::from_nanos(1), Duration::from_secs(3600));
-        let (mut past, mut unpolled, mut polled, mut interval) = runtime.block_on(async {
-            let mut polled = Box::pin(time::sleep(ahead));
+        let (mut past, mut pending, mut interval) = runtime.block_on(async {
             let mut interval = time::interval(ahead);
             interval.tick().await;
-            std::future::poll_fn(|cx| Poll::Ready(polled.as_mut().poll(cx).is_pending())).await;
-            (Box::pin(time::sleep(soon)), Box::pin(time::sleep(ahead)), polled, interval)
+            (Box::pin(time::sleep(soon)), Box::pin(time::sleep(ahead)), interval)
         });
-        let old = std::mem::replace(runtime, busypoll::Runtime::new().unwrap());
-        let panics = |polls: &mut dyn FnMut()| {
-            let payload =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(polls)).unwrap_err();
-            assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
-        };
+        drop(std::mem::replace(runtime, Runtime::new().unwrap()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(past.as_mut().poll(&mut cx).is_ready(), "its deadline has passed");
+        assert_panics_without_runtime(&mut || {
+            assert!(pending.as_mut().poll(&mut cx).is_pending());
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_panics_without_runtime(&mut || assert!(interval.poll_tick(&mut cx).is_pending()));
+    });
+}
+
+#[test]
+fn dropped_runtime_wakes_foreign_timer() {
+    run_in_every_mode(|runtime| {
+        let (mut sleep, polled) = runtime.block_on(async {
+            let mut sleep = Box::pin(time::sleep(Duration::from_secs(3600)));
+            let polled = std::future::poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+            (sleep, polled)
+        });
+        assert!(polled.is_pending());
+        let old = std::mem::replace(runtime, Runtime::new().unwrap());
         runtime.block_on(async {
-            // The timer is polled in another runtime, and its task is woken when the timer's
-            // runtime is dropped.
-            let woken = spawn_boxed(async move { polled.as_mut().await });
+            let woken = spawn_boxed(async move { sleep.as_mut().await });
             busypoll::yield_now().await;
             drop(old);
             assert!(woken.await.unwrap_err().is_panic());
-        });
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(past.as_mut().poll(&mut cx).is_ready(), "its deadline has passed");
-        panics(&mut || assert!(unpolled.as_mut().poll(&mut cx).is_pending()));
-        panics(&mut || {
-            assert!(interval.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending())
         });
     });
 }

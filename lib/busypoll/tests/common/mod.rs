@@ -53,7 +53,7 @@ pub(crate) fn run_in_every_mode(test: fn(&mut Runtime)) {
 /// Runs `child` in a new process that repeats the test `test`, because signals and limits affect a
 /// whole process. Returns the exit status of that process, and `None` inside the process itself.
 /// Emulators cannot start processes, so `qemu.sh` skips modules called `own_process`.
-#[allow(clippy::print_stdout, reason = "what a failed test has to say")]
+#[allow(clippy::print_stdout, reason = "it prints the output of a failed test")]
 pub(crate) fn run_in_separate_process(test: &str, child: fn()) -> Option<ExitStatus> {
     const INSIDE: &str = "BUSYPOLL_TEST_OWN_PROCESS";
     if std::env::var_os(INSIDE).is_some() {
@@ -63,7 +63,7 @@ pub(crate) fn run_in_separate_process(test: &str, child: fn()) -> Option<ExitSta
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program).args(["--exact", test]).env(INSIDE, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(!text.contains("running 0 tests"), "there is no test {test}");
+    assert!(!text.contains("running 0 tests"), "unknown test {test}");
     if !output.status.success() {
         println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     }
