@@ -36,13 +36,13 @@ SHOWN = {
 rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in open(f"{directory}/dispatch.md") if line.startswith("| ")]
 p50 = {(row[0], row[1]): row[2] for row in rows if len(row) > 2}
 lines = [f"| `{op}`: {about} | {p50[op, 'busypoll']} | {p50[op, 'tokio']} |" for op, about in SHOWN.items()]
-put("dispatch figures", """p50 of 100 rounds, both runtimes in each:
+put("dispatch figures", """Median of 100 rounds, each of which ran both runtimes:
 
 | operation | busypoll | tokio, current-thread |
 |---|---:|---:|
 """ + "\n".join(lines) + f"""
 
-From [`dispatch.md`](results/{name}/dispatch.md): {machine(host)}. Beside it, [`peers-dispatch.md`](results/{name}/peers-dispatch.md)
-measures nexus-async-rt with the same code in the same rounds.""")
+From [`dispatch.md`](results/{name}/dispatch.md): {machine(host)}.
+[`peers-dispatch.md`](results/{name}/peers-dispatch.md) compares nexus-async-rt with the same code in the same rounds.""")
 index(name, [(f"`{name}`", "dispatch.md"), ("beside nexus-async-rt", "peers-dispatch.md")], host, "`osjitter bench dispatch`")
 PY
