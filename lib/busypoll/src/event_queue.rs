@@ -12,10 +12,12 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
+
+use crate::wait_limit::WaitLimit;
 
 // Miri supports `epoll` but not `timerfd`.
 #[cfg_attr(
@@ -38,14 +40,6 @@ use ring::Ring;
 /// Maximum number of events taken from the kernel at once.
 const MAX_EVENTS: usize = 256;
 const WAKE_TOKEN: Token = Token(usize::MAX);
-
-/// The limit of a wait, as an absolute and as a relative time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitLimit {
-    #[allow(dead_code, reason = "only Linux and Android wait until an absolute time")]
-    pub(crate) deadline: Instant,
-    pub(crate) remaining: Duration,
-}
 
 #[derive(Debug)]
 pub(crate) struct EventQueue {

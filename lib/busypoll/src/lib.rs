@@ -118,6 +118,7 @@ mod task;
 pub mod time;
 mod timer_lead;
 mod timer_queue;
+mod wait_limit;
 mod waker;
 mod waker_set;
 

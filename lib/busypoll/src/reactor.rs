@@ -15,7 +15,8 @@ use mio::Interest;
 use mio::event::Source;
 
 use crate::clock::now;
-use crate::event_queue::{EventQueue, WaitLimit};
+use crate::event_queue::EventQueue;
+use crate::wait_limit::WaitLimit;
 
 #[derive(Debug)]
 pub(crate) struct Reactor {

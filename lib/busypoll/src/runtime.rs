@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::budget;
 use crate::clock::now;
 use crate::context;
-use crate::event_queue::{EventQueue, WaitLimit};
+use crate::event_queue::EventQueue;
 use crate::executor::Executor;
 use crate::join::JoinHandle;
 use crate::reactor::Reactor;
@@ -24,6 +24,7 @@ use crate::slab::Pool;
 use crate::spawn::yield_now;
 use crate::time;
 use crate::timer_lead::TimerLead;
+use crate::wait_limit::WaitLimit;
 use crate::waker::WakeState;
 
 /// Behavior of the thread while nothing is ready.

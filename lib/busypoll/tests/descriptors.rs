@@ -14,7 +14,7 @@ fn is_out_of_descriptors(error: &std::io::Error) -> bool {
 }
 
 /// Opens files until no descriptor is free.
-fn take_all() -> Vec<std::fs::File> {
+fn exhaust_descriptors() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
 }
 
@@ -22,12 +22,13 @@ mod own_process {
     #[test]
     fn descriptor_exhaustion_spares_the_listener() {
         let test = "own_process::descriptor_exhaustion_spares_the_listener";
-        let status = crate::common::run_in_separate_process(test, super::without_descriptors);
+        let status =
+            crate::common::run_in_separate_process(test, super::accept_without_descriptors);
         assert!(status.is_none_or(|status| status.success()));
     }
 }
 
-fn without_descriptors() {
+fn accept_without_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: limit.maximum }).unwrap();
     let mut runtime = Runtime::new().unwrap();
@@ -36,7 +37,7 @@ fn without_descriptors() {
         let addr = listener.local_addr().unwrap();
         // The connection waits in the listener's queue.
         let client = TcpStream::connect(addr).await.unwrap();
-        let mut taken = take_all();
+        let mut taken = exhaust_descriptors();
 
         for _ in 0..1_000 {
             // Repeated calls without a sleep do not starve other tasks.

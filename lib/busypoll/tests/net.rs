@@ -16,12 +16,12 @@ use busypoll::io::{IoHandle, TcpListener, TcpStream, UdpSocket};
 use busypoll::{Runtime, spawn_boxed, time, yield_now};
 use common::run_in_every_mode;
 
-fn anywhere() -> SocketAddr {
+fn any_address() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-async fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind(anywhere()).unwrap();
+async fn connect_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(any_address()).unwrap();
     let connecting = spawn_boxed(TcpStream::connect(listener.local_addr().unwrap()));
     let (accepted, peer) = listener.accept().await.unwrap();
     let connected = connecting.await.unwrap().unwrap();
@@ -34,7 +34,7 @@ async fn pair() -> (TcpStream, TcpStream) {
 fn connections_echo_sent_bytes() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let listener = TcpListener::bind(anywhere()).unwrap();
+            let listener = TcpListener::bind(any_address()).unwrap();
             let addr = listener.local_addr().unwrap();
             let server = spawn_boxed(async move {
                 for _ in 0..20 {
@@ -78,7 +78,7 @@ fn large_transfer_arrives_whole() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
             const SIZE: usize = 8 << 20;
-            let (reader, writer) = pair().await;
+            let (reader, writer) = connect_pair().await;
             let sending = spawn_boxed(async move {
                 let data: Vec<u8> = (0..SIZE).map(|i| (i % 251) as u8).collect();
                 writer.write_all(&data).await.unwrap();
@@ -108,7 +108,7 @@ fn large_transfer_arrives_whole() {
 #[test]
 fn socket_event_wakes_idle_runtime() {
     run_in_every_mode(|runtime| {
-        let listener = std::net::TcpListener::bind(anywhere()).unwrap();
+        let listener = std::net::TcpListener::bind(any_address()).unwrap();
         let addr = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -137,7 +137,7 @@ fn socket_event_wakes_idle_runtime() {
 fn timers_and_sockets_wait_together() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (accepted, connected) = pair().await;
+            let (accepted, connected) = connect_pair().await;
             let mut byte = [0];
             for _ in 0..20 {
                 let waited =
@@ -157,7 +157,7 @@ fn timers_and_sockets_wait_together() {
 fn connecting_without_listener_is_refused() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let addr = TcpListener::bind(anywhere()).unwrap().local_addr().unwrap();
+            let addr = TcpListener::bind(any_address()).unwrap().local_addr().unwrap();
             let error = TcpStream::connect(addr).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         });
@@ -168,7 +168,7 @@ fn connecting_without_listener_is_refused() {
 fn two_tasks_share_one_stream() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (accepted, connected) = pair().await;
+            let (accepted, connected) = connect_pair().await;
             let (accepted, connected) = (Rc::new(accepted), Rc::new(connected));
             let tasks = [(&accepted, 1), (&connected, 2)].map(|(stream, mark)| {
                 let (reads, writes) = (Rc::clone(stream), Rc::clone(stream));
@@ -194,7 +194,7 @@ fn two_tasks_share_one_stream() {
 fn one_socket_wakes_all_tasks() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let socket = Rc::new(UdpSocket::bind(anywhere()).unwrap());
+            let socket = Rc::new(UdpSocket::bind(any_address()).unwrap());
             let addr = socket.local_addr().unwrap();
             let tasks: Vec<_> = (0..5)
                 .map(|_| {
@@ -203,7 +203,7 @@ fn one_socket_wakes_all_tasks() {
                 })
                 .collect();
             yield_now().await;
-            let sender = UdpSocket::bind(anywhere()).unwrap();
+            let sender = UdpSocket::bind(any_address()).unwrap();
             for _ in 0..5 {
                 assert_eq!(sender.send_to(b"four", addr).await.unwrap(), 4);
             }
@@ -219,7 +219,7 @@ fn datagrams_keep_boundaries() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
             let (a, b) =
-                (UdpSocket::bind(anywhere()).unwrap(), UdpSocket::bind(anywhere()).unwrap());
+                (UdpSocket::bind(any_address()).unwrap(), UdpSocket::bind(any_address()).unwrap());
             a.connect(b.local_addr().unwrap()).unwrap();
             b.connect(a.local_addr().unwrap()).unwrap();
             assert_eq!(b.try_recv(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -249,7 +249,7 @@ fn dropped_socket_is_deregistered() {
             let handle = IoHandle::current();
             assert_eq!(handle.registered(), 0);
             for _ in 0..100 {
-                let (accepted, connected) = pair().await;
+                let (accepted, connected) = connect_pair().await;
                 assert_eq!(handle.registered(), 2);
                 let waits = spawn_boxed(async move { accepted.read(&mut [0; 1]).await });
                 yield_now().await;
@@ -272,8 +272,8 @@ fn cancelled_operation_leaves_no_waker() {
     }
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (accepted, _connected) = pair().await;
-            let listener = TcpListener::bind(anywhere()).unwrap();
+            let (accepted, _connected) = connect_pair().await;
+            let listener = TcpListener::bind(any_address()).unwrap();
             let counted = std::sync::Arc::new(Nothing);
             for _ in 0..1_000 {
                 // Each iteration uses a new waker, as combinators do.
@@ -298,7 +298,7 @@ fn as_fd_refers_to_the_socket() {
     use std::os::fd::AsFd;
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let (accepted, _connected) = pair().await;
+            let (accepted, _connected) = connect_pair().await;
             let same = std::net::TcpStream::from(accepted.as_fd().try_clone_to_owned().unwrap());
             assert_eq!(same.local_addr().unwrap(), accepted.local_addr().unwrap());
             same.set_nodelay(true).unwrap();
@@ -310,15 +310,15 @@ fn as_fd_refers_to_the_socket() {
 #[test]
 fn constructors_panic_outside_runtime() {
     let panics = |constructor: fn()| std::panic::catch_unwind(constructor).is_err();
-    assert!(panics(|| drop(TcpListener::bind(anywhere()))));
-    assert!(panics(|| drop(UdpSocket::bind(anywhere()))));
+    assert!(panics(|| drop(TcpListener::bind(any_address()))));
+    assert!(panics(|| drop(UdpSocket::bind(any_address()))));
     assert!(panics(|| drop(IoHandle::current())));
 }
 
 #[test]
 fn socket_outlives_runtime() {
     let mut first = Runtime::new().unwrap();
-    let (accepted, connected) = first.block_on(pair());
+    let (accepted, connected) = first.block_on(connect_pair());
     // A task of the first runtime waits when the runtime is dropped, and is dropped with it.
     let stream = Rc::new(accepted);
     let waiting = Rc::clone(&stream);
@@ -344,7 +344,7 @@ fn socket_outlives_runtime() {
 fn dropped_runtime_ends_foreign_waits() {
     // A socket of one runtime is awaited in another runtime of the same thread.
     let mut first = Runtime::new().unwrap();
-    let (accepted, _connected) = first.block_on(pair());
+    let (accepted, _connected) = first.block_on(connect_pair());
     let mut second = Runtime::new().unwrap();
     let task =
         second.spawn_boxed(async move { accepted.read(&mut [0; 1]).await.map_err(|e| e.kind()) });
@@ -359,7 +359,7 @@ fn dropped_runtime_ends_foreign_waits() {
 fn greedy_peer_does_not_starve_tasks() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let socket = UdpSocket::bind(anywhere()).unwrap();
+            let socket = UdpSocket::bind(any_address()).unwrap();
             let addr = socket.local_addr().unwrap();
             let turns = Rc::new(Cell::new(0_u32));
             let counter = Rc::clone(&turns);
@@ -390,8 +390,8 @@ fn events_are_polled_every_n_turns() {
     const EVERY: u32 = 500;
     let mut runtime = Runtime::builder().io_every_turns(EVERY).build().unwrap();
     runtime.block_on(async {
-        let socket = UdpSocket::bind(anywhere()).unwrap();
-        let sender = UdpSocket::bind(anywhere()).unwrap();
+        let socket = UdpSocket::bind(any_address()).unwrap();
+        let sender = UdpSocket::bind(any_address()).unwrap();
         let addr = socket.local_addr().unwrap();
         let received = Rc::new(Cell::new(0));
         let counted = Rc::clone(&received);
@@ -430,11 +430,11 @@ fn events_are_polled_every_n_turns() {
 fn repeated_short_calls_poll_events() {
     let mut runtime = Runtime::builder().io_every_turns(50).build().unwrap();
     let (task, sender, addr) = runtime.block_on(async {
-        let socket = UdpSocket::bind(anywhere()).unwrap();
+        let socket = UdpSocket::bind(any_address()).unwrap();
         let addr = socket.local_addr().unwrap();
         let task = spawn_boxed(async move { socket.recv_from(&mut [0; 4]).await.unwrap().0 });
         yield_now().await;
-        (task, UdpSocket::bind(anywhere()).unwrap(), addr)
+        (task, UdpSocket::bind(any_address()).unwrap(), addr)
     });
     assert_eq!(sender.try_send_to(b"four", addr).unwrap(), 4);
     for _ in 0..60 {
@@ -463,7 +463,7 @@ fn spinning_thread_polls_events_sparingly() {
     let (turns, polls) = spin(&mut runtime);
     assert!(turns > 1_000);
     assert_eq!(polls, 0);
-    let socket = runtime.block_on(async { UdpSocket::bind(anywhere()).unwrap() });
+    let socket = runtime.block_on(async { UdpSocket::bind(any_address()).unwrap() });
     let (turns, polls) = spin(&mut runtime);
     assert!((polls * 10).abs_diff(turns) <= 30, "{polls} polls in {turns} turns");
     drop(socket);
@@ -476,7 +476,7 @@ fn event_time_marks_last_poll() {
         runtime.block_on(async {
             let before = std::time::Instant::now();
             assert_eq!(IoHandle::current().event_time(), None);
-            let (accepted, connected) = pair().await;
+            let (accepted, connected) = connect_pair().await;
             let task = spawn_boxed(async move {
                 accepted.read(&mut [0; 1]).await.unwrap();
                 IoHandle::current().event_time().unwrap()

@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::WaitLimit;
 use crate::clock::now;
+use crate::wait_limit::WaitLimit;
 
 /// `io_sqring_offsets` or `io_cqring_offsets`, which have the same size. The fields have the names
 /// of those that are used.

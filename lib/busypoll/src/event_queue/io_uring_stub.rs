@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::WaitLimit;
+use crate::wait_limit::WaitLimit;
 
 #[derive(Debug)]
 pub(super) enum Ring {}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mio::{Registry, Token};
 
-use super::WaitLimit;
+use crate::wait_limit::WaitLimit;
 
 #[derive(Debug)]
 pub(super) struct ParkTimer;

@@ -13,7 +13,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::WaitLimit;
+use crate::wait_limit::WaitLimit;
 
 const TIMER_TOKEN: Token = Token(usize::MAX - 1);
 
