@@ -1,4 +1,4 @@
-//! A service of ten lines: start it, then `osjitter top` in another terminal. It is gated as it is:
+//! A service of ten lines. Start it, then run `osjitter top` in another terminal. To gate it, run
 //! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service-after --period 10ms`.
 #![allow(clippy::print_stdout, reason = "an example")]
 #[tokio::main(flavor = "current_thread")]
@@ -9,6 +9,7 @@ async fn main() -> Result<(), tickmeter::RegisterError> {
     println!("metered: {:?}", interval.meter().place());
     loop {
         let tick = interval.tick().await;
-        while tick.elapsed() < period / 5 {} // the work of the loop: it ends 2 ms after the deadline
+        // The work of the loop ends 2 ms after the deadline.
+        while tick.elapsed() < period / 5 {}
     }
 }

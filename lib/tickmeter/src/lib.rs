@@ -1,10 +1,10 @@
-//! A meter inside a service: how late its own loops run, and why, for whoever looks.
+//! A meter inside a service: measures how late the service's own loops are, and why.
 //!
-//! A service that runs for months knows the lateness of its loops from a gauge that the next sample
-//! overwrites, if at all. A [`Meter`] books every tick of a loop in a histogram, beside the time
-//! that the loop's own work took: **late, or slow?** It costs tens of nanoseconds a tick, without
-//! allocation, lock, system call, thread or port. Another process of the same user reads it from
-//! shared memory, as `osjitter top` does, and the service does not notice.
+//! A [`Meter`] records the lateness of every tick of a loop in a histogram, and in another one the
+//! time that the loop's own work took. So it shows whether a loop is **late or slow**. It costs
+//! tens of nanoseconds per tick, and needs no allocation, lock, system call, thread or port. Other
+//! processes of the same user read the meter from shared memory without disturbing the service, as
+//! `osjitter top` does.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")] {
@@ -23,78 +23,83 @@
 //! # Ok::<(), tickmeter::RegisterError>(()) }).unwrap(); }
 //! ```
 //!
-//! # What is booked
+//! # Records
 //!
-//! | | |
+//! | Record | Meaning |
 //! |---|---|
-//! | lateness | wake-up minus deadline, of every tick that came |
-//! | work | from a wake-up until the loop waits again |
-//! | missed | ticks that had not come when the next was due; apart those that the work itself delayed |
-//! | overruns | deadlines that found the loop still at work |
+//! | lateness | wake-up minus deadline, for every tick that came |
+//! | work | time from a wake-up until the loop waits again |
+//! | missed | ticks that had not come when the next was due; those delayed by the work itself are also counted separately |
+//! | overruns | deadlines at which the loop was still at work |
 //! | coalesced, skipped, early | ticks that came together, never, or before their deadline |
-//! | the last 128 late ticks | when, by how much, after how much work, and how much of the lateness that work explains |
+//! | the last 128 late ticks | time, lateness, the work before, and the part of the lateness that the work explains |
 //!
-//! # Who reads it
+//! # Readers
 //!
-//! - This process: [`Meter::snapshot`], or a [`Reader`] on another thread. Two snapshots have a
-//!   difference: [`Snapshot::since`]. `Exporter`, with the feature `metrics`, passes the figures on
-//!   to the facade of that name.
-//! - Another process of the same user, and root: [`read`], which `osjitter top` is made of.
+//! - This process reads a meter with [`Meter::snapshot`], or with a [`Reader`] on another thread.
+//!   [`Snapshot::since`] returns the difference of two snapshots. `Exporter`, with the feature
+//!   `metrics`, passes the records to the `metrics` facade.
+//! - Other processes of the same user, and root, read a meter with the module [`read`], as
+//!   `osjitter top` does.
 //!
-//! # Measured and gated
+//! # Measuring and gating a service
 //!
-//! Where osjitter runs the program, as `osjitter run -- ./service` and
-//! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service` do, the meter writes
-//! the lateness of each tick for it, warm-up dropped; for `osjitter run --why` also when it came,
-//! and how long its thread had waited for a CPU. It ends the process with exit code 0 at the tick
-//! after the last that was asked for: a service that would tick for ever needs no code of its own
-//! for that. It is the first meter to be registered, or the one that `OSJITTER_METER` names. A
-//! program that writes the file itself (`OSJITTER_OUT`) is left alone. Without osjitter's variables
-//! all of it is one branch a tick.
+//! If osjitter runs the program, as `osjitter run -- ./service` and
+//! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service` do, the meter drops
+//! the warm-up and writes the lateness of each tick for osjitter. For `osjitter run --why` it also
+//! writes the time of each tick and how long its thread had waited for a CPU. At the tick after the
+//! last requested one, it ends the process with exit code 0. So a service that would tick forever
+//! needs no code for being measured.
 //!
-//! # Where it is
+//! The ticks are those of the first registered meter, or of the one that `OSJITTER_METER` names. A
+//! program that writes the file itself (`OSJITTER_OUT`) is left alone. Without osjitter's
+//! environment variables, all of this costs one branch per tick.
 //!
-//! In a file of 71 kB, mode 0600, in a directory of the user's own: `TICKMETER_DIR`, else
-//! `$XDG_RUNTIME_DIR/tickmeter`, else `/dev/shm/tickmeter-UID`. Elsewhere than on Unix, or where no
-//! such directory can be had, the meter is private to its process: [`Meter::place`] says why. The
-//! file is removed when the meter is dropped; those of processes that were killed are swept by the
-//! next one to look. Its owner must not truncate it while the service runs: that is a fatal signal
-//! to any process that maps a file.
+//! # Files
+//!
+//! A meter is a file of 71 kB with mode 0600, in a private directory of the user: `TICKMETER_DIR`,
+//! or else `$XDG_RUNTIME_DIR/tickmeter`, or else `/dev/shm/tickmeter-UID`. If no such directory is
+//! available, and on systems other than Unix, the meter is private to its process; [`Meter::place`]
+//! contains the reason.
+//!
+//! The file is removed when the meter is dropped. Files of killed processes are removed when the
+//! next meter is registered in the directory, or by [`read::sweep`]. The owner must not truncate a
+//! file while the service runs: any process that maps a file gets a fatal signal then.
 //!
 //! # Features
 //!
-//! None by default, and no dependency but `tach` (on Unix `libc`, to map the file). `tokio`,
-//! `osinterval` and `busypoll` let [`Meter::wrap`] take the intervals of those crates; `metrics` is
-//! an exporter.
+//! No feature is enabled by default. The only dependencies are then `tach` and, on Unix, `libc` to
+//! map the file. `tokio`, `osinterval` and `busypoll` let [`Meter::wrap`] take the intervals of
+//! those crates; `metrics` adds the exporter.
 #![deny(unsafe_code)]
 
-mod book;
 mod clock;
 #[cfg(all(feature = "metrics", not(loom)))]
-mod export;
+mod exporter;
 mod layout;
 #[cfg(all(unix, not(loom)))]
 #[allow(unsafe_code)]
 mod mapping;
 mod meter;
+mod metered_interval;
 mod page;
-mod place;
+mod publication;
 pub mod read;
 mod reader;
-mod series;
+mod series_writer;
 mod snapshot;
+mod storage;
 mod sync;
-mod wrap;
 
 #[cfg(all(feature = "metrics", not(loom)))]
-pub use export::Exporter;
+pub use exporter::Exporter;
 pub use meter::{Meter, RegisterError};
-pub use place::{ENV_DIRECTORY, Place, Why};
+pub use metered_interval::{Metered, Ticker};
 pub use reader::Reader;
 pub use snapshot::{Histogram, LateTick, Snapshot};
-pub use wrap::{Metered, Ticker};
+pub use storage::{ENV_DIRECTORY, Place, Why};
 
-// The programs of the crate's front page are compiled as documentation tests.
+// Compiles the programs in README.md as documentation tests.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,5 @@
-//! A file as shared memory, its lock, and whose process this is: the calls that std does not have.
+//! System calls that std does not have: maps a file as shared memory, locks it, and reads the
+//! process's user and the monotonic clock.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +10,8 @@ use std::sync::atomic::AtomicU64;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
 
-/// A locked file, mapped. The lock ends with it, or with the process.
+/// A mapping of a locked file. The lock is released when the mapping is dropped or the process
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     words: NonNull<AtomicU64>,
@@ -24,8 +26,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps so many words from the start of a file that has them: beyond its end, access would be a
-    /// fatal signal. The file must not be truncated later; only its owner and root can.
+    /// Maps `length` words from the start of a file.
+    ///
+    /// The file must not be truncated later, since access beyond its end is a fatal signal. Only
+    /// its owner and root can do that.
+    ///
+    /// # Errors
+    /// Returns an error if the file is shorter than that, or if the system cannot map it.
     pub(crate) fn new(file: File, length: usize) -> io::Result<Self> {
         let bytes = length * size_of::<AtomicU64>();
         if file.metadata()?.len() < bytes as u64 || bytes == 0 {
@@ -67,12 +74,12 @@ impl Drop for Mapping {
     }
 }
 
-/// Locks a file until it is closed or the process ends: the writer's, exclusively. Never waits.
+/// Locks a file exclusively, until it is closed or the process ends. Never blocks.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     flock(file, libc::LOCK_EX | libc::LOCK_NB)
 }
 
-/// Whether somebody holds the lock of [`lock`].
+/// Whether a process holds the lock of [`lock`].
 pub(crate) fn is_locked(file: &File) -> bool {
     match flock(file, libc::LOCK_SH | libc::LOCK_NB) {
         Ok(()) => {
@@ -92,10 +99,10 @@ fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// The kernel's monotonic clock: the moment, and the same on the clock that [`Instant`] hides.
+/// Returns the current time as an [`Instant`], and as nanoseconds of the kernel's monotonic clock.
 #[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods, reason = "a moment on two clocks, once a process")]
-pub(crate) fn monotonic() -> Option<(Instant, u64)> {
+#[allow(clippy::disallowed_methods, reason = "the same time on two clocks, once a process")]
+pub(crate) fn monotonic_now() -> Option<(Instant, u64)> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let before = Instant::now();
     // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
@@ -108,8 +115,8 @@ pub(crate) fn monotonic() -> Option<(Instant, u64)> {
     read.then_some((before + between, ns))
 }
 
-/// The user that this process acts as.
-pub(crate) fn user() -> u32 {
+/// Returns the effective user id of this process.
+pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
@@ -120,13 +127,13 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    #[cfg_attr(miri, ignore = "shared mappings are beyond it")]
-    fn what_is_stored_is_in_the_file() {
+    #[cfg_attr(miri, ignore = "Miri has no shared mappings")]
+    fn stores_reach_the_file() {
         let path = std::env::temp_dir().join(format!("tickmeter-mapping-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         assert!(
             Mapping::new(file.try_clone().unwrap(), 4).is_err(),
-            "no file is mapped beyond its end"
+            "mapped beyond the end of the file"
         );
         file.set_len(32).unwrap();
         lock(&file).unwrap();

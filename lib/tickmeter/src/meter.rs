@@ -1,4 +1,4 @@
-//! The writer's side: [`Meter`].
+//! [`Meter`]: measures one loop and records its ticks.
 
 use std::fmt;
 use std::path::Path;
@@ -6,25 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::book::{Book, Entry};
 use crate::clock::Clock;
-use crate::layout::{self, LONGEST_NAME, LONGEST_PROGRAM, Layout, at};
+use crate::layout::{self, LAYOUT_WORDS, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, at};
 use crate::page::Page;
-use crate::place::Place;
-#[cfg(any(not(unix), loom))]
-use crate::place::Why;
+use crate::publication::{Wakeup, Writer};
 use crate::reader::Reader;
-use crate::series::Series;
+use crate::series_writer::SeriesWriter;
 use crate::snapshot::Snapshot;
+use crate::storage::Place;
+#[cfg(any(not(unix), loom))]
+use crate::storage::Why;
 
-/// The names in use in this process.
+/// Names of the meters of this process.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Number of meters that were registered so far, to give each file a different name.
 static REGISTERED: AtomicU64 = AtomicU64::new(0);
 
-/// Measures one loop of this process. Register one for each loop, before the loop begins.
+/// Measures one loop of this process. Register a meter for each loop, before the loop begins.
 ///
 /// Most programs wrap their interval (`Meter::wrap`, with the feature of its crate). A loop that
-/// waits for something else calls [`tick`](Meter::tick) first thing after the wait, and
+/// waits for something else calls [`tick`](Meter::tick) immediately after the wait, and
 /// [`work_done`](Meter::work_done) before it waits again:
 ///
 /// ```
@@ -42,18 +43,19 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 ///     meter.work_done();
 /// }
 /// let snapshot = meter.snapshot();
-/// println!("p99: {:?} late, work {:?}", snapshot.lateness.quantile(0.99), snapshot.work.quantile(0.99));
+/// println!("lateness p99: {:?}", snapshot.lateness.quantile(0.99));
+/// println!("work p99: {:?}", snapshot.work.quantile(0.99));
 /// assert_eq!(snapshot.ticks, 5);
 /// # Ok::<(), tickmeter::RegisterError>(())
 /// ```
 ///
-/// Its file is removed when it is dropped. A process that forks shares the memory with its child:
-/// register after the fork.
+/// The meter's file is removed when the meter is dropped. A process that forks shares the memory
+/// with its child: register after the fork.
 ///
 /// # Precision
-/// A lateness is good to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, and to the
-/// width of a bin, 0.8 %. A tick that seems early by less than that bound is booked as on time.
-/// Deadlines must be of the operating system's clock: under `tokio::time::pause` they are not.
+/// A lateness is accurate to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, plus the
+/// width of a bin, 0.8 %. A tick that seems early by less than that bound is recorded as on time.
+/// Deadlines must be on the operating system's clock. Under `tokio::time::pause` they are not.
 pub struct Meter {
     page: Arc<Page>,
     name: String,
@@ -62,25 +64,27 @@ pub struct Meter {
     period_ns: u64,
     late_from_ns: u64,
     clock: Clock,
-    /// When the last tick came.
-    woke_ns: i64,
-    /// When the next is due, if it is on the grid of the last.
-    next: Option<(Instant, i64)>,
-    was_by_work: bool,
-    /// The work since the last tick, if it is done, and when the loop last began to wait.
+    /// Time of the last wake-up.
+    last_wakeup_ns: i64,
+    /// The deadline that follows the last tick on its grid, as an instant and on `clock`.
+    next_deadline: Option<(Instant, i64)>,
+    /// Whether the last tick was late because of the work before it.
+    was_late_by_work: bool,
+    /// Duration of the work since the last tick, if it is done.
     work_ns: Option<u64>,
-    idle_ns: Option<i64>,
-    /// Where this program is being measured.
-    series: Option<Box<Series>>,
+    /// When the loop last began to wait.
+    idle_since_ns: Option<i64>,
+    /// Writes the ticks to a file if osjitter measures this program.
+    series: Option<Box<SeriesWriter>>,
 }
 
-/// Why a meter cannot be registered.
+/// An error of [`Meter::register`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name is empty, longer than 64 bytes, or has control characters.
+    /// The name is empty, longer than 64 bytes, or contains control characters.
     Name(String),
-    /// The period is zero, or longer than 584 years.
+    /// The period is zero or longer than 584 years.
     Period(Duration),
 }
 
@@ -89,9 +93,11 @@ impl fmt::Display for RegisterError {
         match self {
             Self::Name(name) => write!(
                 f,
-                "{name:?} is no name for a meter: use 1 to {LONGEST_NAME} printable bytes"
+                "invalid meter name {name:?}: expected 1 to {MAX_NAME_BYTES} printable bytes"
             ),
-            Self::Period(period) => write!(f, "{period:?} is no period for a meter"),
+            Self::Period(period) => {
+                write!(f, "invalid meter period {period:?}: expected more than 0, up to 584 years")
+            }
         }
     }
 }
@@ -99,51 +105,43 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl Meter {
-    /// Registers a loop under a name that readers will see; ticks at least half a period late are
-    /// recorded one by one.
+    /// Registers a loop under a name that readers see. Ticks that are at least half a period late
+    /// are recorded individually.
     ///
-    /// Where the name is taken in this process, the second meter is called `name-2`: see
-    /// [`Meter::name`]. Where no memory can be shared, the meter works and only this process can
-    /// read it: see [`Meter::place`].
+    /// If the name is taken in this process, the meter gets the name `name-2`: see [`Meter::name`].
+    /// If no memory can be shared, the meter works but only this process can read it: see
+    /// [`Meter::place`].
     ///
     /// # Errors
-    /// A name or a period that is none: see [`RegisterError`]. Never because of the operating
-    /// system.
+    /// Returns an error if the name or the period is invalid: see [`RegisterError`]. Failures of
+    /// the operating system are not errors.
     pub fn register(name: &str, period: Duration) -> Result<Self, RegisterError> {
         Self::register_with(name, period, period / 2)
     }
 
-    /// As [`Meter::register`]; ticks that are late by `late_from` or more are recorded one by one.
+    /// Registers a loop like [`Meter::register`], but with ticks that are late by `late_from` or
+    /// more recorded individually.
     ///
     /// # Errors
-    /// As [`Meter::register`].
+    /// Returns an error if the name or the period is invalid, like [`Meter::register`].
     pub fn register_with(
         name: &str,
         period: Duration,
         late_from: Duration,
     ) -> Result<Self, RegisterError> {
-        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
             return Err(RegisterError::Name(name.to_owned()));
         }
         let period_ns = u64::try_from(period.as_nanos()).ok().filter(|&ns| ns > 0);
         let period_ns = period_ns.ok_or(RegisterError::Period(period))?;
         let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
         let clock = Clock::new();
-        let series = Series::claim(name, clock.origin());
-        let name = claim(name);
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut words = vec![0; Layout::CURRENT.words];
-        words[..11].copy_from_slice(&Layout::CURRENT.header());
-        words[at::PID] = std::process::id().into();
-        words[at::REGISTERED] = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
-        words[at::PERIOD] = period_ns;
-        words[at::LATE_FROM] = late_from_ns;
-        words[at::CLOCK_ERROR] = tach::error_bound_ns();
-        layout::put_text(&mut words[at::NAME..at::PROGRAM], &name);
-        layout::put_text(&mut words[at::PROGRAM..at::BEGUN], &program());
+        let series = SeriesWriter::claim(name, clock.origin());
+        let name = claim_name(name);
+        let words = initial_words(&name, period_ns, late_from_ns);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), words[at::REGISTERED]);
-        let (page, place) = page(&file, &words);
+        let (page, place) = create_page(&file, &words);
         Ok(Self {
             page: Arc::new(page),
             name,
@@ -152,85 +150,89 @@ impl Meter {
             period_ns,
             late_from_ns,
             clock,
-            woke_ns: 0,
-            next: None,
-            was_by_work: false,
+            last_wakeup_ns: 0,
+            next_deadline: None,
+            was_late_by_work: false,
             work_ns: None,
-            idle_ns: None,
+            idle_since_ns: None,
             series,
         })
     }
 
-    /// The name that readers see: the one registered, or with a suffix where that was taken.
+    /// Returns the name that readers see: the registered one, with a suffix if that was taken.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its memory is; if nobody else can read it, why.
+    /// Returns the location of the meter's memory. If other processes cannot read it, the place
+    /// contains the reason.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The period that ticks are judged by.
+    /// Returns the nominal period.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Books a tick that was due at `deadline`: call it first thing after the wait.
+    /// Records a tick that was due at `deadline`. Call it immediately after the wait.
     ///
-    /// Where deadlines are further apart than the period, by whole periods, those in between are
-    /// booked as skipped. By anything else, the schedule has moved, as `Delay` and a reset do.
+    /// If deadlines are further apart than the period, by whole periods, the ticks in between are
+    /// recorded as skipped. Any other distance means that the schedule has moved, as it does under
+    /// `Delay` and after a reset.
     #[inline]
     pub fn tick(&mut self, deadline: Instant) {
         self.ticks(deadline, 1);
     }
 
-    /// Books a wake-up for `count` ticks, the first of them due at `first` and the others a period
-    /// apart: coalesced, as `osinterval`'s `PeriodicInterval` reports them. Nothing is booked for a
-    /// count of zero.
+    /// Records a wake-up for `count` coalesced ticks, as `osinterval`'s `PeriodicInterval` reports
+    /// them. The first tick was due at `first`, and each other tick a period after the previous
+    /// one. Does nothing if `count` is zero.
     #[inline]
     pub fn ticks(&mut self, first: Instant, count: u64) {
-        self.woke(first, count, tach::count());
+        self.record_wakeup(first, count, tach::count());
     }
 
-    /// As [`Meter::ticks`], of a loop that has read the clock already: it woke at `woke`.
+    /// Records a wake-up like [`Meter::ticks`], for a loop that has already read the clock: it woke
+    /// up at `woke`.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};
     /// # let mut meter = tickmeter::Meter::register("stamped", Duration::from_millis(1))?;
     /// # let deadline = Instant::now();
     /// let woke = tach::Instant::now();
-    /// // ... what the loop does before it knows which tick this is ...
+    /// // ... the loop finds out which tick this is ...
     /// meter.ticks_at(deadline, 1, woke);
     /// # assert_eq!(meter.snapshot().ticks, 1);
     /// # Ok::<(), tickmeter::RegisterError>(())
     /// ```
     #[inline]
     pub fn ticks_at(&mut self, first: Instant, count: u64, woke: tach::Instant) {
-        self.woke(first, count, woke.count());
+        self.record_wakeup(first, count, woke.count());
     }
 
-    /// At a reading of the counter.
+    /// Records a wake-up at the time of a counter reading.
     #[inline]
-    fn woke(&mut self, first: Instant, count: u64, reading: u64) {
+    fn record_wakeup(&mut self, first: Instant, count: u64, reading: u64) {
         if count == 0 {
             return;
         }
         let now_ns = self.clock.ns_at(reading);
-        // Two comparisons, where the difference of two instants costs as much as all the rest.
-        let (due_ns, skipped) = match self.next {
+        // Two comparisons: computing the difference of two instants costs as much as all the rest.
+        let (due_ns, skipped) = match self.next_deadline {
             Some((next, due_ns)) if next == first => (due_ns, 0),
-            _ => self.elsewhere(first),
+            _ => self.off_grid_deadline(first),
         };
         let lateness_ns = now_ns.saturating_sub(due_ns);
-        let overrun_ns =
-            self.idle_ns.map_or(0, |idle| u64::try_from(idle.saturating_sub(due_ns)).unwrap_or(0));
-        // The greater part of the lateness decides.
-        let by_work = overrun_ns > 0 && overrun_ns as i64 >= lateness_ns / 2;
-        let entry = Entry {
+        let overrun_ns = self
+            .idle_since_ns
+            .map_or(0, |idle_ns| u64::try_from(idle_ns.saturating_sub(due_ns)).unwrap_or(0));
+        // The larger part of the lateness decides what caused it.
+        let late_by_work = overrun_ns > 0 && overrun_ns as i64 >= lateness_ns / 2;
+        let wakeup = Wakeup {
             at_ns: now_ns as u64,
             lateness_ns,
             ticks: count,
@@ -239,53 +241,54 @@ impl Meter {
             early: lateness_ns < 0 && lateness_ns.unsigned_abs() > tach::error_bound_ns(),
             work_ns: self.work_ns.take(),
             overrun_ns,
-            by_work,
-            skipped_by_work: self.was_by_work,
+            late_by_work,
+            skipped_by_work: self.was_late_by_work,
             late_from_ns: self.late_from_ns,
         };
-        Book::new(&self.page, &Layout::CURRENT).enter(&entry);
-        self.woke_ns = now_ns;
-        self.next = match count {
+        Writer::new(&self.page, &Layout::CURRENT).record(&wakeup);
+        self.last_wakeup_ns = now_ns;
+        self.next_deadline = match count {
             1 => first
                 .checked_add(self.period)
                 .map(|next| (next, due_ns.saturating_add(self.period_ns as i64))),
-            _ => self.after(first, count).map(|next| (next, self.clock.ns_of(next))),
+            _ => self.deadline_after(first, count).map(|next| (next, self.clock.ns_of(next))),
         };
-        self.was_by_work = by_work;
-        self.idle_ns = None;
+        self.was_late_by_work = late_by_work;
+        self.idle_since_ns = None;
         if let Some(series) = &mut self.series {
-            let seems_early = lateness_ns < 0 && !entry.early;
+            let seems_early = lateness_ns < 0 && !wakeup.early;
             series.push(if seems_early { 0 } else { lateness_ns }, count, self.period_ns, now_ns);
         }
     }
 
-    /// The work since the last tick is done, and the loop waits for the next: call it before the
-    /// wait. It is what tells late from slow: the work is booked, and a deadline that passes before
-    /// this is an overrun. The first call after a tick ends its work; each says that the loop was
-    /// still busy until now.
+    /// Marks the end of the work since the last tick. Call it before the loop waits again.
+    ///
+    /// The mark separates late from slow: the work is recorded, and a deadline that passes before
+    /// the mark counts as an overrun. The first call after a tick ends the work. Every call marks
+    /// the loop as busy until now.
     #[inline]
     pub fn work_done(&mut self) {
         let now_ns = self.clock.ns_at(tach::count());
-        if self.next.is_some() && self.idle_ns.is_none() {
-            self.work_ns = Some(u64::try_from(now_ns - self.woke_ns).unwrap_or(0));
+        if self.next_deadline.is_some() && self.idle_since_ns.is_none() {
+            self.work_ns = Some(u64::try_from(now_ns - self.last_wakeup_ns).unwrap_or(0));
         }
-        self.idle_ns = Some(now_ns);
+        self.idle_since_ns = Some(now_ns);
     }
 
-    /// What has been booked so far. To look from another thread, take a [`Meter::reader`] there.
+    /// Returns what was recorded so far. Use [`Meter::reader`] to take snapshots on another thread.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.reader().snapshot()
     }
 
-    /// What reads this meter from any thread of this process, without disturbing it; it may outlive
-    /// the meter.
+    /// Returns a reader of this meter for any thread of this process. Reading does not disturb the
+    /// meter, and the reader may outlive it.
     #[must_use]
     pub fn reader(&self) -> Reader {
         Reader::new(Arc::clone(&self.page))
     }
 
-    /// Goes by the period of an interval from now on.
+    /// Replaces the nominal period with that of an interval.
     pub(crate) fn set_period(&mut self, period: Duration) {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
         if period_ns != self.period_ns {
@@ -294,23 +297,24 @@ impl Meter {
         }
     }
 
-    /// A deadline that is not the next of the grid: when that is, and the whole periods that it is
-    /// beyond it.
+    /// Handles a deadline other than the next one of the grid. Returns its time on the clock, and
+    /// the number of ticks that were skipped if it is on the grid, and zero if it is not.
     #[cold]
     #[inline(never)]
-    fn elsewhere(&self, deadline: Instant) -> (i64, u64) {
+    fn off_grid_deadline(&self, deadline: Instant) -> (i64, u64) {
         let due_ns = self.clock.ns_of(deadline);
-        let beyond =
-            self.next.and_then(|(_, next_ns)| u64::try_from(due_ns.saturating_sub(next_ns)).ok());
-        let skipped = beyond
+        let distance_ns = self
+            .next_deadline
+            .and_then(|(_, next_ns)| u64::try_from(due_ns.saturating_sub(next_ns)).ok());
+        let skipped = distance_ns
             .filter(|ns| ns.is_multiple_of(self.period_ns))
             .map_or(0, |ns| ns / self.period_ns);
         (due_ns, skipped)
     }
 
-    /// The deadline so many periods on.
+    /// Returns the deadline `count` periods after `first`.
     #[cold]
-    fn after(&self, first: Instant, count: u64) -> Option<Instant> {
+    fn deadline_after(&self, first: Instant, count: u64) -> Option<Instant> {
         first.checked_add(Duration::from_nanos(self.period_ns.checked_mul(count)?))
     }
 }
@@ -327,55 +331,74 @@ impl fmt::Debug for Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         if let Place::Mapped(path) = &self.place {
-            // What is left behind is swept by the next one to look.
+            // If this fails, the next sweep of the directory removes the file.
             let _ = std::fs::remove_file(path);
         }
         NAMES.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| *name != self.name);
     }
 }
 
-/// A name that no other meter of this process has: with a suffix if need be.
-fn claim(name: &str) -> String {
+/// Reserves a name that no other meter of this process has: `name`, with a suffix if needed.
+fn claim_name(name: &str) -> String {
     let mut taken = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let numbered = |n: usize| {
-        let suffix = format!("-{n}");
-        let mut end = name.len().min(LONGEST_NAME - suffix.len());
-        while !name.is_char_boundary(end) {
-            end -= 1;
-        }
-        format!("{}{suffix}", &name[..end])
-    };
-    let mut names = std::iter::once(name.to_owned()).chain((2..).map(numbered));
-    let free = names.find(|name| !taken.contains(name)).expect("as many names as numbers");
+    let suffixed = (2..).map(|n| with_suffix(name, n));
+    let mut candidates = std::iter::once(name.to_owned()).chain(suffixed);
+    let free = candidates.find(|name| !taken.contains(name)).expect("a name for every number");
     taken.push(free.clone());
     free
 }
 
-/// What this program is called, as far as there is room.
-fn program() -> String {
+/// Appends `-n` to a name. Shortens the name if the result would be too long.
+fn with_suffix(name: &str, n: usize) -> String {
+    let suffix = format!("-{n}");
+    let mut end = name.len().min(MAX_NAME_BYTES - suffix.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{suffix}", &name[..end])
+}
+
+/// Returns the file name of this program, shortened to [`MAX_PROGRAM_BYTES`].
+fn program_name() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let mut name: String =
         Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    while name.len() > LONGEST_PROGRAM {
+    while name.len() > MAX_PROGRAM_BYTES {
         name.pop();
     }
     name
 }
 
+/// Returns the words of a meter that has recorded nothing yet.
+fn initial_words(name: &str, period_ns: u64, late_from_ns: u64) -> Vec<u64> {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut words = vec![0; Layout::CURRENT.words];
+    words[..LAYOUT_WORDS].copy_from_slice(&Layout::CURRENT.header_words());
+    words[at::PID] = std::process::id().into();
+    words[at::REGISTERED] = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
+    words[at::PERIOD] = period_ns;
+    words[at::LATE_FROM] = late_from_ns;
+    words[at::CLOCK_ERROR] = tach::error_bound_ns();
+    layout::write_text(&mut words[at::NAME..at::PROGRAM], name);
+    layout::write_text(&mut words[at::PROGRAM..at::BEGUN], &program_name());
+    words
+}
+
+/// Creates the memory of a meter: a shared file if possible, otherwise private memory.
 #[cfg(all(unix, not(loom)))]
-fn page(file: &str, words: &[u64]) -> (Page, Place) {
-    match crate::place::create(file, words) {
+fn create_page(file: &str, words: &[u64]) -> (Page, Place) {
+    match crate::storage::create(file, words) {
         Ok((mapping, path)) => (Page::Mapped(mapping), Place::Mapped(path)),
-        Err(why) => (private(words), Place::Private(why)),
+        Err(why) => (private_page(words), Place::Private(why)),
     }
 }
 
 #[cfg(any(not(unix), loom))]
-fn page(_file: &str, words: &[u64]) -> (Page, Place) {
-    (private(words), Place::Private(Why::NoDirectory))
+fn create_page(_file: &str, words: &[u64]) -> (Page, Place) {
+    (private_page(words), Place::Private(Why::NoDirectory))
 }
 
-fn private(words: &[u64]) -> Page {
+fn private_page(words: &[u64]) -> Page {
     let page = Page::private(words.len());
     for (word, &value) in page.iter().zip(words) {
         word.store(value, crate::sync::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where the words of a meter are: mapped for others to read, or private.
+//! The memory of a meter: a mapped file that other processes read, or private memory.
 
 use std::ops::Deref;
 
@@ -15,6 +15,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
+    /// Allocates private memory of so many words, all zero.
     pub(crate) fn private(words: usize) -> Self {
         Self::Private((0..words).map(|_| AtomicU64::new(0)).collect())
     }

@@ -1,10 +1,14 @@
-//! Reads the meters of other processes from their files. Nothing in a file is trusted.
+//! Reads the meters of other processes from their files.
+//!
+//! Files are not trusted: everything in them is checked, and a broken file is an error at worst.
 //!
 //! ```
 //! for directory in tickmeter::read::directories() {
 //!     for path in tickmeter::read::list(&directory)? {
 //!         match tickmeter::read::File::open(&path).and_then(|mut file| file.snapshot()) {
-//!             Ok(snapshot) => println!("{}: p99 {:?}", snapshot.name, snapshot.lateness.quantile(0.99)),
+//!             Ok(snapshot) => {
+//!                 println!("{}: p99 {:?}", snapshot.name, snapshot.lateness.quantile(0.99));
+//!             }
 //!             Err(error) => eprintln!("{}: {error}", path.display()),
 //!         }
 //!     }
@@ -16,30 +20,30 @@ use std::fmt;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::book::{Copied, copy};
-use crate::layout::{Fault, HEADER, LONGEST_FILE, Layout};
-use crate::place::ENDING;
-use crate::reader::ATTEMPTS;
+use crate::layout::{FormatError, HEADER_WORDS, Layout, MAX_FILE_BYTES, at};
+use crate::publication::{RawSnapshot, copy_meter};
+use crate::reader::MAX_ATTEMPTS;
 use crate::snapshot::Snapshot;
+use crate::storage::EXTENSION;
 
-/// Why a file cannot be read as a meter's.
+/// An error of [`File::open`] or [`File::snapshot`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     Io(io::Error),
-    /// It is not a meter's.
+    /// The file does not contain a meter.
     NotAMeter,
-    /// It is of a later version of this crate.
+    /// The file was written by a later version of this crate.
     Newer {
-        /// Version of its layout.
+        /// Version of the file's layout.
         version: u64,
     },
-    /// It ends before it should, or became shorter while it was read.
+    /// The file is shorter than its header says, or was shortened while it was read.
     Truncated,
-    /// It contradicts itself.
+    /// The contents of the file are contradictory.
     Malformed(&'static str),
-    /// Its counts do not add up, however often it is read.
+    /// The counts do not add up, even after several attempts to read them.
     Torn,
 }
 
@@ -49,10 +53,10 @@ impl fmt::Display for ReadError {
             Self::Io(error) => write!(f, "cannot be read: {error}"),
             Self::NotAMeter => f.write_str("is not a meter's file"),
             Self::Newer { version } => {
-                write!(f, "has layout version {version}, and this program knows 1; update it")
+                write!(f, "has layout version {version}; this program supports 1, update it")
             }
-            Self::Truncated => f.write_str("ends too soon"),
-            Self::Malformed(what) => write!(f, "is malformed: {what}"),
+            Self::Truncated => f.write_str("is truncated"),
+            Self::Malformed(reason) => write!(f, "is malformed: {reason}"),
             Self::Torn => f.write_str("has counts that do not add up"),
         }
     }
@@ -67,12 +71,12 @@ impl std::error::Error for ReadError {
     }
 }
 
-impl From<Fault> for ReadError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::NoMeter => Self::NotAMeter,
-            Fault::Newer(version) => Self::Newer { version },
-            Fault::Malformed(what) => Self::Malformed(what),
+impl From<FormatError> for ReadError {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::NotAMeter => Self::NotAMeter,
+            FormatError::Newer(version) => Self::Newer { version },
+            FormatError::Malformed(reason) => Self::Malformed(reason),
         }
     }
 }
@@ -83,51 +87,53 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Where meters of this user may be; not all of them need to exist. `TICKMETER_DIR` alone where
-/// that is set. None where meters are private: elsewhere than on Unix.
+/// Returns the directories that may contain meters of this user. They need not exist.
+///
+/// If `TICKMETER_DIR` is set, the result is only that directory. It is empty on systems other than
+/// Unix: all meters are private there.
 #[must_use]
 pub fn directories() -> Vec<PathBuf> {
     #[cfg(all(unix, not(loom)))]
-    return crate::place::directories();
+    return crate::storage::directories();
     #[cfg(any(not(unix), loom))]
     Vec::new()
 }
 
-/// Those of all users, too, for root.
+/// Returns the directories that may contain meters of any user, for root.
 #[must_use]
 pub fn directories_of_all_users() -> Vec<PathBuf> {
     #[cfg(all(unix, not(loom)))]
-    return crate::place::directories_of_all();
+    return crate::storage::directories_of_all_users();
     #[cfg(any(not(unix), loom))]
     Vec::new()
 }
 
-/// The files of meters in a directory, by name; none where there is no such directory. Their
-/// processes may have ended.
+/// Returns the files of meters in a directory, sorted by name. Their processes may have ended. If
+/// the directory does not exist, there are none.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == ENDING)).collect();
+    let is_meter = |path: &PathBuf| path.extension().is_some_and(|end| end == EXTENSION);
+    let mut paths: Vec<PathBuf> = paths.filter(is_meter).collect();
     paths.sort();
     Ok(paths)
 }
 
 /// Removes the files of this user's meters whose process has ended, and returns how many there
-/// were. What is no meter's file stays.
+/// were. Other files are not touched.
 ///
-/// A meter holds a lock on its file, which the kernel releases when its process ends, however that
-/// happens. Unlike a process number, it cannot be mistaken for another's, and it holds across
-/// containers that share the directory.
+/// A meter holds a lock on its file, which the kernel releases when the process ends for any
+/// reason. Unlike a process number, a lock cannot belong to another process by mistake, and it
+/// works across containers that share the directory.
 pub fn sweep(directory: &Path) -> usize {
     #[cfg(all(unix, not(loom)))]
-    return crate::place::sweep(directory);
+    return crate::storage::sweep(directory);
     #[cfg(any(not(unix), loom))]
     {
         let _ = directory;
@@ -135,8 +141,10 @@ pub fn sweep(directory: &Path) -> usize {
     }
 }
 
-/// A meter's file, open. It is read into memory of our own, never mapped: whatever its owner does
-/// to it, reading it is an error at worst.
+/// An open file of a meter.
+///
+/// The file is copied into this process's memory and never mapped, so nothing that its owner does
+/// to it can crash the reader.
 #[derive(Debug)]
 pub struct File {
     file: std::fs::File,
@@ -144,72 +152,82 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a plain file; follows no link, never waits.
+    /// Opens a file, which must be a regular file. Follows no link and never blocks.
     ///
     /// # Errors
-    /// See [`ReadError`].
+    /// Returns an error if the file cannot be opened: see [`ReadError`].
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         #[cfg(all(unix, not(loom)))]
-        let file = crate::place::open(path)?;
+        let file = crate::storage::open(path)?;
         #[cfg(any(not(unix), loom))]
         let file = std::fs::File::open(path)?;
         Ok(Self { file, bytes: Vec::new() })
     }
 
-    /// Whether the process that writes it is still there.
+    /// Whether the process that writes the file is still running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         #[cfg(all(unix, not(loom)))]
-        return crate::place::is_locked(&self.file);
+        return crate::storage::is_locked(&self.file);
         #[cfg(any(not(unix), loom))]
         false
     }
 
-    /// What its meter has booked so far. See [`Snapshot::exact`].
+    /// Returns what the meter has recorded so far. It may be inexact: see [`Snapshot::exact`].
     ///
     /// # Errors
-    /// See [`ReadError`].
+    /// Returns an error if the file cannot be read or is not a valid meter: see [`ReadError`].
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        let (layout, header) = self.read_layout()?;
+        let raw = self.copy_with_retries(&layout)?;
+        // A meter never changes its layout, so it must still be the one that was checked.
+        if raw.words[..at::PID] != header[..at::PID] {
+            return Err(ReadError::Malformed("its header changes"));
+        }
+        if !raw.is_consistent(&layout) {
+            return Err(ReadError::Torn);
+        }
+        Ok(Snapshot::decode(&raw, &layout)?)
+    }
+
+    /// Reads and checks the header.
+    fn read_layout(&mut self) -> Result<(Layout, [u64; HEADER_WORDS]), ReadError> {
         let length = self.file.metadata()?.len();
-        if length > LONGEST_FILE {
+        if length > MAX_FILE_BYTES {
             return Err(ReadError::Malformed("it is too long"));
         }
-        let mut header = [0; HEADER];
         if length < 8 {
             return Err(ReadError::NotAMeter);
         }
-        let known = header.len().min((length / 8) as usize);
-        self.read(0, &mut header[..known])?;
-        let layout = match Layout::of(&header, length) {
-            Ok(_) if length < 8 * HEADER as u64 => return Err(ReadError::Truncated),
-            Err(Fault::Malformed(_)) if header[crate::layout::at::BYTES] > length => {
-                return Err(ReadError::Truncated);
+        let mut header = [0; HEADER_WORDS];
+        let available = header.len().min((length / 8) as usize);
+        self.read_words(0, &mut header[..available])?;
+        match Layout::parse(&header, length) {
+            Ok(_) if length < 8 * HEADER_WORDS as u64 => Err(ReadError::Truncated),
+            Err(FormatError::Malformed(_)) if header[at::BYTES] > length => {
+                Err(ReadError::Truncated)
             }
-            layout => layout?,
-        };
-        let mut copied = self.copy(&layout)?;
-        for _ in 1..ATTEMPTS {
-            if copied.is_exact() && copied.is_whole(&layout) {
+            layout => Ok((layout?, header)),
+        }
+    }
+
+    /// Copies the meter, several times if necessary, until the copy is exact and consistent.
+    fn copy_with_retries(&mut self, layout: &Layout) -> Result<RawSnapshot, ReadError> {
+        let mut raw = self.copy(layout)?;
+        for _ in 1..MAX_ATTEMPTS {
+            if raw.is_exact() && raw.is_consistent(layout) {
                 break;
             }
-            copied = self.copy(&layout)?;
+            raw = self.copy(layout)?;
         }
-        // The header's geometry is the one that was validated: it never changes while a meter
-        // lives.
-        if copied.words[..crate::layout::at::PID] != header[..crate::layout::at::PID] {
-            return Err(ReadError::Malformed("its header changes"));
-        }
-        if !copied.is_whole(&layout) {
-            return Err(ReadError::Torn);
-        }
-        Ok(Snapshot::of(&copied, &layout)?)
+        Ok(raw)
     }
 
-    fn copy(&mut self, layout: &Layout) -> Result<Copied, ReadError> {
-        copy(layout.words, |from, into: &mut [u64]| self.read(from, into))
+    fn copy(&mut self, layout: &Layout) -> Result<RawSnapshot, ReadError> {
+        copy_meter(layout.words, |from, into: &mut [u64]| self.read_words(from, into))
     }
 
-    fn read(&mut self, from: usize, into: &mut [u64]) -> Result<(), ReadError> {
+    fn read_words(&mut self, from: usize, into: &mut [u64]) -> Result<(), ReadError> {
         self.bytes.resize(into.len() * 8, 0);
         self.file.seek(SeekFrom::Start(from as u64 * 8))?;
         self.file.read_exact(&mut self.bytes)?;

@@ -1,18 +1,19 @@
-//! Reads a meter of this process from any thread.
+//! [`Reader`]: reads a meter of this process.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::book::{self, copy};
 use crate::layout::Layout;
 use crate::page::Page;
+use crate::publication::{RawSnapshot, copy_meter, load_words};
 use crate::snapshot::Snapshot;
 
-/// Copies of a meter that nothing was booked into meanwhile are tried for so often.
-pub(crate) const ATTEMPTS: usize = 4;
+/// Number of copies that are tried until one is exact.
+pub(crate) const MAX_ATTEMPTS: usize = 4;
 
-/// Reads a meter of this process from any thread; the meter does not notice. From
-/// [`Meter::reader`](crate::Meter::reader).
+/// Reads a meter of this process from any thread, without disturbing it.
+///
+/// Created by [`Meter::reader`](crate::Meter::reader).
 #[derive(Clone, Debug)]
 pub struct Reader {
     page: Arc<Page>,
@@ -23,23 +24,24 @@ impl Reader {
         Self { page }
     }
 
-    /// What has been booked so far. See [`Snapshot::exact`].
+    /// Returns what was recorded so far. It may be inexact: see [`Snapshot::exact`].
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let attempt = || {
-            let load = |from, into: &mut [u64]| {
-                book::load(&self.page, from, into);
-                Ok::<_, Infallible>(())
-            };
-            copy(Layout::CURRENT.words, load).unwrap_or_else(|never| match never {})
-        };
-        let mut copied = attempt();
-        for _ in 1..ATTEMPTS {
-            if copied.is_exact() {
+        let mut raw = self.copy();
+        for _ in 1..MAX_ATTEMPTS {
+            if raw.is_exact() {
                 break;
             }
-            copied = attempt();
+            raw = self.copy();
         }
-        Snapshot::of(&copied, &Layout::CURRENT).expect("this process wrote it")
+        Snapshot::decode(&raw, &Layout::CURRENT).expect("this process wrote it")
+    }
+
+    fn copy(&self) -> RawSnapshot {
+        let load = |from, into: &mut [u64]| {
+            load_words(&self.page, from, into);
+            Ok::<_, Infallible>(())
+        };
+        copy_meter(Layout::CURRENT.words, load).unwrap_or_else(|never| match never {})
     }
 }

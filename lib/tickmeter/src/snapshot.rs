@@ -1,14 +1,17 @@
-//! What a meter had booked at a moment, as plain data.
+//! [`Snapshot`]: the records of a meter as plain data.
 
 use std::time::{Duration, SystemTime};
 
-use crate::book::Copied;
-use crate::layout::{Fault, LONGEST_NAME, LONGEST_PROGRAM, Layout, UNKNOWN, at, bin_start, text};
+use crate::layout::{
+    BinsLayout, FormatError, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, UNKNOWN_WORK, at,
+    bin_start, read_text,
+};
+use crate::publication::RawSnapshot;
 
-/// What a meter has booked since it was registered, or between two moments.
+/// The records of a meter since its registration, or between two snapshots.
 ///
-/// ticks = delivered + coalesced, and the lateness has as many values. Skipped ticks never came and
-/// have none.
+/// The number of ticks is that of the wake-ups plus the coalesced ticks, and is also the number of
+/// values of the lateness. Skipped ticks never came and have no lateness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -16,42 +19,43 @@ pub struct Snapshot {
     pub name: String,
     /// Name of the program.
     pub program: String,
-    /// Its process, as that numbers itself.
+    /// Process id, in the process's own namespace.
     pub pid: u32,
-    /// When it was registered.
+    /// Time of registration.
     pub registered: SystemTime,
     /// Nominal period.
     pub period: Duration,
-    /// From this lateness on, ticks are in [`late`](Self::late).
+    /// Smallest lateness of the ticks in [`late`](Self::late).
     pub late_from: Duration,
-    /// How far a lateness can be off, beside the width of its bin.
+    /// Error bound of the clock. The error of a lateness is at most this plus the width of its bin.
     pub clock_error: Duration,
-    /// When the last tick came, since registration; zero before the first.
+    /// Time of the last tick since registration; zero before the first.
     pub last_tick: Duration,
-    /// Whether nothing was booked while this was copied. Else every count is that of some moment
-    /// meanwhile: a tick booked in that moment may be in one and not in another.
+    /// Whether nothing was recorded during the copy. Otherwise each count is from some moment
+    /// during the copy: a tick that was recorded at the same time may be in one count and not in
+    /// another.
     pub exact: bool,
-    /// Ticks that came.
+    /// Number of ticks that came.
     pub ticks: u64,
-    /// Those of them that came together with the one before.
+    /// Number of ticks that came together with the one before.
     pub coalesced: u64,
-    /// Ticks that never came.
+    /// Number of ticks that never came.
     pub skipped: u64,
-    /// Ticks that had not come when the next was due, the skipped ones included.
+    /// Number of ticks that had not come when the next was due, including the skipped ones.
     pub missed: u64,
-    /// Those of them that were missed because the loop was still at work: slow, not late.
+    /// Number of missed ticks that were missed because the loop was still at work: slow, not late.
     pub missed_by_work: u64,
-    /// Ticks that came before their deadline by more than the clock can be off.
+    /// Number of ticks that came before their deadline by more than the error of the clock.
     pub early: u64,
-    /// Ticks whose deadline found the loop still at work.
+    /// Number of deadlines at which the loop was still at work.
     pub overruns: u64,
-    /// Wake-up minus deadline; an early tick counts as zero.
+    /// Lateness: wake-up minus deadline. An early tick counts as zero.
     pub lateness: Histogram,
-    /// From a wake-up until the loop waited again, where that is known.
+    /// Work: time from a wake-up until the loop waited again, if known.
     pub work: Histogram,
-    /// Sum of that.
+    /// Sum of the work.
     pub work_total: Duration,
-    /// The last ticks that were late, the oldest first.
+    /// The last late ticks, the oldest first.
     pub late: Vec<LateTick>,
 }
 
@@ -59,58 +63,56 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LateTick {
-    /// Late ticks are counted from 1.
+    /// Number of the tick among the late ticks of the meter, from 1.
     pub number: u64,
-    /// When it came, since registration.
+    /// Time at which it came, since registration.
     pub at: Duration,
-    /// By how much.
+    /// Wake-up minus deadline.
     pub lateness: Duration,
-    /// How long the work before it took, where that is known.
+    /// Duration of the work before it, if known.
     pub work: Option<Duration>,
-    /// How much of the lateness is due to that work, which was not done at the deadline. The rest
-    /// is the wake-up's.
+    /// Part of the lateness that is due to that work, which was not done at the deadline. The
+    /// remaining part is due to the wake-up.
     pub overrun: Duration,
 }
 
-/// Counts of values in log-linear bins, no wider than 0.8 % of their values.
+/// Counts of values in log-linear bins, which are at most 0.8 % of their values wide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     bits: u32,
-    /// Bins that are not empty, in order, with their counts.
+    /// The bins that are not empty, in order, with their counts.
     bins: Vec<(u32, u64)>,
-    /// Exact where it is known, else the end of the highest bin.
+    /// The largest value if it is known, otherwise the end of the highest bin.
     max_ns: u64,
-    /// The last bin has no end.
+    /// Index of the last bin of the layout, which has no end.
     last: u32,
 }
 
 impl Snapshot {
-    pub(crate) fn of(copied: &Copied, layout: &Layout) -> Result<Self, Fault> {
-        let words = &copied.words;
-        let (first, _, each) = layout.recorder;
-        let late = copied.recorded(layout).filter_map(|number| {
-            let at = first + ((number - 1) % layout.recorder.1 as u64) as usize * each;
-            let record = words.get(at..at + each).filter(|record| record[0] == number)?;
-            let [at, lateness, overrun] =
-                [record[1], record[2], record[4]].map(Duration::from_nanos);
-            let work = Some(record[3]).filter(|&ns| ns != UNKNOWN).map(Duration::from_nanos);
-            Some(LateTick { number, at, lateness, work, overrun })
-        });
+    /// Decodes a copy of a meter.
+    ///
+    /// # Errors
+    /// Returns an error if a value of the header is invalid.
+    pub(crate) fn decode(raw: &RawSnapshot, layout: &Layout) -> Result<Self, FormatError> {
+        let words = &raw.words;
+        let duration = |at: usize| Duration::from_nanos(words[at]);
         let lateness =
-            Histogram::of(words, layout.bin_bits, layout.lateness, words[at::MAX_LATENESS]);
+            Histogram::from_words(words, layout.bin_bits, layout.lateness, words[at::MAX_LATENESS]);
+        let work = Histogram::from_words(words, layout.bin_bits, layout.work, words[at::MAX_WORK]);
+        let late = raw.complete_records(layout);
         Ok(Self {
-            name: text(&words[at::NAME..at::PROGRAM], LONGEST_NAME)?,
-            program: text(&words[at::PROGRAM..at::BEGUN], LONGEST_PROGRAM)?,
+            name: read_text(&words[at::NAME..at::PROGRAM], MAX_NAME_BYTES)?,
+            program: read_text(&words[at::PROGRAM..at::BEGUN], MAX_PROGRAM_BYTES)?,
             pid: u32::try_from(words[at::PID])
-                .map_err(|_| Fault::Malformed("a process that cannot be"))?,
+                .map_err(|_| FormatError::Malformed("invalid process id"))?,
             registered: SystemTime::UNIX_EPOCH
-                .checked_add(Duration::from_nanos(words[at::REGISTERED]))
-                .ok_or(Fault::Malformed("a time that cannot be"))?,
-            period: Duration::from_nanos(words[at::PERIOD]),
-            late_from: Duration::from_nanos(words[at::LATE_FROM]),
-            clock_error: Duration::from_nanos(words[at::CLOCK_ERROR]),
-            last_tick: Duration::from_nanos(words[at::LAST]),
-            exact: copied.is_exact(),
+                .checked_add(duration(at::REGISTERED))
+                .ok_or(FormatError::Malformed("invalid time of registration"))?,
+            period: duration(at::PERIOD),
+            late_from: duration(at::LATE_FROM),
+            clock_error: duration(at::CLOCK_ERROR),
+            last_tick: duration(at::LAST),
+            exact: raw.is_exact(),
             ticks: lateness.count(),
             coalesced: words[at::COALESCED],
             skipped: words[at::SKIPPED],
@@ -119,29 +121,29 @@ impl Snapshot {
             early: words[at::EARLY],
             overruns: words[at::OVERRUNS],
             lateness,
-            work: Histogram::of(words, layout.bin_bits, layout.work, words[at::MAX_WORK]),
-            work_total: Duration::from_nanos(words[at::WORK_SUM]),
-            late: late.collect(),
+            work,
+            work_total: duration(at::WORK_SUM),
+            late: late.filter_map(|number| LateTick::decode(words, layout, number)).collect(),
         })
     }
 
-    /// What was booked since an earlier snapshot; `None` if that is of another meter.
+    /// Returns what was recorded since an earlier snapshot, or `None` if that is of another meter.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};
     /// # let mut meter = tickmeter::Meter::register("since", Duration::from_millis(1))?;
     /// let before = meter.snapshot();
     /// meter.tick(Instant::now());
-    /// let since = meter.snapshot().since(&before).expect("of the same meter");
+    /// let since = meter.snapshot().since(&before).expect("the same meter");
     /// assert_eq!(since.ticks, 1);
     /// # Ok::<(), tickmeter::RegisterError>(())
     /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let same = (&self.name, self.pid, self.registered)
+        let is_same_meter = (&self.name, self.pid, self.registered)
             == (&earlier.name, earlier.pid, earlier.registered);
-        let known = earlier.late.last().map_or(0, |late| late.number);
-        same.then(|| Self {
+        let last_known = earlier.late.last().map_or(0, |late| late.number);
+        is_same_meter.then(|| Self {
             exact: self.exact && earlier.exact,
             ticks: self.ticks.saturating_sub(earlier.ticks),
             coalesced: self.coalesced.saturating_sub(earlier.coalesced),
@@ -153,88 +155,115 @@ impl Snapshot {
             lateness: self.lateness.since(&earlier.lateness),
             work: self.work.since(&earlier.work),
             work_total: self.work_total.saturating_sub(earlier.work_total),
-            late: self.late.iter().filter(|late| late.number > known).cloned().collect(),
+            late: self.late.iter().filter(|late| late.number > last_known).cloned().collect(),
             ..self.clone()
         })
     }
 }
 
+impl LateTick {
+    /// Decodes the record of a late tick; `None` if the record is that of another tick.
+    fn decode(words: &[u64], layout: &Layout, number: u64) -> Option<Self> {
+        let start = layout.recorder.record_start(number);
+        let record = words.get(start..start + layout.recorder.words)?;
+        if record[0] != number {
+            return None;
+        }
+        let work = Some(record[3]).filter(|&ns| ns != UNKNOWN_WORK);
+        Some(Self {
+            number,
+            at: Duration::from_nanos(record[1]),
+            lateness: Duration::from_nanos(record[2]),
+            work: work.map(Duration::from_nanos),
+            overrun: Duration::from_nanos(record[4]),
+        })
+    }
+}
+
 impl Histogram {
-    fn of(words: &[u64], bits: u32, (first, bins): (usize, usize), max_ns: u64) -> Self {
-        let counts = words[first..first + bins].iter().enumerate();
-        let used = counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
-        // A reader takes these for months: with few sizes, one lies where another did.
-        let mut bins_used = Vec::with_capacity(used.clone().count().next_power_of_two());
-        bins_used.extend(used);
-        Self { bits, bins: bins_used, max_ns, last: bins as u32 - 1 }
+    fn from_words(words: &[u64], bits: u32, layout: BinsLayout, max_ns: u64) -> Self {
+        let counts = words[layout.first..][..layout.bins].iter().enumerate();
+        let nonempty =
+            counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
+        // A process may take snapshots for months. With few different capacities, a freed
+        // histogram makes room for the next one.
+        let mut bins = Vec::with_capacity(nonempty.clone().count().next_power_of_two());
+        bins.extend(nonempty);
+        Self { bits, bins, max_ns, last: layout.bins as u32 - 1 }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.bins.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The largest value; of a difference, to the width of a bin. `None` without a value.
+    /// Returns the largest value, or `None` if there is no value. In a difference of two snapshots,
+    /// it is accurate to the width of a bin.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.bins.last().map(|_| Duration::from_nanos(self.max_ns))
     }
 
-    /// The nearest-rank quantile: no less than the exact one, and at most a bin's width more.
-    /// `None` without a value.
+    /// Returns the nearest-rank quantile, or `None` if there is no value. The result is never less
+    /// than the exact quantile, and at most the width of a bin more.
     ///
     /// # Panics
-    /// If `q` is not within 0 to 1.
+    /// Panics if `q` is not between 0 and 1.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Duration> {
-        assert!((0.0..=1.0).contains(&q), "a quantile of {q}");
+        assert!((0.0..=1.0).contains(&q), "invalid quantile {q}: expected 0 to 1");
         let rank = ((q * self.count() as f64).ceil() as u64).max(1);
-        let mut seen = 0_u64;
+        let mut cumulated = 0_u64;
         let reached = self.bins.iter().find(|(_, count)| {
-            seen = seen.saturating_add(*count);
-            seen >= rank
+            cumulated = cumulated.saturating_add(*count);
+            cumulated >= rank
         });
-        reached
-            .or(self.bins.last())
-            .map(|&(bin, _)| Duration::from_nanos(self.end(bin).min(self.max_ns)))
+        let &(bin, _) = reached.or(self.bins.last())?;
+        Some(Duration::from_nanos(self.bin_end(bin).min(self.max_ns)))
     }
 
-    /// The bins that are not empty: least value, largest value, both in nanoseconds, and the count.
+    /// Returns the bins that are not empty: the smallest and the largest value in nanoseconds, and
+    /// the count.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.bins
             .iter()
-            .map(|&(bin, count)| (bin_start(self.bits, bin as usize), self.end(bin), count))
+            .map(|&(bin, count)| (bin_start(self.bits, bin as usize), self.bin_end(bin), count))
     }
 
-    /// The values of both.
+    /// Returns the histogram of the values of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let (last, max_ns) = (self.last.max(other.last), self.max_ns.max(other.max_ns));
         let mut bins: Vec<(u32, u64)> = self.bins.iter().chain(&other.bins).copied().collect();
         bins.sort_unstable_by_key(|(bin, _)| *bin);
-        bins.dedup_by(|more, kept| {
-            let same = more.0 == kept.0;
-            if same {
-                kept.1 = kept.1.saturating_add(more.1);
-            }
-            same
-        });
+        bins.dedup_by(merge_equal_bins);
         Self { bits: self.bits.max(other.bits), bins, max_ns, last }
     }
 
-    fn end(&self, bin: u32) -> u64 {
+    /// Returns the largest value of a bin.
+    fn bin_end(&self, bin: u32) -> u64 {
         if bin == self.last { u64::MAX } else { bin_start(self.bits, bin as usize + 1) - 1 }
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        let before = |bin: u32| match earlier.bins.binary_search_by_key(&bin, |(bin, _)| *bin) {
-            Ok(at) => earlier.bins[at].1,
-            Err(_) => 0,
+        let earlier_count = |bin: u32| {
+            let found = earlier.bins.binary_search_by_key(&bin, |(bin, _)| *bin);
+            found.map_or(0, |index| earlier.bins[index].1)
         };
-        let more = self.bins.iter().map(|&(bin, count)| (bin, count.saturating_sub(before(bin))));
-        let bins: Vec<(u32, u64)> = more.filter(|(_, count)| *count > 0).collect();
-        let highest = bins.last().map_or(0, |(bin, _)| self.end(*bin));
-        Self { bits: self.bits, bins, max_ns: highest.min(self.max_ns), last: self.last }
+        let differences =
+            self.bins.iter().map(|&(bin, count)| (bin, count.saturating_sub(earlier_count(bin))));
+        let bins: Vec<(u32, u64)> = differences.filter(|(_, count)| *count > 0).collect();
+        let highest_end = bins.last().map_or(0, |(bin, _)| self.bin_end(*bin));
+        Self { bits: self.bits, bins, max_ns: highest_end.min(self.max_ns), last: self.last }
     }
+}
+
+/// Adds a bin to the one before if they are the same bin; for [`Vec::dedup_by`].
+fn merge_equal_bins(bin: &mut (u32, u64), kept: &mut (u32, u64)) -> bool {
+    let is_same_bin = bin.0 == kept.0;
+    if is_same_bin {
+        kept.1 = kept.1.saturating_add(bin.1);
+    }
+    is_same_bin
 }

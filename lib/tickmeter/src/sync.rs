@@ -1,4 +1,5 @@
-//! What two sides share: the real thing or, with `--cfg loom`, what lets loom try every schedule.
+//! Atomics of the publication protocol: those of std or, with `--cfg loom`, those of loom, which
+//! runs a test under every schedule.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};

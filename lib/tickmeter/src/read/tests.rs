@@ -1,13 +1,13 @@
 use super::*;
-use crate::book::{Book, Entry};
-use crate::layout::{at, put_text};
-use crate::place::create_in;
+use crate::layout::{LAYOUT_WORDS, write_text};
+use crate::publication::{Wakeup, Writer};
+use crate::storage::create_in;
 use crate::sync::Ordering;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A directory of a test's own, gone with it.
+/// A directory for one test, removed when the test ends.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -24,19 +24,19 @@ impl Drop for Directory {
     }
 }
 
-fn words(layout: &Layout) -> Vec<u64> {
+fn initial_words(layout: &Layout) -> Vec<u64> {
     let mut words = vec![0; layout.words];
-    words[..11].copy_from_slice(&layout.header());
+    words[..LAYOUT_WORDS].copy_from_slice(&layout.header_words());
     words[at::PID] = 7;
     words[at::PERIOD] = 1_000_000;
-    put_text(&mut words[at::NAME..at::PROGRAM], "loop");
-    put_text(&mut words[at::PROGRAM..at::BEGUN], "test");
+    write_text(&mut words[at::NAME..at::PROGRAM], "loop");
+    write_text(&mut words[at::PROGRAM..at::BEGUN], "test");
     words
 }
 
-/// Tick number k, from 1: all of it follows from k.
-fn entry(k: u64) -> Entry {
-    Entry {
+/// Returns wake-up `k`, counted from 1. All its values follow from `k`.
+fn wakeup(k: u64) -> Wakeup {
+    Wakeup {
         at_ns: k,
         lateness_ns: lateness_ns(k) as i64,
         ticks: 1,
@@ -45,7 +45,7 @@ fn entry(k: u64) -> Entry {
         early: false,
         work_ns: (!k.is_multiple_of(3)).then_some(k % 10 * 100),
         overrun_ns: 0,
-        by_work: false,
+        late_by_work: false,
         skipped_by_work: false,
         late_from_ns: 40_000,
     }
@@ -55,74 +55,85 @@ fn lateness_ns(k: u64) -> u64 {
     k % 50 * 1_000
 }
 
-/// The tick that is late number n.
-fn late_tick(n: u64) -> u64 {
+/// Returns the `k` of the wake-up that is late tick `n`.
+fn late_wakeup(n: u64) -> u64 {
     (n - 1) / 10 * 50 + 40 + (n - 1) % 10
 }
 
-struct End<'a>(&'a AtomicBool);
+/// Stops the writer when it is dropped, even if the test fails.
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
+/// Writes wake-ups until stopped, and returns their number.
+fn write_until_stopped(
+    words: &[crate::sync::AtomicU64],
+    layout: &Layout,
+    stop: &AtomicBool,
+) -> u64 {
+    let mut k = 0;
+    while !stop.load(Ordering::Relaxed) {
+        // In bursts, so that some copies are exact and some are not.
+        for _ in 0..=k % 97 {
+            k += 1;
+            Writer::new(words, layout).record(&wakeup(k));
+        }
+        (0..k % 1_013 * 8).for_each(|_| std::hint::spin_loop());
+    }
+    k
+}
+
+/// Checks what is true of every snapshot, exact or not.
+fn check_snapshot(snapshot: &Snapshot) {
+    assert_eq!(snapshot.ticks, snapshot.lateness.count());
+    for late in &snapshot.late {
+        let k = late_wakeup(late.number);
+        assert_eq!(late.at, Duration::from_nanos(k), "{late:?}");
+        assert_eq!(late.lateness, Duration::from_nanos(lateness_ns(k)), "{late:?}");
+        assert_eq!(late.work, wakeup(k).work_ns.map(Duration::from_nanos), "{late:?}");
+    }
+}
+
+/// Checks the values of an exact snapshot, which all follow from the number of ticks.
+fn check_exact_snapshot(snapshot: &Snapshot) {
+    let n = snapshot.ticks;
+    assert_eq!(snapshot.last_tick, Duration::from_nanos(n));
+    assert_eq!(snapshot.work.count(), n - n / 3);
+    let late = n / 50 * 10 + (n % 50).saturating_sub(39);
+    assert_eq!(snapshot.late.len() as u64, late.min(128), "{n} ticks");
+    for (start, end, count) in snapshot.lateness.bins() {
+        let is_in_bin = |k: &u64| (start..=end).contains(&lateness_ns(*k));
+        let per_cycle = (1..=50).filter(is_in_bin).count() as u64;
+        let in_last_cycle = (1..=n % 50).filter(is_in_bin).count() as u64;
+        assert_eq!(count, per_cycle * (n / 50) + in_last_cycle);
+    }
+}
+
 #[test]
-fn a_reader_that_comes_and_goes_sees_nothing_torn() {
+fn concurrent_snapshots_are_consistent() {
     let directory = Directory::new("torn");
     let layout = Layout::CURRENT;
-    let (mapping, path) = create_in(&directory.0, "1", &words(&layout)).unwrap();
-    // ThreadSanitizer takes a hundred times as long, and needs no luck to see a race.
+    let (mapping, path) = create_in(&directory.0, "1", &initial_words(&layout)).unwrap();
+    // ThreadSanitizer is a hundred times slower, and does not depend on luck to find a race.
     let visits = if cfg!(tsan) { 500 } else { 10_000 };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut k = 0;
-            while !stop.load(Ordering::Relaxed) {
-                // In bursts, so that some copies are exact and some are not.
-                for _ in 0..=k % 97 {
-                    k += 1;
-                    Book::new(&mapping, &layout).enter(&entry(k));
-                }
-                (0..k % 1_013 * 8).for_each(|_| std::hint::spin_loop());
-            }
-            k
-        });
-        // Ends the writer even if this fails.
-        let end = End(&stop);
+        let writer = scope.spawn(|| write_until_stopped(&mapping, &layout, &stop));
+        let stop_guard = StopGuard(&stop);
         let mut exact = 0;
         let mut last: Option<Snapshot> = None;
         for _ in 0..visits {
             let snapshot = File::open(&path).unwrap().snapshot().unwrap();
-            assert_eq!(
-                (snapshot.ticks, snapshot.lateness.count()),
-                (snapshot.lateness.count(), snapshot.ticks)
-            );
-            for late in &snapshot.late {
-                let k = late_tick(late.number);
-                let is = (late.at, late.lateness, late.work);
-                let work = entry(k).work_ns.map(Duration::from_nanos);
-                assert_eq!(
-                    is,
-                    (Duration::from_nanos(k), Duration::from_nanos(lateness_ns(k)), work),
-                    "{late:?}"
-                );
-            }
+            check_snapshot(&snapshot);
             if snapshot.exact {
                 exact += 1;
-                let n = snapshot.ticks;
-                assert_eq!(snapshot.last_tick, Duration::from_nanos(n));
-                assert_eq!(snapshot.work.count(), n - n / 3);
-                let late = n / 50 * 10 + (n % 50).saturating_sub(39);
-                assert_eq!(snapshot.late.len() as u64, late.min(128), "of {n}");
-                for (start, end, count) in snapshot.lateness.bins() {
-                    let of = |k: &u64| (start..=end).contains(&lateness_ns(*k));
-                    let whole = (1..=50).filter(of).count() as u64 * (n / 50);
-                    assert_eq!(count, whole + (1..=n % 50).filter(of).count() as u64);
-                }
+                check_exact_snapshot(&snapshot);
             }
-            // Counts only grow.
+            // Counts never decrease.
             if let Some(last) = &last {
                 let since = snapshot.since(last).unwrap();
                 assert_eq!(since.ticks, snapshot.ticks - last.ticks);
@@ -130,17 +141,17 @@ fn a_reader_that_comes_and_goes_sees_nothing_torn() {
             }
             last = Some(snapshot);
         }
-        drop(end);
+        drop(stop_guard);
         let ticks = writer.join().unwrap();
         assert!(exact > 0 && ticks > visits, "{exact} of {visits} exact, {ticks} ticks");
         assert_eq!(File::open(&path).unwrap().snapshot().unwrap().ticks, ticks);
     });
 }
 
-/// Numbers that look random; the same in every run.
-struct Numbers(u64);
+/// Generates pseudorandom numbers, the same in every run.
+struct Xorshift(u64);
 
-impl Numbers {
+impl Xorshift {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -149,155 +160,204 @@ impl Numbers {
     }
 }
 
-fn mutate(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
-    for _ in 0..=numbers.below(6) {
-        let place = numbers.below(bytes.len());
-        let word = if numbers.below(2) == 0 { numbers.below(64) * 8 } else { place / 8 * 8 };
-        match numbers.below(8) {
-            0 if !bytes.is_empty() => bytes[place] ^= 1 << numbers.below(8),
-            1 => bytes.truncate(place),
-            2 => bytes.extend(std::iter::repeat_n(numbers.below(256) as u8, numbers.below(9_000))),
+/// Changes bytes at random.
+fn mutate(bytes: &mut Vec<u8>, random: &mut Xorshift) {
+    for _ in 0..=random.below(6) {
+        let index = random.below(bytes.len());
+        let word = if random.below(2) == 0 { random.below(64) * 8 } else { index / 8 * 8 };
+        match random.below(8) {
+            0 if !bytes.is_empty() => bytes[index] ^= 1 << random.below(8),
+            1 => bytes.truncate(index),
+            2 => bytes.extend(std::iter::repeat_n(random.below(256) as u8, random.below(9_000))),
             3 if !bytes.is_empty() => {
-                let from = numbers.below(bytes.len());
-                let length = numbers.below(64).min(bytes.len() - from.max(place));
-                bytes.copy_within(from..from + length, place);
+                let from = random.below(bytes.len());
+                let length = random.below(64).min(bytes.len() - from.max(index));
+                bytes.copy_within(from..from + length, index);
             }
             n => {
-                let small = numbers.below(1_500) as u64;
+                let small = random.below(1_500) as u64;
                 let value =
                     [u64::MAX, 0, 1, small, 1 << 63, u64::MAX - small, small << 3, small << 32][n];
-                if let Some(place) = bytes.get_mut(word..word + 8) {
-                    place.copy_from_slice(&value.to_ne_bytes());
+                if let Some(target) = bytes.get_mut(word..word + 8) {
+                    target.copy_from_slice(&value.to_ne_bytes());
                 }
             }
         }
     }
 }
 
-/// Reads so many hostile files; how many of them could be read.
-fn hostile(name: &str, files: usize) -> usize {
+/// Calls every method of a snapshot.
+fn exercise_snapshot(snapshot: &Snapshot, earlier: &Snapshot) {
+    for histogram in [&snapshot.lateness, &snapshot.work] {
+        let _ = (histogram.quantile(0.0), histogram.quantile(0.99), histogram.max());
+        assert!(histogram.bins().all(|(start, end, count)| start <= end && count > 0));
+        let _ = histogram.plus(&earlier.lateness).quantile(1.0);
+    }
+    let _ = (snapshot.since(earlier), earlier.since(snapshot), format!("{snapshot:?}"));
+}
+
+/// Reads a number of randomly changed files, and returns how many of them were readable.
+fn read_mutated_files(name: &str, files: usize) -> usize {
     let layout = Layout::new(7, 512, 4);
     let directory = Directory::new(name);
-    let (mapping, path) = create_in(&directory.0, "1", &words(&layout)).unwrap();
-    (1..=200).for_each(|k| Book::new(&mapping, &layout).enter(&entry(k)));
+    let (mapping, path) = create_in(&directory.0, "1", &initial_words(&layout)).unwrap();
+    (1..=200).for_each(|k| Writer::new(&mapping, &layout).record(&wakeup(k)));
     let valid = std::fs::read(&path).unwrap();
     let earlier = File::open(&path).unwrap().snapshot().unwrap();
     assert_eq!((earlier.ticks, earlier.late.len()), (200, 4));
-    let victim = directory.0.join("2.tickmeter");
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-    let mut read = 0;
+    let mutated = directory.0.join("2.tickmeter");
+    let mut random = Xorshift(0x9e37_79b9_7f4a_7c15);
+    let mut readable = 0;
     for _ in 0..files {
         let mut bytes = valid.clone();
-        mutate(&mut bytes, &mut numbers);
-        std::fs::write(&victim, &bytes).unwrap();
-        match File::open(&victim).and_then(|mut file| file.snapshot()) {
+        mutate(&mut bytes, &mut random);
+        std::fs::write(&mutated, &bytes).unwrap();
+        match File::open(&mutated).and_then(|mut file| file.snapshot()) {
             Err(error) => assert!(!error.to_string().is_empty()),
             Ok(snapshot) => {
-                read += 1;
-                for histogram in [&snapshot.lateness, &snapshot.work] {
-                    let _ = (histogram.quantile(0.0), histogram.quantile(0.99), histogram.max());
-                    assert!(histogram.bins().all(|(start, end, count)| start <= end && count > 0));
-                    let _ = histogram.plus(&earlier.lateness).quantile(1.0);
-                }
-                let _ =
-                    (snapshot.since(&earlier), earlier.since(&snapshot), format!("{snapshot:?}"));
+                readable += 1;
+                exercise_snapshot(&snapshot, &earlier);
             }
         }
     }
-    read
+    readable
 }
 
 #[test]
-fn no_hostile_file_harms_a_reader() {
-    let read = hostile("hostile", 20_000);
+fn hostile_files_are_harmless() {
+    let readable = read_mutated_files("hostile", 20_000);
     assert!(
-        (100..19_900).contains(&read),
-        "{read} of 20,000 mutants could be read: they test too little"
+        (100..19_900).contains(&readable),
+        "{readable} of 20,000 mutants were readable: the mutations test too little"
     );
 }
 
 #[test]
-#[ignore = "a million files take minutes: cargo test --release --package tickmeter --lib -- --ignored million"]
-fn no_hostile_file_of_a_million_harms_a_reader() {
-    hostile("million", 1_000_000);
+#[ignore = "needs minutes: cargo test --release --package tickmeter --lib -- --ignored million"]
+fn million_hostile_files_are_harmless() {
+    read_mutated_files("million", 1_000_000);
 }
 
-#[test]
-fn each_fault_has_its_error() {
-    let directory = Directory::new("faults");
-    let (mapping, path) = create_in(&directory.0, "1", &words(&Layout::CURRENT)).unwrap();
-    let valid = std::fs::read(&path).unwrap();
-    let with = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = valid.clone();
+/// A valid file, to be changed.
+struct ValidFile {
+    directory: Directory,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    _mapping: crate::mapping::Mapping,
+}
+
+impl ValidFile {
+    fn new(name: &str) -> Self {
+        let directory = Directory::new(name);
+        let words = initial_words(&Layout::CURRENT);
+        let (mapping, path) = create_in(&directory.0, "1", &words).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        Self { directory, path, bytes, _mapping: mapping }
+    }
+
+    /// Reads a copy of the file with changed bytes.
+    fn read_changed(&self, change: impl Fn(&mut Vec<u8>)) -> Result<Snapshot, ReadError> {
+        let mut bytes = self.bytes.clone();
         change(&mut bytes);
-        let path = directory.0.join("2.tickmeter");
+        let path = self.directory.0.join("2.tickmeter");
         std::fs::write(&path, bytes).unwrap();
         File::open(&path).and_then(|mut file| file.snapshot())
-    };
-    let set = |bytes: &mut Vec<u8>, at: usize, value: u64| {
-        bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes())
-    };
-    assert_eq!(with(&|_| {}).unwrap().ticks, 0);
-    assert!(matches!(with(&|b| b.clear()), Err(ReadError::NotAMeter)));
-    assert!(matches!(with(&|b| set(b, 0, 5)), Err(ReadError::NotAMeter)));
-    assert!(matches!(with(&|b| set(b, at::VERSION, 2)), Err(ReadError::Newer { version: 2 })));
-    assert!(matches!(with(&|b| b.truncate(5_000)), Err(ReadError::Truncated)));
-    assert!(matches!(with(&|b| b.truncate(100)), Err(ReadError::Truncated)));
-    assert!(matches!(with(&|b| set(b, at::LATENESS, 9_020)), Err(ReadError::Malformed(_))));
-    assert!(matches!(with(&|b| set(b, at::NAME, 65)), Err(ReadError::Malformed(_))));
-    assert!(matches!(with(&|b| set(b, at::NAME + 1, u64::MAX)), Err(ReadError::Malformed(_))));
-    assert!(matches!(with(&|b| b.resize(2 << 20, 0)), Err(ReadError::Malformed(_))));
-    assert!(
-        matches!(with(&|b| set(b, 64, 5)), Err(ReadError::Torn)),
-        "five ticks that nobody booked"
-    );
-    assert!(matches!(with(&|b| set(b, at::DONE, 5)), Err(ReadError::Torn)));
-    assert!(matches!(File::open(&directory.0.join("3.tickmeter")), Err(ReadError::Io(_))));
-    std::os::unix::fs::symlink(&path, directory.0.join("link.tickmeter")).unwrap();
-    assert!(
-        matches!(File::open(&directory.0.join("link.tickmeter")), Err(ReadError::Io(_))),
-        "a link is not followed"
-    );
-    assert!(matches!(File::open(&directory.0), Err(ReadError::Io(_))));
-    // A file that its owner truncates while it is open here: an error, no signal.
-    let mut open = File::open(&path).unwrap();
-    drop(mapping);
-    std::fs::File::options().write(true).open(&path).unwrap().set_len(4_000).unwrap();
-    assert!(matches!(open.snapshot(), Err(ReadError::Truncated)));
+    }
+
+    /// Reads a copy of the file with a changed word.
+    fn read_with_word(&self, at: usize, value: u64) -> Result<Snapshot, ReadError> {
+        self.read_changed(|bytes| bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes()))
+    }
 }
 
 #[test]
-fn a_file_is_alive_as_long_as_it_is_written_and_then_swept() {
+fn invalid_files_are_rejected() {
+    let file = ValidFile::new("faults");
+    assert_eq!(file.read_changed(|_| {}).unwrap().ticks, 0);
+    let truncated = |length| file.read_changed(|bytes| bytes.truncate(length));
+    assert!(matches!(truncated(0), Err(ReadError::NotAMeter)));
+    assert!(matches!(truncated(5_000), Err(ReadError::Truncated)));
+    assert!(matches!(truncated(100), Err(ReadError::Truncated)));
+    let too_long = file.read_changed(|bytes| bytes.resize(2 << 20, 0));
+    assert!(matches!(too_long, Err(ReadError::Malformed(_))));
+    let with_word = |at, value| file.read_with_word(at, value);
+    assert!(matches!(with_word(0, 5), Err(ReadError::NotAMeter)));
+    assert!(matches!(with_word(at::VERSION, 2), Err(ReadError::Newer { version: 2 })));
+    assert!(matches!(with_word(at::LATENESS, 9_020), Err(ReadError::Malformed(_))));
+    assert!(matches!(with_word(at::NAME, 65), Err(ReadError::Malformed(_))));
+    assert!(matches!(with_word(at::NAME + 1, u64::MAX), Err(ReadError::Malformed(_))));
+    assert!(matches!(with_word(64, 5), Err(ReadError::Torn)), "a bin with ticks that never came");
+    assert!(matches!(with_word(at::DONE, 5), Err(ReadError::Torn)));
+}
+
+#[test]
+fn unreadable_paths_are_rejected() {
+    let file = ValidFile::new("paths");
+    let directory = &file.directory.0;
+    assert!(matches!(File::open(&directory.join("3.tickmeter")), Err(ReadError::Io(_))));
+    let link = directory.join("link.tickmeter");
+    std::os::unix::fs::symlink(&file.path, &link).unwrap();
+    assert!(matches!(File::open(&link), Err(ReadError::Io(_))), "a link is not followed");
+    assert!(matches!(File::open(directory), Err(ReadError::Io(_))));
+}
+
+#[test]
+fn truncated_open_file_is_an_error() {
+    let ValidFile { directory: _directory, path, _mapping: mapping, .. } =
+        ValidFile::new("truncated");
+    let mut file = File::open(&path).unwrap();
+    drop(mapping);
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(4_000).unwrap();
+    assert!(matches!(file.snapshot(), Err(ReadError::Truncated)));
+}
+
+#[test]
+fn file_and_directory_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
-    let directory = Directory::new("alive");
-    let (mapping, path) = create_in(&directory.0, "1", &words(&Layout::CURRENT)).unwrap();
+    let directory = Directory::new("modes");
+    let words = initial_words(&Layout::CURRENT);
+    let (_mapping, path) = create_in(&directory.0, "1", &words).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&directory.0)), (0o600, 0o700));
+}
+
+#[test]
+fn abandoned_files_are_swept() {
+    let directory = Directory::new("alive");
+    let words = initial_words(&Layout::CURRENT);
+    let (mapping, path) = create_in(&directory.0, "1", &words).unwrap();
     let file = File::open(&path).unwrap();
     assert!(file.is_alive() && file.is_alive());
     assert_eq!((sweep(&directory.0), list(&directory.0).unwrap().len()), (0, 1));
-    std::fs::write(directory.0.join("other"), "not ours").unwrap();
-    std::fs::write(directory.0.join("other.tickmeter"), "not a meter's").unwrap();
-    std::fs::write(directory.0.join("half.new"), "still being made").unwrap();
+    std::fs::write(directory.0.join("other"), "another program's").unwrap();
+    std::fs::write(directory.0.join("other.tickmeter"), "not a meter").unwrap();
+    std::fs::write(directory.0.join("half.new"), "unfinished").unwrap();
     drop(mapping);
     assert!(!file.is_alive());
-    // The next one to register sweeps, too.
-    let (_mapping, second) = create_in(&directory.0, "2", &words(&Layout::CURRENT)).unwrap();
+    // Registering a meter sweeps as well.
+    let (_mapping, second) = create_in(&directory.0, "2", &words).unwrap();
     assert_eq!(list(&directory.0).unwrap(), [second, directory.0.join("other.tickmeter")]);
     assert!(directory.0.join("other").exists() && directory.0.join("half.new").exists());
-    // A name that is taken is not written over.
-    std::fs::write(directory.0.join("3.new"), "").unwrap();
-    assert!(create_in(&directory.0, "3", &words(&Layout::CURRENT)).is_err());
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_is_not_used() {
+fn taken_file_name_is_not_overwritten() {
+    let directory = Directory::new("taken");
+    let words = initial_words(&Layout::CURRENT);
+    let _first = create_in(&directory.0, "1", &words).unwrap();
+    std::fs::write(directory.0.join("3.new"), "").unwrap();
+    assert!(create_in(&directory.0, "3", &words).is_err());
+}
+
+#[test]
+fn unsafe_directories_are_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new("open");
     std::fs::create_dir(&directory.0).unwrap();
     std::fs::set_permissions(&directory.0, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let refused = create_in(&directory.0, "1", &words(&Layout::CURRENT));
-    assert!(matches!(refused, Err(crate::place::Why::NotOurs(_))), "{refused:?}");
-    let missing = create_in(&directory.0.join("a/b"), "1", &words(&Layout::CURRENT));
-    assert!(matches!(missing, Err(crate::place::Why::Refused(..))), "{missing:?}");
+    let words = initial_words(&Layout::CURRENT);
+    let writable = create_in(&directory.0, "1", &words);
+    assert!(matches!(writable, Err(crate::storage::Why::NotOurs(_))), "{writable:?}");
+    let missing = create_in(&directory.0.join("a/b"), "1", &words);
+    assert!(matches!(missing, Err(crate::storage::Why::Refused(..))), "{missing:?}");
 }

@@ -1,18 +1,18 @@
-//! The meter's figures through the `metrics` facade.
+//! [`Exporter`]: passes the records of a meter to the `metrics` facade.
 
 use metrics::{counter, histogram};
 
 use crate::reader::Reader;
 use crate::snapshot::{Histogram, Snapshot};
 
-/// Passes on what a meter has booked to the recorder of the `metrics` facade, whichever that is.
+/// Passes the records of a meter of this process to the installed recorder of the `metrics` facade.
 ///
-/// Call [`publish`](Self::publish) once a scrape or every some seconds, from any thread but the
-/// loop's own.
+/// Call [`publish`](Self::publish) before every scrape or every few seconds, from any thread except
+/// the metered loop's.
 ///
-/// | Metric, with the label `meter` | |
+/// | Metric, with the label `meter` | Type |
 /// |---|---|
-/// | `osjitter_lateness_seconds`, `osjitter_work_seconds` | histograms: each value at the end of its bin |
+/// | `osjitter_lateness_seconds`, `osjitter_work_seconds` | histograms; each value is rounded up to the end of its bin |
 /// | `osjitter_ticks_total`, `osjitter_missed_ticks_total`, `osjitter_skipped_ticks_total`, `osjitter_overruns_total` | counters |
 ///
 /// ```
@@ -31,13 +31,13 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Of a meter of this process.
+    /// Creates an exporter for the meter of a reader.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         Self { reader, published: None }
     }
 
-    /// Passes on what was booked since the last call.
+    /// Passes on what was recorded since the last call.
     pub fn publish(&mut self) {
         let now = self.reader.snapshot();
         let since =
@@ -47,18 +47,17 @@ impl Exporter {
         counter!("osjitter_missed_ticks_total", "meter" => name()).increment(since.missed);
         counter!("osjitter_skipped_ticks_total", "meter" => name()).increment(since.skipped);
         counter!("osjitter_overruns_total", "meter" => name()).increment(since.overruns);
-        record(&histogram!("osjitter_lateness_seconds", "meter" => name()), &since.lateness);
-        record(&histogram!("osjitter_work_seconds", "meter" => name()), &since.work);
+        record_bins(&histogram!("osjitter_lateness_seconds", "meter" => name()), &since.lateness);
+        record_bins(&histogram!("osjitter_work_seconds", "meter" => name()), &since.work);
         self.published = Some(now);
     }
 }
 
-fn record(to: &metrics::Histogram, values: &Histogram) {
+/// Records the values of each bin as the largest value that they can have.
+fn record_bins(target: &metrics::Histogram, values: &Histogram) {
     let max_ns = values.max().map_or(0, |max| u64::try_from(max.as_nanos()).unwrap_or(u64::MAX));
     for (_, end_ns, count) in values.bins() {
-        to.record_many(
-            end_ns.min(max_ns) as f64 / 1e9,
-            usize::try_from(count).unwrap_or(usize::MAX),
-        );
+        let seconds = end_ns.min(max_ns) as f64 / 1e9;
+        target.record_many(seconds, usize::try_from(count).unwrap_or(usize::MAX));
     }
 }

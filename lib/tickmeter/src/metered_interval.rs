@@ -7,35 +7,37 @@ use std::time::{Duration, Instant};
 
 use crate::meter::Meter;
 
-/// An interval that a meter can be wrapped around: of tokio, osinterval or busypoll, by the feature
-/// of that name, or yours.
+/// An interval that a meter can wrap.
+///
+/// The intervals of tokio, osinterval and busypoll implement it, with the feature of that name. You
+/// can implement it for others.
 pub trait Ticker {
-    /// What a tick yields.
+    /// Result of a tick.
     type Tick;
 
-    /// Ready with the next tick once its deadline has come.
+    /// Polls for the next tick. Returns `Ready` once its deadline has come.
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Self::Tick>;
 
-    /// When a tick was due, by the operating system's clock, and how many came with it: the first
-    /// deadline and the number. `None` for what is no tick, such as an error.
+    /// Returns the first deadline of a result, on the operating system's clock, and the number of
+    /// ticks that came together; `None` if the result is not a tick, such as an error.
     fn deadline(tick: &Self::Tick) -> Option<(Instant, u64)>;
 
-    /// The time between ticks.
+    /// Returns the nominal period.
     fn period(&self) -> Duration;
 }
 
-/// An interval whose ticks are metered. Made by [`Meter::wrap`].
+/// An interval whose ticks are metered. Created by [`Meter::wrap`].
 #[derive(Debug)]
 pub struct Metered<I> {
     interval: I,
     meter: Meter,
-    /// The work since the last tick is done.
+    /// Whether the work since the last tick is done.
     waiting: bool,
 }
 
 impl Meter {
-    /// Meters an interval, by its own period. The time from a tick until `tick` is called again is
-    /// the loop's work.
+    /// Meters an interval, and sets the meter's period to that of the interval. The time from a
+    /// tick until the next call of `tick` is the loop's work.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -59,23 +61,24 @@ impl Meter {
 }
 
 impl<I: Ticker> Metered<I> {
-    /// Waits for the next tick, as the interval's own `tick` does.
+    /// Waits for the next tick, like the `tick` method of the interval.
     ///
     /// # Panics
-    /// As the interval's.
+    /// Panics if the interval's `poll_tick` panics.
     ///
     /// # Cancel safety
-    /// As the interval's; the time until the next call of `tick` counts as the loop being busy.
+    /// This method is cancel safe if the interval's `poll_tick` is. The time until the next call of
+    /// `tick` counts as work.
     pub async fn tick(&mut self) -> I::Tick {
         self.meter.work_done();
         self.waiting = true;
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick; the first call after a tick ends the loop's work.
+    /// Polls for the next tick. The first call after a tick ends the loop's work.
     ///
     /// # Panics
-    /// As the interval's.
+    /// Panics if the interval's `poll_tick` panics.
     #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<I::Tick> {
         if !self.waiting {
@@ -92,18 +95,18 @@ impl<I: Ticker> Metered<I> {
 }
 
 impl<I> Metered<I> {
-    /// Its meter.
+    /// Returns the meter.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// The interval, to reset it or to change its settings. A tick that is taken from it directly
-    /// is not metered, and its deadline is booked as skipped.
+    /// Returns the interval, to reset it or to change its settings. A tick that is taken directly
+    /// from it is not metered, and its deadline is recorded as skipped.
     pub fn get_mut(&mut self) -> &mut I {
         &mut self.interval
     }
 
-    /// Gives the interval back and ends the meter.
+    /// Returns the interval and drops the meter.
     pub fn into_inner(self) -> I {
         self.interval
     }
@@ -117,9 +120,9 @@ impl<I> Deref for Metered<I> {
     }
 }
 
-/// For intervals whose ticks are instants of tokio, a deadline each.
+/// Implements [`Ticker`] for intervals that return each deadline as an instant of tokio.
 #[cfg(any(feature = "tokio", feature = "osinterval"))]
-macro_rules! one_by_one {
+macro_rules! impl_ticker {
     ($($name:ty)*) => {$(
         impl Ticker for $name {
             type Tick = tokio::time::Instant;
@@ -140,14 +143,14 @@ macro_rules! one_by_one {
 }
 
 #[cfg(feature = "tokio")]
-one_by_one! { tokio::time::Interval }
+impl_ticker! { tokio::time::Interval }
 
 #[cfg(feature = "osinterval")]
-mod of_osinterval {
+mod osinterval_tickers {
     use super::*;
     use osinterval::{Expirations, GroupInterval, OsInterval, PeriodicInterval};
 
-    one_by_one! { OsInterval GroupInterval }
+    impl_ticker! { OsInterval GroupInterval }
 
     impl Ticker for PeriodicInterval {
         type Tick = std::io::Result<Expirations>;

@@ -1,0 +1,332 @@
+//! Writes the lateness of every tick to a file, `osjitter.series/1`, if osjitter runs this program
+//! to measure or to gate it.
+//!
+//! osjitter sets the environment variables below. The first meter of the process, or the one that
+//! [`ENV_METER`] names, then keeps the lateness of each tick, and writes the file when it has all
+//! of them. A program that counts its ticks exits by itself. One that would tick forever is ended
+//! at the tick after the last requested one. Without the variables, nothing of this happens.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+#[cfg(all(target_os = "linux", not(loom)))]
+use crate::mapping::monotonic_now;
+
+/// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
+/// metrics.
+const ENV_SERIES: &str = "OSJITTER_SERIES";
+const ENV_TICKS: &str = "OSJITTER_TICKS";
+const ENV_WARMUP: &str = "OSJITTER_WARMUP";
+const ENV_OUT: &str = "OSJITTER_OUT";
+/// Has the value `monotonic` if osjitter also wants the time of each wake-up.
+const ENV_TIMES: &str = "OSJITTER_TIMES";
+/// Selects one of several meters. Set by the user, not by osjitter.
+const ENV_METER: &str = "OSJITTER_METER";
+/// Maximum number of ticks to keep: 128 MiB.
+const MAX_TICKS: usize = 1 << 24;
+/// Value of an entry without a tick. It is not zero, because zeroed memory is mapped only when it
+/// is first touched, and the touch would delay a tick.
+const UNWRITTEN: i64 = i64::MIN;
+
+/// Whether a meter of this process writes the file.
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the ticks of a meter until all requested ones have come, and then writes them.
+#[derive(Debug)]
+pub(crate) struct SeriesWriter {
+    out: PathBuf,
+    /// Number of warm-up ticks that are still to be dropped.
+    warmup: u64,
+    lateness_ns: Box<[i64]>,
+    /// Time of each wake-up after the origin; empty if times are not wanted.
+    wake_ns: Box<[i64]>,
+    /// Time that the thread had waited for a CPU at each wake-up; empty if it is not wanted or not
+    /// available.
+    waited_ns: Box<[u64]>,
+    schedstat: ThreadSchedstat,
+    origin: Instant,
+    /// Number of ticks kept so far.
+    kept: usize,
+    period_ns: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Recording,
+    Written,
+    Failed,
+    /// The file exists: the program writes it itself.
+    WrittenByProgram,
+}
+
+impl SeriesWriter {
+    /// Returns the writer if the environment requests one and it is for a meter of this name. Only
+    /// the first meter gets it. `origin` is the origin of the meter's clock.
+    pub(crate) fn claim(meter: &str, origin: Instant) -> Option<Box<Self>> {
+        let text = |name| std::env::var(name).ok();
+        let number = |name| text(name)?.parse::<u64>().ok();
+        if text(ENV_SERIES)? != "ticks" || text(ENV_METER).is_some_and(|named| named != meter) {
+            return None;
+        }
+        let out = PathBuf::from(std::env::var_os(ENV_OUT)?);
+        let ticks = usize::try_from(number(ENV_TICKS)?)
+            .ok()
+            .filter(|ticks| (1..=MAX_TICKS).contains(ticks))?;
+        let warmup = number(ENV_WARMUP).unwrap_or(0);
+        let with_times = text(ENV_TIMES).is_some_and(|clock| clock == "monotonic");
+        (!CLAIMED.swap(true, Ordering::Relaxed))
+            .then(|| Box::new(Self::new(out, warmup, ticks, with_times, origin)))
+    }
+
+    fn new(out: PathBuf, warmup: u64, ticks: usize, with_times: bool, origin: Instant) -> Self {
+        let lateness_ns = vec![UNWRITTEN; ticks].into();
+        let wake_ns = vec![UNWRITTEN; if with_times { ticks } else { 0 }].into();
+        let mut schedstat = ThreadSchedstat::default();
+        let with_waits = with_times && schedstat.waited_ns().is_some();
+        let waited_ns = vec![u64::MAX; if with_waits { ticks } else { 0 }].into();
+        Self {
+            out,
+            warmup,
+            lateness_ns,
+            wake_ns,
+            waited_ns,
+            schedstat,
+            origin,
+            kept: 0,
+            period_ns: 0,
+            state: State::Recording,
+        }
+    }
+
+    /// Keeps the ticks of a wake-up at `wake_ns` after the origin. The first tick is late by
+    /// `lateness_ns`, and each further one by a period less. Ends the process if the file is
+    /// already written.
+    #[cold]
+    pub(crate) fn push(&mut self, lateness_ns: i64, count: u64, period_ns: u64, wake_ns: i64) {
+        match self.state {
+            State::Recording => self.keep(lateness_ns, count, period_ns, wake_ns),
+            #[allow(
+                clippy::exit,
+                reason = "osjitter started this process only for the file, which is now written"
+            )]
+            State::Written => std::process::exit(0),
+            #[allow(clippy::exit, reason = "as above")]
+            State::Failed => std::process::exit(1),
+            State::WrittenByProgram => {}
+        }
+    }
+
+    fn keep(&mut self, lateness_ns: i64, count: u64, period_ns: u64, wake_ns: i64) {
+        self.period_ns = period_ns;
+        let waited_ns = if self.waited_ns.is_empty() { None } else { self.schedstat.waited_ns() };
+        let dropped = self.warmup.min(count);
+        self.warmup -= dropped;
+        for k in dropped..count {
+            let Some(entry) = self.lateness_ns.get_mut(self.kept) else { break };
+            let later_due_ns = i64::try_from(k.saturating_mul(period_ns)).unwrap_or(i64::MAX);
+            // A tick that shares the wake-up of one that was due is not early.
+            *entry = lateness_ns.saturating_sub(later_due_ns).max(lateness_ns.min(0));
+            if let Some(entry) = self.wake_ns.get_mut(self.kept) {
+                *entry = wake_ns;
+            }
+            // If the account is not available any more, assume that the thread has not waited
+            // since.
+            let last_waited_ns =
+                self.kept.checked_sub(1).and_then(|last| self.waited_ns.get(last).copied());
+            if let Some(entry) = self.waited_ns.get_mut(self.kept) {
+                *entry = waited_ns.or(last_waited_ns).unwrap_or(0);
+            }
+            self.kept += 1;
+        }
+        if self.kept == self.lateness_ns.len() {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        self.state = match self.write() {
+            Ok(()) => State::Written,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => State::WrittenByProgram,
+            Err(error) => {
+                #[allow(
+                    clippy::print_stderr,
+                    reason = "osjitter quotes it as the reason why there is no series"
+                )]
+                {
+                    eprintln!("tickmeter: cannot write {}: {error}", self.out.display());
+                }
+                State::Failed
+            }
+        };
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let mut text = format!("osjitter.series/1 period_ns={}\n", self.period_ns);
+        let origin_ns = self.origin_ns();
+        for (n, lateness_ns) in self.lateness_ns[..self.kept].iter().enumerate() {
+            let _ = write!(text, "{lateness_ns}");
+            if let Some(origin_ns) = origin_ns {
+                let _ = write!(text, " {}", origin_ns.saturating_add_signed(self.wake_ns[n]));
+                if let Some(waited_ns) = self.waited_ns.get(n) {
+                    let _ = write!(text, " {waited_ns}");
+                }
+            }
+            text.push('\n');
+        }
+        File::create_new(&self.out)?.write_all(text.as_bytes())
+    }
+
+    /// Returns the origin on the kernel's monotonic clock; `None` if times are not wanted or not
+    /// available.
+    fn origin_ns(&self) -> Option<u64> {
+        let (now, now_ns) = (!self.wake_ns.is_empty()).then(monotonic_now)??;
+        let since_origin = now.checked_duration_since(self.origin)?;
+        now_ns.checked_sub(u64::try_from(since_origin.as_nanos()).ok()?)
+    }
+}
+
+/// The kernel's scheduler statistics of the thread that runs the ticks.
+#[derive(Debug, Default)]
+struct ThreadSchedstat {
+    /// The thread, and its open `schedstat` file.
+    #[cfg(target_os = "linux")]
+    file: Option<(std::thread::ThreadId, File)>,
+}
+
+impl ThreadSchedstat {
+    /// Returns how long the calling thread has waited for a CPU.
+    #[cfg(target_os = "linux")]
+    fn waited_ns(&mut self) -> Option<u64> {
+        use std::os::unix::fs::FileExt as _;
+
+        let current = std::thread::current().id();
+        if self.file.as_ref().is_none_or(|(thread, _)| *thread != current) {
+            self.file = Some((current, File::open("/proc/thread-self/schedstat").ok()?));
+        }
+        let mut text = [0; 96];
+        let n = self.file.as_ref()?.1.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..n]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn waited_ns(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+/// Times are not available: on other systems osjitter records no context switches to compare them
+/// with.
+#[cfg(not(all(target_os = "linux", not(loom))))]
+fn monotonic_now() -> Option<(Instant, u64)> {
+    None
+}
+
+impl Drop for SeriesWriter {
+    /// Writes what there is if the loop ends early; osjitter reports how much is missing. A meter
+    /// that never ticked leaves the file to the next meter.
+    fn drop(&mut self) {
+        if self.state == State::Recording {
+            if self.kept == 0 {
+                CLAIMED.store(false, Ordering::Relaxed);
+            } else {
+                self.finish();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::disallowed_methods, reason = "an origin")]
+    fn new_series(name: &str, warmup: u64, ticks: usize) -> SeriesWriter {
+        let file = format!("tickmeter-series-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        SeriesWriter::new(path, warmup, ticks, false, Instant::now())
+    }
+
+    /// Reads and removes the file of a series.
+    fn take_file(series: &SeriesWriter) -> String {
+        let text = std::fs::read_to_string(&series.out).unwrap();
+        std::fs::remove_file(&series.out).unwrap();
+        text
+    }
+
+    #[test]
+    fn ticks_after_warmup_are_written() {
+        let mut series = new_series("whole", 2, 5);
+        series.push(7, 1, 100, 0);
+        // The first tick still belongs to the warm-up; the last is due after the wake-up.
+        series.push(250, 4, 100, 0);
+        assert!(!series.out.exists());
+        series.push(-3, 1, 100, 0);
+        series.push(9, 1_000_000, 100, 0);
+        assert_eq!(series.state, State::Written);
+        assert_eq!(take_file(&series), "osjitter.series/1 period_ns=100\n150\n50\n0\n-3\n9\n");
+    }
+
+    #[test]
+    fn incomplete_series_is_written() {
+        let mut series = new_series("part", 0, 5);
+        series.push(7, 1, 100, 0);
+        let out = series.out.clone();
+        drop(series);
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "osjitter.series/1 period_ns=100\n7\n");
+        std::fs::remove_file(out).unwrap();
+    }
+
+    #[test]
+    fn empty_series_is_not_written() {
+        let series = new_series("none", 5, 5);
+        let out = series.out.clone();
+        drop(series);
+        assert!(!out.exists());
+    }
+
+    #[test]
+    fn existing_file_is_kept() {
+        let mut series = new_series("existing", 0, 1);
+        std::fs::write(&series.out, "by the program").unwrap();
+        series.push(7, 1, 100, 0);
+        series.push(7, 1, 100, 0);
+        assert_eq!(series.state, State::WrittenByProgram);
+        assert_eq!(take_file(&series), "by the program");
+    }
+
+    #[test]
+    fn write_error_fails_series() {
+        let mut series = new_series("nowhere", 0, 1);
+        series.out = "/no/such/directory/series".into();
+        series.push(7, 1, 100, 0);
+        assert_eq!(series.state, State::Failed);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn times_are_on_monotonic_clock() {
+        let (before, before_ns) = monotonic_now().expect("a clock");
+        let mut series = new_series("timed", 1, 3);
+        series = SeriesWriter::new(series.out.clone(), 1, 3, true, before);
+        series.push(5, 1, 100, 1_000);
+        series.push(250, 2, 100, 2_000);
+        series.push(-3, 1, 100, 3_000);
+        let text = take_file(&series);
+        let numbers = |line: &str| line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let ticks: Vec<Vec<i64>> = text.lines().skip(1).map(numbers).collect();
+        assert_eq!(ticks.iter().map(|tick| tick[0]).collect::<Vec<_>>(), [250, 150, -3]);
+        // The waiting time, if the kernel has it, never decreases.
+        assert!(ticks.iter().all(|tick| tick.len() == ticks[0].len()));
+        assert!(ticks.is_sorted_by_key(|tick| tick.get(2).copied()));
+        // Ticks of one wake-up have the same time. The origin is off by the time between the
+        // readings of the two clocks.
+        let after: Vec<i64> = ticks.iter().map(|tick| tick[1] - before_ns as i64).collect();
+        assert_eq!([after[1] - after[0], after[2] - after[1]], [0, 1_000]);
+        assert!((after[0] - 2_000).abs() < 1_000_000_000, "{after:?}");
+    }
+}
