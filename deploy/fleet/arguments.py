@@ -1,4 +1,4 @@
-"""What the runners of every engine are asked, and where the questions are."""
+"""Arguments, queries and output that the runners of all engines share."""
 import argparse
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from string import Template
 HERE = Path(__file__).resolve().parent
 QUESTIONS = ["percentiles", "outliers", "within", "ticks", "rollup"]
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-# Of the two halves of a file, in order.
+# Columns of the two kinds of files, in order.
 KEY = "host subject period_ns runtime labels start duration_ns run_id schema_version".split()
 COLUMNS = {
     "bins": [*KEY, *"binning lower_ns upper_ns count".split()],
@@ -18,22 +18,22 @@ COLUMNS = {
 def limit_ns(text):
     found = re.fullmatch(r"(\d+)(ns|us|ms|s)", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 500us or 1ms")
+        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected e.g. 500us or 1ms")
     return int(found[1]) * UNITS[found[2]]
 
 
 def label_key(text):
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no key of a label")
+        raise argparse.ArgumentTypeError(f"invalid label key {text!r}: expected letters, digits, _, . or -")
     return text
 
 
 def parser(about, where):
     args = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("logs", type=where, help="a directory of bins, or one NAME.bins.csv")
+    args.add_argument("logs", type=where, help="directory of bins, or one NAME.bins.csv")
     args.add_argument("question", nargs="?", default="percentiles", choices=QUESTIONS)
-    args.add_argument("--label", type=label_key, default="rack", help="the label to group by [default: rack]")
-    args.add_argument("--limit", type=limit_ns, default="1ms", help="of the question within [default: 1ms]")
+    args.add_argument("--label", type=label_key, default="rack", help="label to group by [default: rack]")
+    args.add_argument("--limit", type=limit_ns, default="1ms", help="limit of the question within [default: 1ms]")
     return args
 
 
@@ -42,7 +42,7 @@ def question(name):
 
 
 def statements(dialect, **parameters):
-    """What opens the files, one statement at a time."""
+    """Returns the statements that create the views of a dialect."""
     text = Template((HERE / f"open.{dialect}.sql").read_text()).substitute(parameters)
     code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     return [statement for statement in code.split(";\n") if statement.strip()]

@@ -1,11 +1,12 @@
--- ClickHouse, clickhouse-local and chDB. $BINS and $INTERVALS are table functions, or tables of the same columns, whose text
--- stays text: a start that is guessed to be a time is written otherwise.
+-- Views for ClickHouse, clickhouse-local and chDB. $BINS and $INTERVALS are table functions, or tables with the same columns.
+-- All columns must be read as text, since a start that is converted to a time is written differently.
 --   file('logs/**/*.bins.csv*', CSVWithNames, 'host Nullable(String), subject Nullable(String), period_ns Nullable(String),
 --     runtime Nullable(String), labels Nullable(String), start Nullable(String), duration_ns Nullable(String),
 --     run_id Nullable(String), schema_version Nullable(String), binning Nullable(String), lower_ns Nullable(String),
 --     upper_ns Nullable(String), count Nullable(String)')
--- or s3(…), url(…) with the same; of *.intervals.csv* the last four are ticks, skipped, missed, early, max_ns and their kin.
--- $LABEL is the label to group by, such as rack; $LIMIT_NS a lateness, such as 1000000.
+-- or s3(…), url(…) with the same columns. For *.intervals.csv*, the columns after schema_version are ticks, delivered,
+-- coalesced, skipped, missed, early, max_ns, cpu_ns, steal_ns, run_queue_ns and throttled_ns.
+-- $LABEL is the label to group by, such as rack. $LIMIT_NS is a lateness, such as 1000000.
 CREATE OR REPLACE VIEW bins AS
 SELECT coalesce(toString(host), '') AS host, toString(subject) AS subject, CAST(period_ns AS BIGINT) AS period_ns,
        coalesce(toString(runtime), '') AS runtime, substr(coalesce(toString(start), ''), 1, 13) AS hour,

@@ -1,6 +1,6 @@
--- DataFusion. $BINS and $INTERVALS are tables of text columns, made of *.bins.csv* and *.intervals.csv* (see fleet.py of
--- scripts/ci/interop for the Python API), or of Parquet files; $LABEL the label to group by, such as rack; $LIMIT_NS a lateness,
--- such as 1000000.
+-- Views for DataFusion. $BINS and $INTERVALS are tables of text columns from *.bins.csv* and *.intervals.csv* (see
+-- scripts/ci/interop/fleet.py for the Python API) or from Parquet files. $LABEL is the label to group by, such as rack.
+-- $LIMIT_NS is a lateness, such as 1000000.
 CREATE OR REPLACE VIEW bins AS
 SELECT coalesce(host, '') AS host, subject, CAST(period_ns AS BIGINT) AS period_ns, coalesce(runtime, '') AS runtime,
        substr(coalesce(start, ''), 1, 13) AS hour,

@@ -1,5 +1,6 @@
--- DuckDB. $BINS is read_csv('logs/**/*.bins.csv*', header = true, all_varchar = true) or read_parquet('logs/**/*.bins.parquet'),
--- $INTERVALS the same of *.intervals.*; $LABEL the label to group by, such as rack; $LIMIT_NS a lateness, such as 1000000.
+-- Views for DuckDB. $BINS is read_csv('logs/**/*.bins.csv*', header = true, all_varchar = true) or
+-- read_parquet('logs/**/*.bins.parquet'), and $INTERVALS is the same for *.intervals.*. $LABEL is the label to group by, such
+-- as rack. $LIMIT_NS is a lateness, such as 1000000.
 CREATE OR REPLACE VIEW bins AS
 SELECT coalesce(host, '') AS host, subject, CAST(period_ns AS BIGINT) AS period_ns, coalesce(runtime, '') AS runtime,
        substr(coalesce(start, ''), 1, 13) AS hour, coalesce(regexp_extract(labels, '(^|;)$LABEL=([^;]*)', 2), '') AS label,

@@ -1,6 +1,6 @@
--- Spark 4. $BINS and $INTERVALS are views of text columns, which spark.py makes of *.bins.csv* and *.intervals.csv*; $LABEL is the
--- label to group by, such as rack; $LIMIT_NS a lateness, such as 1000000. Names in quotes need
--- spark.sql.ansi.doubleQuotedIdentifiers.
+-- Views for Spark 4. $BINS and $INTERVALS are views of text columns that spark.py creates from *.bins.csv* and
+-- *.intervals.csv*. $LABEL is the label to group by, such as rack. $LIMIT_NS is a lateness, such as 1000000. Quoted names
+-- need spark.sql.ansi.doubleQuotedIdentifiers.
 CREATE OR REPLACE TEMPORARY VIEW bins AS
 SELECT coalesce(host, '') AS host, subject, CAST(period_ns AS BIGINT) AS period_ns, coalesce(runtime, '') AS runtime,
        substr(coalesce(start, ''), 1, 13) AS hour, coalesce(regexp_extract(labels, '(^|;)$LABEL=([^;]*)', 2), '') AS label,

@@ -1,5 +1,5 @@
--- Hosts unlike their group: those of whose ticks at least 3 % are later than the group's p99, where 1 % should be.
--- Not by comparing percentiles: one noisy host among ten moves the group's p99 to its own.
+-- Hosts that differ from their group: at least 3 % of their ticks are later than the group's p99; 1 % is expected.
+-- Percentiles are not compared, since one noisy host among ten moves the group's p99 to its own.
 WITH merged AS (
   SELECT label, subject, period_ns, runtime, upper_ns, sum(n) AS counted
   FROM bins

@@ -1,4 +1,4 @@
--- Percentiles by label, hour and subject: integers only, never below the exact ones, above by less than a bin.
+-- Percentiles by label, hour and subject. They are integers, never below the exact percentiles, and less than a bin above.
 WITH merged AS (
   SELECT label, hour, subject, period_ns, runtime, upper_ns, sum(n) AS counted
   FROM bins

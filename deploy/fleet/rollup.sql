@@ -1,5 +1,5 @@
--- The fleet by label and hour, in the columns of osjitter.bins/1 again: written to NAME.bins.csv it is read by the same
--- queries, which then give equal answers, and by osjitter. Hosts are gone: keep details for as long as you look for outliers.
+-- Sums of the bins by label and hour, with the columns of osjitter.bins/1. If the result is written to NAME.bins.csv, osjitter
+-- can read it, and the same queries of it give equal results. It has no hosts: keep the details while you look for outliers.
 SELECT '' AS host, r.subject AS subject, r.period_ns AS period_ns, r.runtime AS runtime,
        CASE WHEN r.label = '' THEN '' ELSE concat(p.label_key, '=', r.label) END AS labels,
        CASE WHEN r.hour = '' THEN '' ELSE concat(r.hour, ':00:00.000000Z') END AS start,

@@ -1,4 +1,5 @@
--- What was planned and what became of it, by label, hour and subject. A skipped tick has no lateness: no percentile shows it.
+-- Counts of planned, skipped, missed and early ticks by label, hour and subject. A skipped tick has no lateness, so no
+-- percentile shows it.
 SELECT label, hour, subject, period_ns, runtime, count(DISTINCT host) AS hosts, sum(ticks) AS planned,
        sum(skipped) AS never_came, sum(missed) AS not_in_time, sum(early) AS before_time, max(max_ns) AS latest_ns
 FROM intervals

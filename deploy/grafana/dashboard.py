@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes osjitter.json, the dashboard, from the definition below: python3 dashboard.py [--check]
+"""Writes the dashboard osjitter.json from the definition below: python3 dashboard.py [--check]
 
-Every percentile is of added histograms: native ones where the server keeps them, else classic buckets."""
+Every percentile is computed from summed histograms: native ones if the server keeps them, classic buckets otherwise."""
 import json
 import sys
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ LOOP = "subject, meter, period, runtime"
 class Query:
     expr: str
     legend: str = "{{subject}}{{meter}}"
-    # Grafana draws a histogram itself where it gets its buckets.
+    # "heatmap" if the query returns buckets, from which Grafana draws a heatmap.
     format: str = "time_series"
 
 
@@ -72,18 +72,18 @@ DASHBOARD = Dashboard(
         Variable("subject", "label_values(osjitter_ticks_total, subject)"),
     ],
     panels=[
-        Panel("Lateness", "All ticks of the chosen hosts, by how late they were.", "s",
+        Panel("Lateness", "All ticks of the selected hosts by lateness.", "s",
               [Query(heat(), "{{le}}", "heatmap")], kind="heatmap", width=WIDTH),
-        Panel("p99 of the fleet", "From added histograms; averages of percentiles are wrong.", "s", [Query(quantile(0.99, LOOP))], log=True),
-        Panel("p99 of each host", "One line far above the others is one host to look at.", "s",
+        Panel("p99 of the fleet", "Computed from summed histograms; averages of percentiles would be wrong.", "s", [Query(quantile(0.99, LOOP))], log=True),
+        Panel("p99 of each host", "A line far above the others is a host to investigate.", "s",
               [Query(quantile(0.99, f"instance, {LOOP}"), "{{instance}} {{subject}}{{meter}}")], log=True),
-        Panel("Largest", "Of the last closed interval of each host.", "s",
+        Panel("Maximum", "Maximum lateness in the last closed interval of each host.", "s",
               [Query(f"max by (instance, {LOOP}) (osjitter_lateness_max_seconds{{{ALL}}})", "{{instance}} {{subject}}{{meter}}")], log=True),
-        Panel("Ticks missed", "Had not come when the next was due.", "percentunit",
+        Panel("Ticks missed", "Share of ticks that had not come when the next was due.", "percentunit",
               [Query(f"{rate('osjitter_missed_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
-        Panel("Ticks skipped", "Never came: no percentile shows them.", "percentunit",
+        Panel("Ticks skipped", "Share of ticks that never came. No percentile shows them.", "percentunit",
               [Query(f"{rate('osjitter_skipped_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
-        Panel("What osjitter takes", "CPU time of the monitor, in parts of a core.", "percentunit",
+        Panel("CPU time of osjitter", "CPU time of the monitor as a share of a core.", "percentunit",
               [Query('sum by (instance) (rate(osjitter_cpu_seconds_total{rack=~"$rack", instance=~"$instance"}[$__rate_interval]))', "{{instance}}")],
               stacked=True),
     ],
@@ -140,5 +140,5 @@ def built(dashboard: Dashboard) -> dict:
 if __name__ == "__main__":
     text = json.dumps(built(DASHBOARD), indent=1) + "\n"
     if sys.argv[1:] == ["--check"]:
-        sys.exit(0 if OUT.read_text() == text else f"error: {OUT} is not what {__file__} makes; run it again")
+        sys.exit(0 if OUT.read_text() == text else f"error: {OUT} is outdated; run {__file__} again")
     OUT.write_text(text)
