@@ -247,12 +247,7 @@ impl Meter {
         };
         Writer::new(&self.page, &Layout::CURRENT).record(&wakeup);
         self.last_wakeup_ns = now_ns;
-        self.next_deadline = match count {
-            1 => first
-                .checked_add(self.period)
-                .map(|next| (next, due_ns.saturating_add(self.period_ns as i64))),
-            _ => self.deadline_after(first, count).map(|next| (next, self.clock.ns_of(next))),
-        };
+        self.next_deadline = self.following_deadline(first, count, due_ns);
         self.was_late_by_work = late_by_work;
         self.idle_since_ns = None;
         if let Some(series) = &mut self.series {
@@ -295,6 +290,23 @@ impl Meter {
             (self.period, self.period_ns) = (period, period_ns);
             self.page[at::PERIOD].store(period_ns, crate::sync::Ordering::Relaxed);
         }
+    }
+
+    /// Returns the deadline after `count` ticks, the first of which was due at `first`, which is
+    /// `due_ns` on the clock.
+    #[inline]
+    fn following_deadline(
+        &self,
+        first: Instant,
+        count: u64,
+        due_ns: i64,
+    ) -> Option<(Instant, i64)> {
+        if count == 1 {
+            let next = first.checked_add(self.period)?;
+            return Some((next, due_ns.saturating_add(self.period_ns as i64)));
+        }
+        let next = self.deadline_after(first, count)?;
+        Some((next, self.clock.ns_of(next)))
     }
 
     /// Handles a deadline other than the next one of the grid. Returns its time on the clock, and

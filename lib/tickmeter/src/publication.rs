@@ -34,6 +34,18 @@ pub(crate) struct Wakeup {
     pub(crate) late_from_ns: u64,
 }
 
+impl Wakeup {
+    /// Returns the number of ticks that were delivered only after the next one was due.
+    #[inline]
+    fn overdue_ticks(&self, lateness_ns: u64) -> u64 {
+        match self.ticks {
+            _ if lateness_ns < self.period_ns => 0,
+            1 => 1,
+            ticks => (lateness_ns / self.period_ns).min(ticks),
+        }
+    }
+}
+
 /// A meter with very few bins and records, for Miri and loom, which are a thousand times slower.
 #[cfg(all(test, any(miri, loom)))]
 const SMALL: Layout = Layout {
@@ -119,12 +131,7 @@ impl<'a> Writer<'a> {
         if wakeup.early {
             self.add(at::EARLY, 1);
         }
-        // Ticks that were delivered only after the next one was due.
-        let overdue = match wakeup.ticks {
-            _ if lateness_ns < wakeup.period_ns => 0,
-            1 => 1,
-            ticks => (lateness_ns / wakeup.period_ns).min(ticks),
-        };
+        let overdue = wakeup.overdue_ticks(lateness_ns);
         if overdue + wakeup.skipped > 0 {
             self.record_missed(wakeup, overdue);
         }
@@ -432,6 +439,19 @@ mod schedules {
     use super::*;
     use loom::sync::Arc;
 
+    fn check_copy(raw: &RawSnapshot) {
+        assert!(raw.is_consistent(&SMALL), "{raw:?}");
+        for number in raw.complete_records(&SMALL) {
+            let start = SMALL.recorder.first;
+            assert_eq!(raw.words[start..][..3], [number, number, number], "{raw:?}");
+        }
+        if raw.is_exact() {
+            let ticks = raw.before[at::DONE];
+            let expected = [0, u64::from(ticks >= 1), u64::from(ticks >= 2), 0];
+            assert_eq!(raw.words[HEADER_WORDS..HEADER_WORDS + 4], expected, "{raw:?}");
+        }
+    }
+
     /// Whatever the schedule is and whatever a weakly ordered memory shows, a copy is consistent
     /// and reports correctly whether it is exact.
     #[test]
@@ -471,16 +491,7 @@ mod schedules {
                 Ok::<_, ()>(())
             })
             .unwrap();
-            assert!(raw.is_consistent(&SMALL), "{raw:?}");
-            for number in raw.complete_records(&SMALL) {
-                let start = SMALL.recorder.first;
-                assert_eq!(raw.words[start..][..3], [number, number, number], "{raw:?}");
-            }
-            if raw.is_exact() {
-                let ticks = raw.before[at::DONE];
-                let expected = [0, u64::from(ticks >= 1), u64::from(ticks >= 2), 0];
-                assert_eq!(raw.words[HEADER_WORDS..HEADER_WORDS + 4], expected, "{raw:?}");
-            }
+            check_copy(&raw);
             writer.join().unwrap();
         });
     }

@@ -155,7 +155,7 @@ impl SeriesWriter {
             Err(error) => {
                 #[allow(
                     clippy::print_stderr,
-                    reason = "osjitter quotes it as the reason why there is no series"
+                    reason = "osjitter quotes it to explain why the series is missing"
                 )]
                 {
                     eprintln!("tickmeter: cannot write {}: {error}", self.out.display());

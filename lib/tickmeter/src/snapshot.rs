@@ -185,8 +185,8 @@ impl Histogram {
         let counts = words[layout.first..][..layout.bins].iter().enumerate();
         let nonempty =
             counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
-        // A process may take snapshots for months. With few different capacities, a freed
-        // histogram makes room for the next one.
+        // A process may take snapshots for months. With few different capacities, the allocator can
+        // reuse the memory of earlier histograms.
         let mut bins = Vec::with_capacity(nonempty.clone().count().next_power_of_two());
         bins.extend(nonempty);
         Self { bits, bins, max_ns, last: layout.bins as u32 - 1 }
@@ -198,15 +198,15 @@ impl Histogram {
         self.bins.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Returns the largest value, or `None` if there is no value. In a difference of two snapshots,
-    /// it is accurate to the width of a bin.
+    /// Returns the largest value, or `None` if the histogram is empty. In a difference of two
+    /// snapshots, it is accurate to the width of a bin.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.bins.last().map(|_| Duration::from_nanos(self.max_ns))
     }
 
-    /// Returns the nearest-rank quantile, or `None` if there is no value. The result is never less
-    /// than the exact quantile, and at most the width of a bin more.
+    /// Returns the nearest-rank quantile, or `None` if the histogram is empty. The result is never
+    /// less than the exact quantile, and at most the width of a bin more.
     ///
     /// # Panics
     /// Panics if `q` is not between 0 and 1.

@@ -27,7 +27,7 @@ pub enum Place {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Why {
-    /// There is no directory for it: the system is not Unix, or the parents of all candidates are
+    /// No directory is available: the system is not Unix, or the parents of all candidates are
     /// missing.
     NoDirectory,
     /// The directory belongs to another user, or other users may write to it.
