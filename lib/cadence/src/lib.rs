@@ -1,4 +1,4 @@
-//! When the next tick is due: the missed-tick policy of a periodic timer, as a pure function.
+//! Computes when the next tick of a periodic timer is due, as a pure function.
 //!
 //! Everything here is arithmetic on [`Duration`]s: no clock is read and nothing is allocated, so a
 //! policy can be tested without waiting. Each [`MissedTickBehavior`] means the same as in
@@ -21,8 +21,8 @@ use core::time::Duration;
 /// How late a tick must be observed to count as missed: 5 ms, as in `tokio::time::Interval`.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 
-/// What an interval does about a missed tick, one that was observed late by more than the
-/// tolerance.
+/// The policy of an interval for missed ticks. A tick is missed if it is observed late by more than
+/// the tolerance.
 ///
 /// With a period of 50 ms, a task that stalls for 120 ms after its first tick gets its further
 /// ticks at these times (in ms after the first):
@@ -35,8 +35,8 @@ pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(5);
 /// | `Skip`  | 120 | 150 | 200 | 250 | 300 | 350 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Ticks as fast as possible until it has caught up. The schedule never slips, and every tick
-    /// is delivered, the missed ones late.
+    /// Ticks as fast as possible until the interval has caught up. The schedule never slips. Every
+    /// tick is delivered, and the missed ones are late.
     #[default]
     Burst,
     /// Ticks again one period after the late tick was observed. The schedule slips.
@@ -71,20 +71,20 @@ impl From<MissedTickBehavior> for tokio::time::MissedTickBehavior {
 /// The step from one deadline to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// From the old deadline to the new one. Saturates at [`Duration::MAX`].
+    /// The time from the old deadline to the new one. Saturates at [`Duration::MAX`].
     pub after: Duration,
     /// Whether the tick was late by more than the tolerance, so that the behaviour applied.
     pub missed: bool,
 }
 
-/// Steps from the deadline of a tick to the next one.
+/// Returns the step from the deadline of a tick to the next deadline.
 ///
-/// `late` is how long after its deadline the tick was observed. Only a tick later than `tolerance`
-/// is subject to the behaviour; after any other comes `period`, so that the ordinary lateness of a
-/// wake-up neither shifts nor skips anything.
+/// `late` is the time from the deadline until the tick was observed. The behaviour applies only if
+/// that exceeds `tolerance`. Otherwise the next deadline is one `period` later, so the ordinary
+/// lateness of a wake-up neither shifts nor skips any tick.
 ///
 /// # Panics
-/// If `period` is zero.
+/// Panics if `period` is zero.
 ///
 /// # Examples
 /// ```
@@ -108,7 +108,7 @@ pub fn next(
     period: Duration,
     tolerance: Duration,
 ) -> Step {
-    assert!(!period.is_zero(), "a period of zero has no next tick");
+    assert!(!period.is_zero(), "invalid period: expected more than zero");
     if late <= tolerance {
         return Step { after: period, missed: false };
     }
@@ -116,24 +116,24 @@ pub fn next(
         MissedTickBehavior::Burst => period,
         MissedTickBehavior::Delay => late.saturating_add(period),
         MissedTickBehavior::Skip => {
-            // Strictly after the observation: at an exact multiple of the period, a whole period
-            // later.
-            let into = remainder(late, period);
-            (late - into).saturating_add(period)
+            // The next deadline is after the observation. If that is at an exact multiple of the
+            // period, the next deadline is a whole period later.
+            let since_multiple = remainder(late, period);
+            (late - since_multiple).saturating_add(period)
         }
     };
     Step { after, missed: true }
 }
 
-/// `a` modulo `b`, exact for every pair of durations.
+/// Returns `a` modulo `b`, which is exact for every pair of durations.
 fn remainder(a: Duration, b: Duration) -> Duration {
-    const NANOS: u128 = 1_000_000_000;
+    const NANOS_PER_SEC: u128 = 1_000_000_000;
     let rest = a.as_nanos() % b.as_nanos();
-    // Less than `a`, so its seconds fit where those of `a` did.
-    Duration::new((rest / NANOS) as u64, (rest % NANOS) as u32)
+    // The remainder is less than `a`, so its seconds fit into a `u64` as those of `a` do.
+    Duration::new((rest / NANOS_PER_SEC) as u64, (rest % NANOS_PER_SEC) as u32)
 }
 
-// The programs of the crate's front page are compiled as documentation tests.
+// Compiles the programs of the README as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_tolerance_every_behaviour_keeps_the_grid() {
+    fn ticks_within_tolerance_keep_the_grid() {
         for behavior in
             [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
         {
@@ -164,33 +164,34 @@ mod tests {
     }
 
     #[test]
-    fn each_behaviour_after_a_stall() {
+    fn stall_applies_each_behaviour() {
         assert_eq!(after(MissedTickBehavior::Burst, MS(120), MS(50)), MS(50));
         assert_eq!(after(MissedTickBehavior::Delay, MS(120), MS(50)), MS(170));
         assert_eq!(after(MissedTickBehavior::Skip, MS(120), MS(50)), MS(150));
     }
 
     #[test]
-    fn skip_at_an_exact_multiple_waits_a_whole_period() {
+    fn skip_at_exact_multiple_waits_period() {
         assert_eq!(after(MissedTickBehavior::Skip, MS(100), MS(50)), MS(150));
     }
 
     #[test]
-    fn the_longest_durations_saturate() {
+    fn longest_durations_saturate() {
         for behavior in
             [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
         {
             assert!(next(behavior, Duration::MAX, Duration::MAX, Duration::ZERO).after > MS(1));
         }
         assert_eq!(after(MissedTickBehavior::Delay, Duration::MAX, MS(1)), Duration::MAX);
-        let (late, period) = (Duration::from_secs(u64::MAX / 2), Duration::from_nanos(7));
+        let late = Duration::from_secs(u64::MAX / 2);
+        let period = Duration::from_nanos(7);
         let skipped = after(MissedTickBehavior::Skip, late, period);
         assert!(skipped > late && skipped <= late + period && skipped.as_nanos().is_multiple_of(7));
     }
 
     #[test]
-    #[should_panic(expected = "period of zero")]
-    fn a_period_of_zero_is_refused() {
+    #[should_panic(expected = "invalid period")]
+    fn zero_period_panics() {
         let _ = next(MissedTickBehavior::Burst, Duration::ZERO, Duration::ZERO, Duration::ZERO);
     }
 }
