@@ -1,4 +1,4 @@
-//! Each way to read the clock, once: what `scripts/ci/disassembly.sh` looks at.
+//! Calls each way to read the clock once. `scripts/ci/disassembly.sh` examines its machine code.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::hint::black_box;
@@ -19,8 +19,7 @@ fn monotonic_instant_now() -> tach::MonotonicInstant {
 }
 
 fn main() {
-    // Called through a pointer that the compiler cannot see through, so that each keeps a body of
-    // its own.
+    // Each is called through an opaque pointer, so that the compiler generates a separate function.
     println!("{:?}", black_box(instant_now as fn() -> tach::Instant)());
     println!("{:?}", black_box(ordered_instant_now as fn() -> tach::OrderedInstant)());
     println!("{:?}", black_box(monotonic_instant_now as fn() -> tach::MonotonicInstant)());

@@ -1,5 +1,5 @@
-//! The contract in short, for platforms where the test suite cannot run: panics where a clock
-//! breaks it. `scripts/ci/node.sh` runs it in Node.
+//! Checks the most important guarantees on platforms where the test suite cannot run. It panics if a
+//! clock violates one. `scripts/ci/node.sh` runs it in Node.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ fn main() {
         (last, highest) = (elapsed, now);
     }
     let passed = Anchor::take().std() - first.std();
-    // The anchors lie around no more than one turn of the loop on either side.
+    // The anchors are at most one iteration of the loop before and after.
     assert!(
         passed + Duration::from_millis(5) >= last,
-        "{passed:?} by the OS clock, {last:?} by ours"
+        "{passed:?} by the OS clock, {last:?} by tach"
     );
     let later = start + Duration::from_secs(1);
     assert_eq!((later.elapsed(), later - start), (Duration::ZERO, Duration::from_secs(1)));

@@ -1,75 +1,85 @@
-//! Pairs of a count and the OS clock, and the line between two of them.
+//! Anchors, which pair a count with the OS clock, and the conversion by the line through two of
+//! them.
 
 use std::time::Duration;
 
-use crate::os::{self, OsInstant};
+use crate::os::{self, OsInstant, SuspendedTime};
 
-/// A count and the OS clock at the same moment, up to the bracket.
+/// A count and the reading of the OS clock at the same time, up to the bracket.
 ///
 /// # Examples
 /// ```
 /// let anchor = tach::Anchor::take();
-/// println!("{} is {:?}, give or take {} counts", anchor.count(), anchor.std(), anchor.bracket_counts() / 2);
+/// let error_counts = anchor.bracket_counts() / 2;
+/// println!("{} is {:?}, within {error_counts} counts", anchor.count(), anchor.std());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
     count: u64,
     std: OsInstant,
     bracket_counts: u64,
-    /// How long the machine had been suspended, at least and at most.
-    suspended_ns: Option<[i64; 2]>,
+    /// How long the machine had been suspended; `None` if the OS does not report it.
+    suspended: Option<SuspendedTime>,
 }
 
-/// An anchor is the tightest of this many pairs: enough that one of them meets no interrupt.
-const PAIRS: usize = 32;
+/// The number of readings from which an anchor is selected: enough that one of them is not delayed
+/// by an interrupt.
+const READINGS: usize = 32;
 
 impl Anchor {
-    /// The tightest of several readings of the OS clock, each between two counts.
-    pub(crate) fn tightest(ordered_count: impl Fn() -> u64) -> Self {
-        let pair = || {
-            let before = ordered_count();
-            let std = os::now();
-            let bracket_counts = ordered_count().saturating_sub(before);
-            Self { count: before + bracket_counts / 2, std, bracket_counts, suspended_ns: None }
-        };
-        let first = pair();
-        let tightest = (1..PAIRS).map(|_| pair()).fold(first, |best, next| {
-            if next.bracket_counts < best.bracket_counts { next } else { best }
-        });
-        Self { suspended_ns: os::suspended_ns(), ..tightest }
+    /// Reads the OS clock several times, each time between two counts, and returns the reading with
+    /// the narrowest bracket.
+    pub(crate) fn with_min_bracket(ordered_count: impl Fn() -> u64) -> Self {
+        let mut best = Self::read(&ordered_count);
+        for _ in 1..READINGS {
+            let next = Self::read(&ordered_count);
+            if next.bracket_counts < best.bracket_counts {
+                best = next;
+            }
+        }
+        Self { suspended: os::suspended_time(), ..best }
+    }
+
+    /// Reads the OS clock once, between two counts.
+    #[inline]
+    fn read(ordered_count: &impl Fn() -> u64) -> Self {
+        let before = ordered_count();
+        let std = os::now();
+        let bracket_counts = ordered_count().saturating_sub(before);
+        Self { count: before + bracket_counts / 2, std, bracket_counts, suspended: None }
     }
 
     #[cfg(test)]
     pub(crate) fn new(count: u64, std: OsInstant, bracket_counts: u64) -> Self {
-        Self { count, std, bracket_counts, suspended_ns: None }
+        Self { count, std, bracket_counts, suspended: None }
     }
 
-    /// The raw count.
+    /// Returns the raw count.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The OS clock at that count.
+    /// Returns the reading of the OS clock at that count.
     #[must_use]
     pub fn std(&self) -> OsInstant {
         self.std
     }
 
-    /// Counts between the readings on either side of the clock's: the pair is off by at most half
-    /// of that.
+    /// Returns the counts between the readings before and after that of the OS clock. The error of
+    /// the anchor is at most half of that.
     #[must_use]
     pub fn bracket_counts(&self) -> u64 {
         self.bracket_counts
     }
 
-    /// How long the machine was suspended between this anchor and a later one, at least; zero if it
-    /// was not. What the counter did meanwhile differs between machines: do not trust a conversion
-    /// across it.
+    /// Returns the minimum time for which the machine was suspended between this anchor and a later
+    /// one; zero if it was not suspended. Whether the counter runs during a suspend differs between
+    /// machines, so do not trust a conversion across one.
     ///
     /// # Platform notes
-    /// `None` where the OS does not say: elsewhere than on 64-bit Linux and Android, where it is by
-    /// how much `CLOCK_BOOTTIME` ran ahead of `CLOCK_MONOTONIC`.
+    /// On 64-bit Linux and Android this is the time by which `CLOCK_BOOTTIME` ran ahead of
+    /// `CLOCK_MONOTONIC`. On other platforms it is `None`.
     ///
     /// # Examples
     /// ```
@@ -77,20 +87,20 @@ impl Anchor {
     /// let last = tach::Anchor::take();
     /// match first.suspended_until(&last) {
     ///     Some(std::time::Duration::ZERO) | None => {}
-    ///     Some(length) => eprintln!("the machine slept for {length:?} in between"),
+    ///     Some(duration) => eprintln!("the machine was suspended for {duration:?}"),
     /// }
     /// ```
     #[must_use]
     pub fn suspended_until(&self, later: &Self) -> Option<Duration> {
-        let [_, before_most] = self.suspended_ns?;
-        let [after_least, _] = later.suspended_ns?;
-        Some(Duration::from_nanos(
-            u64::try_from(after_least.saturating_sub(before_most)).unwrap_or(0),
-        ))
+        let before = self.suspended?;
+        let after = later.suspended?;
+        let between_ns = after.min_ns.saturating_sub(before.max_ns);
+        Some(Duration::from_nanos(u64::try_from(between_ns).unwrap_or(0)))
     }
 }
 
-/// The line through two anchors: counts to nanoseconds, in whole numbers, with an error bound.
+/// A conversion from counts to nanoseconds by the line through two anchors, in whole numbers and
+/// with an error bound.
 ///
 /// # Examples
 /// ```
@@ -99,8 +109,9 @@ impl Anchor {
 /// let counts: Vec<u64> = (0..1_000).map(|_| tach::count()).collect();
 /// std::thread::sleep(std::time::Duration::from_millis(1));
 /// let last = Anchor::take();
-/// let conversion = Conversion::between(&first, &last).expect("a millisecond lies between");
-/// println!("{} counts per second, within {} ns", conversion.rate_hz(), conversion.error_bound_ns());
+/// let conversion = Conversion::between(&first, &last).expect("the anchors are a millisecond apart");
+/// let error_ns = conversion.error_bound_ns();
+/// println!("{} counts per second, within {error_ns} ns", conversion.rate_hz());
 /// let ns: Vec<i64> = conversion.series(counts.iter().copied(), first.std()).collect();
 /// assert_eq!(ns[0], conversion.ns_since(counts[0], first.std()));
 /// assert!(ns.is_sorted());
@@ -114,8 +125,8 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// The line through both; `None` if either clock has not advanced from the first anchor to the
-    /// last.
+    /// Creates the conversion by the line through two anchors; `None` if either clock has not
+    /// advanced from the first anchor to the last.
     #[must_use]
     pub fn between(first: &Anchor, last: &Anchor) -> Option<Self> {
         let counts = last.count.checked_sub(first.count).filter(|&c| c > 0)?;
@@ -129,67 +140,71 @@ impl Conversion {
         })
     }
 
-    /// Nanoseconds from `origin` to the moment of `count`; negative if it was before.
+    /// Returns the nanoseconds from `origin` to the time of `count`; negative if that was before.
     #[must_use]
     pub fn ns_since(&self, count: u64, origin: OsInstant) -> i64 {
-        self.after_first(count, self.first_after(origin))
+        self.ns_with_offset(count, self.first_ns_since(origin))
     }
 
-    /// As [`Conversion::ns_since`] for a whole series, with the work that does not depend on the
-    /// count done once.
+    /// Converts a whole series like [`Conversion::ns_since`], but does the work that does not depend
+    /// on the count only once.
     pub fn series<I: IntoIterator<Item = u64>>(
         &self,
         counts: I,
         origin: OsInstant,
     ) -> impl Iterator<Item = i64> + use<'_, I> {
-        let offset = self.first_after(origin);
-        counts.into_iter().map(move |count| self.after_first(count, offset))
+        let offset_ns = self.first_ns_since(origin);
+        counts.into_iter().map(move |count| self.ns_with_offset(count, offset_ns))
     }
 
-    /// Nanoseconds from `origin` to the first anchor.
-    fn first_after(&self, origin: OsInstant) -> i128 {
+    /// Returns the nanoseconds from `origin` to the first anchor.
+    fn first_ns_since(&self, origin: OsInstant) -> i128 {
         let signed = |d: Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX / 2);
         match self.first.std.checked_duration_since(origin) {
-            Some(after) => signed(after),
+            Some(duration) => signed(duration),
             None => -signed(origin - self.first.std),
         }
     }
 
-    fn after_first(&self, count: u64, offset: i128) -> i64 {
-        let after = i128::from(count) - i128::from(self.first.count);
-        // Whole numbers throughout; the narrow division, for whatever lies within some seconds, is
-        // several times faster.
-        let after = match i64::try_from(after)
-            .ok()
-            .and_then(|after| after.checked_mul(i64::try_from(self.ns).ok()?))
-        {
-            Some(scaled)
-                if i64::try_from(self.counts)
-                    .is_ok_and(|c| scaled.checked_add(c / 2).is_some()) =>
-            {
-                let counts = self.counts as i64;
-                i128::from((scaled + counts / 2).div_euclid(counts))
-            }
-            _ => {
-                let counts = i128::from(self.counts);
-                (after * i128::from(self.ns) + counts / 2).div_euclid(counts)
+    /// Returns the nanoseconds from the first anchor to `count`, plus `offset_ns`.
+    fn ns_with_offset(&self, count: u64, offset_ns: i128) -> i64 {
+        let counts = i128::from(count) - i128::from(self.first.count);
+        let ns = match self.scale_narrow(counts) {
+            Some(ns) => i128::from(ns),
+            None => {
+                let divisor = i128::from(self.counts);
+                (counts * i128::from(self.ns) + divisor / 2).div_euclid(divisor)
             }
         };
-        i64::try_from(after + offset).unwrap_or(if after < 0 { i64::MIN } else { i64::MAX })
+        i64::try_from(ns + offset_ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// How far [`Conversion::ns_since`] can be off for a count between the anchors, in nanoseconds:
-    /// half the wider bracket, one count, the step of the OS clock and the rounding of the result.
-    /// The anchors' own error enters linearly, so between them it never exceeds that of the worse
-    /// one. A rate that varies in between is not included.
+    /// Converts a number of counts to nanoseconds in 64 bits; `None` if that would overflow.
+    ///
+    /// The 64-bit division is several times faster than the wide one, and is enough for counts
+    /// within some seconds of the first anchor.
+    #[inline]
+    fn scale_narrow(&self, counts: i128) -> Option<i64> {
+        let ns = i64::try_from(self.ns).ok()?;
+        let divisor = i64::try_from(self.counts).ok()?;
+        let product = i64::try_from(counts).ok()?.checked_mul(ns)?;
+        Some(product.checked_add(divisor / 2)?.div_euclid(divisor))
+    }
+
+    /// Returns the error bound of [`Conversion::ns_since`] for a count between the anchors, in
+    /// nanoseconds.
+    ///
+    /// It is the sum of half the wider bracket, one count, the step of the OS clock and the rounding
+    /// of the result. The errors of the anchors are interpolated, so between the anchors the error
+    /// never exceeds that of the worse one. A rate that varies in between is not included.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
         let counts = u128::from(self.bracket_counts) + 2;
-        let half = (counts * u128::from(self.ns)).div_ceil(u128::from(self.counts) * 2);
-        u64::try_from(half).unwrap_or(u64::MAX).saturating_add(os::STEP_NS + 1)
+        let half_ns = (counts * u128::from(self.ns)).div_ceil(u128::from(self.counts) * 2);
+        u64::try_from(half_ns).unwrap_or(u64::MAX).saturating_add(os::STEP_NS + 1)
     }
 
-    /// Counts per second, from the anchors.
+    /// Returns the counts per second between the anchors.
     #[must_use]
     pub fn rate_hz(&self) -> f64 {
         self.counts as f64 / self.ns as f64 * 1e9
@@ -202,47 +217,64 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_series_is_its_counts_one_by_one_and_exact(
-            counts in proptest::collection::vec(proptest::num::u64::ANY, 1..20), rate in 1_u64..10_000, ns in 1_u64..1 << 50, near in 0_u64..1 << 40
+        fn series_matches_exact_single_conversions(
+            counts in proptest::collection::vec(proptest::num::u64::ANY, 1..20),
+            rate in 1_u64..10_000,
+            ns in 1_u64..1 << 50,
+            near in 0_u64..1 << 40,
         ) {
+            const FIRST_COUNT: u64 = 1 << 40;
             let base = os::now();
-            let first = Anchor::new(1 << 40, base, 0);
-            let last = Anchor::new((1 << 40) + (ns / 1_000 + 1) * rate, base + Duration::from_nanos(ns), 0);
+            let first = Anchor::new(FIRST_COUNT, base, 0);
+            let last_count = FIRST_COUNT + (ns / 1_000 + 1) * rate;
+            let last = Anchor::new(last_count, base + Duration::from_nanos(ns), 0);
             let conversion = Conversion::between(&first, &last).unwrap();
             for count in counts.iter().copied().chain([near]) {
-                let exact = (i128::from(count) - (1 << 40)) * i128::from(conversion.ns) + i128::from(conversion.counts) / 2;
-                let exact = exact.div_euclid(i128::from(conversion.counts));
+                let divisor = i128::from(conversion.counts);
+                let product =
+                    (i128::from(count) - i128::from(FIRST_COUNT)) * i128::from(conversion.ns);
+                let exact = (product + divisor / 2).div_euclid(divisor);
                 let clamped = exact.clamp(i64::MIN.into(), i64::MAX.into());
                 proptest::prop_assert_eq!(i128::from(conversion.ns_since(count, base)), clamped);
             }
-            let one_by_one: Vec<_> = counts.iter().map(|&c| conversion.ns_since(c, base)).collect();
-            proptest::prop_assert_eq!(conversion.series(counts, base).collect::<Vec<_>>(), one_by_one);
+            let singles: Vec<_> = counts.iter().map(|&c| conversion.ns_since(c, base)).collect();
+            let series: Vec<_> = conversion.series(counts, base).collect();
+            proptest::prop_assert_eq!(series, singles);
         }
     }
 
-    #[test]
-    fn a_suspend_between_two_anchors_is_noticed() {
-        let at = |suspended_ns| Anchor { suspended_ns, ..Anchor::new(0, os::now(), 0) };
-        let (awake, slept) =
-            (at(Some([5_000_000_020, 5_000_000_080])), at(Some([12_000_000_030, 12_000_000_090])));
-        assert_eq!(awake.suspended_until(&slept), Some(Duration::from_nanos(6_999_999_950)));
-        // The same, read with another error; and a reading that another clock's step has moved
-        // back.
-        assert_eq!(
-            awake.suspended_until(&at(Some([5_000_000_075, 5_000_000_900]))),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(slept.suspended_until(&awake), Some(Duration::ZERO));
-        assert_eq!(at(None).suspended_until(&slept).or(awake.suspended_until(&at(None))), None);
-        // Of this machine: it is awake, and its clocks tell.
-        let (first, last) = (Anchor::tightest(|| 0), Anchor::tightest(|| 0));
-        let tells =
-            cfg!(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"));
-        assert_eq!(first.suspended_until(&last), tells.then_some(Duration::ZERO));
+    fn anchor_with(suspended: Option<SuspendedTime>) -> Anchor {
+        Anchor { suspended, ..Anchor::new(0, os::now(), 0) }
+    }
+
+    fn anchor_after(min_ns: i64, max_ns: i64) -> Anchor {
+        anchor_with(Some(SuspendedTime { min_ns, max_ns }))
     }
 
     #[test]
-    fn the_line_is_exact_at_its_ends() {
+    fn suspend_between_anchors_is_reported() {
+        let before = anchor_after(5_000_000_020, 5_000_000_080);
+        let after = anchor_after(12_000_000_030, 12_000_000_090);
+        assert_eq!(before.suspended_until(&after), Some(Duration::from_nanos(6_999_999_950)));
+        // Bounds that overlap: the machine was not suspended in between.
+        let overlapping = anchor_after(5_000_000_075, 5_000_000_900);
+        assert_eq!(before.suspended_until(&overlapping), Some(Duration::ZERO));
+        // A step of the clock has moved the later reading back.
+        assert_eq!(after.suspended_until(&before), Some(Duration::ZERO));
+        assert_eq!(anchor_with(None).suspended_until(&after), None);
+        assert_eq!(before.suspended_until(&anchor_with(None)), None);
+    }
+
+    #[test]
+    fn awake_machine_reports_no_suspend() {
+        let is_reported =
+            cfg!(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"));
+        let (first, last) = (Anchor::with_min_bracket(|| 0), Anchor::with_min_bracket(|| 0));
+        assert_eq!(first.suspended_until(&last), is_reported.then_some(Duration::ZERO));
+    }
+
+    #[test]
+    fn conversion_is_exact_at_anchors() {
         let first = Anchor::new(1_000, os::now(), 30);
         let last = Anchor::new(7_001_234, first.std() + Duration::from_millis(2), 40);
         let conversion = Conversion::between(&first, &last).unwrap();

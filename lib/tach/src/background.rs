@@ -1,82 +1,97 @@
-//! A thread that takes an anchor whenever an interval of the caller's choice has passed.
+//! The background thread that recalibrates at an interval set by the caller.
 
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::instant::recalibrate;
 
-/// An interval that suits most programs that want the thread at all.
+/// A recalibration interval that suits most programs that need the background thread.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
-/// The thread never runs more often: an anchor costs microseconds, and the rate does not change in
-/// less.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+/// The shortest interval of the thread. An anchor costs microseconds, and the rate does not change
+/// within less time.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
-struct Background {
-    /// Zero while no thread is wanted.
-    interval: Mutex<State>,
+struct Recalibrator {
+    state: Mutex<RecalibratorState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct RecalibratorState {
+    /// Zero if there should be no thread.
     interval: Duration,
-    /// The process whose thread runs: a fork leaves it behind.
+    /// The id of the process in which the thread runs. The thread does not survive a fork.
     running_in: Option<u32>,
 }
 
-static BACKGROUND: Background = Background {
-    interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }),
-    changed: Condvar::new(),
-};
+static RECALIBRATOR: Recalibrator = Recalibrator::new();
 
-/// Calls [`recalibrate`] every `interval` (at least a millisecond), from a thread that the first
-/// call starts. Takes effect at once; zero ends the thread. Without a call there is no thread.
+/// Calls [`recalibrate`] at every `interval` (at least a millisecond) from a background thread.
+///
+/// The first call starts the thread. A later call takes effect immediately, and an interval of zero
+/// ends the thread. Without a call, no thread runs.
 ///
 /// # Errors
-/// If the thread cannot be started.
+/// Returns an error if the thread cannot be started.
 ///
 /// # Examples
 /// ```
 /// tach::set_recalibration_interval(tach::DEFAULT_RECALIBRATION_INTERVAL)?;
-/// tach::set_recalibration_interval(std::time::Duration::ZERO)?; // no more
+/// tach::set_recalibration_interval(std::time::Duration::ZERO)?; // ends the thread
 /// # std::io::Result::Ok(())
 /// ```
 pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
-    BACKGROUND.set(interval, || {
+    RECALIBRATOR.set_interval(interval, || {
         std::thread::Builder::new()
             .name("tach-recalibrate".to_owned())
-            .spawn(|| BACKGROUND.run(recalibrate))?;
+            .spawn(|| RECALIBRATOR.run(recalibrate))?;
         Ok(())
     })
 }
 
-impl Background {
-    fn set(&self, interval: Duration, start: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let mut state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
-        state.interval =
-            if interval.is_zero() { interval } else { interval.max(SHORTEST_INTERVAL) };
-        let here = std::process::id();
-        if !interval.is_zero() && state.running_in != Some(here) {
-            start()?;
-            state.running_in = Some(here);
+impl Recalibrator {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(RecalibratorState { interval: Duration::ZERO, running_in: None }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecalibratorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the interval, and calls `start_thread` if the thread is needed and does not run.
+    fn set_interval(
+        &self,
+        interval: Duration,
+        start_thread: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut state = self.lock();
+        state.interval = if interval.is_zero() { interval } else { interval.max(MIN_INTERVAL) };
+        let process_id = std::process::id();
+        if !interval.is_zero() && state.running_in != Some(process_id) {
+            start_thread()?;
+            state.running_in = Some(process_id);
         }
         self.changed.notify_all();
         Ok(())
     }
 
+    /// Calls `recalibrate` at every interval until the interval is zero.
     fn run(&self, recalibrate: impl Fn() -> bool) {
-        let mut state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         while !state.interval.is_zero() {
             let interval = state.interval;
-            let (woken, result) =
+            let (guard, result) =
                 self.changed.wait_timeout(state, interval).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            state = guard;
             if result.timed_out() && !state.interval.is_zero() {
                 drop(state);
                 recalibrate();
-                state = self.interval.lock().unwrap_or_else(PoisonError::into_inner);
+                state = self.lock();
             }
         }
         state.running_in = None;
@@ -89,29 +104,26 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn it_runs_while_wanted_and_ends_when_told() {
-        let background = Background {
-            interval: Mutex::new(State { interval: Duration::ZERO, running_in: None }),
-            changed: Condvar::new(),
-        };
-        let turns = AtomicU32::new(0);
-        background.set(Duration::from_secs(3_600), || Ok(())).unwrap();
+    fn thread_runs_until_interval_is_zero() {
+        let recalibrator = Recalibrator::new();
+        let calls = AtomicU32::new(0);
+        recalibrator.set_interval(Duration::from_secs(3_600), || Ok(())).unwrap();
         std::thread::scope(|scope| {
             let thread =
-                scope.spawn(|| background.run(|| turns.fetch_add(1, Ordering::Relaxed) > 0));
-            // Takes effect although the thread is asleep for an hour.
-            background.set(SHORTEST_INTERVAL, || unreachable!("it runs already")).unwrap();
-            while turns.load(Ordering::Relaxed) < 3 {
+                scope.spawn(|| recalibrator.run(|| calls.fetch_add(1, Ordering::Relaxed) > 0));
+            // This takes effect although the thread sleeps for an hour.
+            recalibrator.set_interval(MIN_INTERVAL, || unreachable!("already running")).unwrap();
+            while calls.load(Ordering::Relaxed) < 3 {
                 std::thread::yield_now();
             }
-            background.set(Duration::ZERO, || unreachable!("none is wanted")).unwrap();
+            recalibrator.set_interval(Duration::ZERO, || unreachable!("not needed")).unwrap();
             thread.join().unwrap();
         });
-        assert_eq!(background.interval.lock().unwrap().running_in, None);
+        assert_eq!(recalibrator.lock().running_in, None);
     }
 
     #[test]
-    fn the_public_call_starts_and_ends_it() {
+    fn public_call_starts_and_ends_thread() {
         set_recalibration_interval(DEFAULT_RECALIBRATION_INTERVAL).unwrap();
         set_recalibration_interval(Duration::ZERO).unwrap();
     }

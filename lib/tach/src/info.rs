@@ -1,60 +1,61 @@
-//! What is read, and how far the conversion can be trusted.
+//! Reports the clock of the process, its rate, and the error bound of conversions.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::counter;
-use crate::moment::ns;
 use crate::reading::{cross_thread_order, ordered_count, source, why_not_counter};
+use crate::repr::to_ns;
 use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter};
 use crate::timeline::TIMELINE;
 
-/// How the rate is known.
+/// The origin of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RateFrom {
-    /// A count of the OS clock is a nanosecond.
+    /// The rate is exact, since a count of the OS clock is a nanosecond.
     Definition,
-    /// Measured between two anchors.
+    /// The rate is measured between two anchors.
     Anchors {
-        /// The time between them.
+        /// The time between the two anchors.
         baseline: Duration,
     },
 }
 
-/// The clock of this process.
+/// A description of the clock of this process.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Info {
-    /// What a count is a reading of.
+    /// The clock that counts are read from.
     pub source: Source,
     /// Counts per second.
     pub rate_hz: f64,
-    /// How the rate is known.
+    /// The origin of the rate.
     pub rate_from: RateFrom,
-    /// How far the rate can be off, in parts per billion, judging by its anchors: their brackets
-    /// over the baseline. This bounds the relative error of a span of the past, and of one second
-    /// of a span that is still to come.
+    /// The error bound of the rate in parts per billion, computed from its anchors as their
+    /// brackets over the baseline. It bounds the relative error of a past span, and of one second of
+    /// a future span.
     pub rate_error_ppb: f64,
-    /// The rate that the CPU or the hypervisor states; used for the first microseconds only, and
-    /// only if the anchors agree with it.
+    /// The rate that the CPU or the hypervisor states. It is used for the first microseconds only,
+    /// and only if it agrees with the anchors.
     pub rate_stated: Option<StatedRate>,
-    /// How far the conversion of a count of the past can be off the OS's monotonic clock, in
-    /// nanoseconds, judging by the anchors: each is off by up to its bracket, and a piece of the
-    /// line lies between two of them. A change of that clock's own rate in between (by NTP, say) is
-    /// not included.
+    /// The error bound for the conversion of a past count, relative to the OS's monotonic clock, in
+    /// nanoseconds. It is computed from the anchors: each has an error of up to its bracket, and a
+    /// piece of the line is between two of them. A change of the OS clock's own rate in between (for
+    /// example by NTP) is not included.
     pub error_bound_ns: u64,
-    /// How long the machine was suspended between the first anchor and the last, at least: no span
-    /// across that is to be trusted. `None` where the OS does not say (see
-    /// [`Anchor::suspended_until`](crate::Anchor::suspended_until)), or no counter is used.
+    /// The minimum time for which the machine was suspended between the first anchor and the last.
+    /// Do not trust a span across a suspend. `None` if the OS does not report it (see
+    /// [`Anchor::suspended_until`](crate::Anchor::suspended_until)) or if no counter is used.
     pub suspended: Option<Duration>,
-    /// What keeps [`MonotonicInstant`](crate::MonotonicInstant)s in order across threads.
+    /// The means by which [`MonotonicInstant`](crate::MonotonicInstant)s keep their order across
+    /// threads.
     pub cross_thread_order: CrossThreadOrder,
-    /// Why the counter is not used; `None` if it is.
+    /// The reason for which the counter is not used; `None` if it is used.
     pub why_not_counter: Option<WhyNotCounter>,
 }
 
-/// Reports what is read, at what rate, and with what error bound; takes an anchor if one is due.
+/// Returns the clock that is read, its rate and its error bound. Takes an anchor if one is due.
 ///
 /// # Examples
 /// ```
@@ -64,37 +65,49 @@ pub struct Info {
 #[must_use]
 pub fn info() -> Info {
     let source = source();
-    let (rate_hz, rate_from, rate_error_ppb, suspended) = if source == Source::OsClock {
-        (1e9, RateFrom::Definition, 0.0, None)
-    } else {
-        // A conversion, so that there are two anchors to take a rate from.
-        let _ = ns(ordered_count());
-        let quality = TIMELINE.quality().expect("a conversion has taken them");
-        let baseline = Duration::from_nanos(quality.baseline_ns as u64);
-        let rate_error_ppb = quality.error_ns / quality.baseline_ns * 1e9;
-        (
-            1e9 / quality.ns_per_count,
-            RateFrom::Anchors { baseline },
-            rate_error_ppb,
-            quality.suspended,
-        )
-    };
+    let rate = if source == Source::OsClock { OS_CLOCK_RATE } else { measure_rate() };
     Info {
         source,
-        rate_hz,
-        rate_from,
-        rate_error_ppb,
+        rate_hz: rate.hz,
+        rate_from: rate.from,
+        rate_error_ppb: rate.error_ppb,
         rate_stated: if source == Source::OsClock { None } else { stated_rate() },
         error_bound_ns: error_bound_ns(),
-        suspended,
+        suspended: rate.suspended,
         cross_thread_order: cross_thread_order(),
         why_not_counter: why_not_counter(),
     }
 }
 
-/// [`Info::error_bound_ns`] by itself: one load, after the first conversion of the process.
+/// The rate of the clock, with its origin and its error.
+struct RateInfo {
+    hz: f64,
+    from: RateFrom,
+    error_ppb: f64,
+    suspended: Option<Duration>,
+}
+
+const OS_CLOCK_RATE: RateInfo =
+    RateInfo { hz: 1e9, from: RateFrom::Definition, error_ppb: 0.0, suspended: None };
+
+/// Measures the rate of the counter by the first anchor and the last.
+fn measure_rate() -> RateInfo {
+    // A conversion takes the second anchor if there is only the first.
+    let _ = to_ns(ordered_count());
+    let quality = TIMELINE.quality().expect("a conversion has taken two anchors");
+    let baseline = Duration::from_nanos(quality.baseline_ns as u64);
+    RateInfo {
+        hz: 1e9 / quality.ns_per_count,
+        from: RateFrom::Anchors { baseline },
+        error_ppb: quality.error_ns / quality.baseline_ns * 1e9,
+        suspended: quality.suspended,
+    }
+}
+
+/// Returns [`Info::error_bound_ns`] alone. After the first conversion of the process this costs one
+/// load.
 ///
-/// It changes whenever the line is anchored anew, so two calls may differ.
+/// The bound may grow with each new anchor, so two calls may return different values.
 ///
 /// # Examples
 /// ```
@@ -106,13 +119,13 @@ pub fn error_bound_ns() -> u64 {
         return 1;
     }
     TIMELINE.error_bound_ns().unwrap_or_else(|| {
-        let _ = ns(ordered_count());
-        TIMELINE.error_bound_ns().expect("a conversion has taken the anchors")
+        let _ = to_ns(ordered_count());
+        TIMELINE.error_bound_ns().expect("a conversion has taken two anchors")
     })
 }
 
-/// What the CPU and the hypervisor state never changes, and asking costs tens of microseconds under
-/// a hypervisor.
+/// Returns the rate that the CPU or the hypervisor states. It never changes, and reading it costs
+/// tens of microseconds under a hypervisor, so it is read once.
 fn stated_rate() -> Option<StatedRate> {
     static STATED: OnceLock<Option<StatedRate>> = OnceLock::new();
     *STATED.get_or_init(counter::stated_rate)
@@ -123,38 +136,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reports_a_rate_that_the_bound_fits() {
+    fn rates_agree_within_error() {
         let first = info();
         assert!(first.rate_hz > 0.0 && first.rate_error_ppb >= 0.0 && first.error_bound_ns > 0);
         assert_eq!(first.rate_from == RateFrom::Definition, first.source == Source::OsClock);
         std::thread::yield_now();
         let second = info();
-        let apart = (first.rate_hz / second.rate_hz - 1.0).abs() * 1e9;
-        assert!(apart <= first.rate_error_ppb + second.rate_error_ppb, "{first:?} {second:?}");
+        let difference_ppb = (first.rate_hz / second.rate_hz - 1.0).abs() * 1e9;
+        assert!(
+            difference_ppb <= first.rate_error_ppb + second.rate_error_ppb,
+            "{first:?} {second:?}"
+        );
     }
 
-    /// Asked about by every timer that expires: it must not ask the CPU, which costs tens of
-    /// microseconds in a machine that is virtual.
+    /// Every timer that expires reads the error bound, so it must not execute CPUID, which costs tens
+    /// of microseconds in a virtual machine.
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "what is compared is what the calls cost")]
-    fn the_error_bound_costs_no_more_than_some_readings() {
+    #[allow(clippy::disallowed_methods, reason = "compares the cost of the calls")]
+    fn error_bound_costs_some_readings() {
         let cost = |call: fn() -> u64| {
-            let go = || {
+            let time_calls = || {
                 let start = std::time::Instant::now();
                 (0..100).for_each(|_| assert_ne!(std::hint::black_box(call()), 0));
                 start.elapsed()
             };
-            (0..50).map(|_| go()).min().unwrap()
+            (0..50).map(|_| time_calls()).min().unwrap()
         };
         let _ = error_bound_ns();
         let (bound, reading) = (cost(error_bound_ns), cost(ordered_count));
-        assert!(bound <= reading * 20, "{bound:?} for a hundred, where readings take {reading:?}");
+        assert!(bound <= reading * 20, "100 calls take {bound:?}, 100 readings {reading:?}");
         let info = cost(|| info().error_bound_ns);
-        assert!(info <= reading * 100, "{info:?} for a hundred, where readings take {reading:?}");
+        assert!(info <= reading * 100, "100 calls take {info:?}, 100 readings {reading:?}");
     }
 
     #[test]
-    fn a_stated_rate_is_that_of_the_anchors() {
+    fn stated_rate_matches_the_anchors() {
         let info = info();
         let Some(stated) = info.rate_stated else { return };
         let ratio = stated.hz as f64 / info.rate_hz;

@@ -1,4 +1,4 @@
-//! Instants of the counter.
+//! The three instant types: [`Instant`], [`OrderedInstant`] and [`MonotonicInstant`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,27 +6,31 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use crate::anchor::Anchor;
-use crate::moment;
 use crate::os::OsInstant;
-use crate::reading::{self, LAST_COUNT, ordered_count};
+use crate::reading::{self, MAX_COUNT, ordered_count};
+use crate::repr;
 use crate::source::Source;
 use crate::timeline::TIMELINE;
 
-/// Takes an anchor now and continues the line towards it: from now on time runs at the rate between
-/// the last anchors. Nothing that was converted before changes. Costs ten to twenty microseconds.
+/// Takes an anchor now and continues the line towards it: from now on, time runs at the rate
+/// between the last anchors. Earlier conversions do not change. The call costs ten to twenty
+/// microseconds.
 ///
-/// There is no need to call it: conversions take anchors as the process grows older. It is for a
-/// process that wants them more often, because the temperature (and so the rate) changes within the
-/// hour, or at a moment of its own choice.
+/// Most programs need not call it, since conversions take anchors as the process grows older. Call
+/// it if you want them more often, because the temperature (and so the rate) changes within the
+/// hour, or if you want to choose the time.
 ///
-/// False if nothing was done: the last anchor is so recent, for the age of the process, that
-/// another would add nothing; the thread was held up in the middle; or counts come from the OS
-/// clock.
+/// Returns false if nothing was done. There are three reasons for that:
+///
+/// - The last anchor is so recent, relative to the age of the process, that another would not
+///   improve the rate.
+/// - The thread was delayed in the middle of the call.
+/// - Counts come from the OS clock.
 ///
 /// # Examples
 /// ```
 /// let start = tach::Instant::now();
-/// tach::recalibrate(); // before the busy hours, say
+/// tach::recalibrate(); // e.g. before the busy hours
 /// assert!(start.elapsed() < std::time::Duration::from_secs(60));
 /// ```
 pub fn recalibrate() -> bool {
@@ -40,15 +44,15 @@ macro_rules! instants {
         pub struct $name(u64);
 
         impl $name {
-            /// The current time: one reading of the counter, and nothing else.
+            /// Returns the current time. It reads the counter once and does nothing else.
             #[inline]
             #[must_use]
             pub fn now() -> Self {
                 Self($read())
             }
 
-            /// The instant of a raw count, such as [`count`](crate::count) returns. No counter
-            /// comes beyond 2⁶³: such a number is cut to the largest below.
+            /// Creates an instant from a raw count, such as [`count`](crate::count) returns. A
+            /// count of 2⁶³ or more, which no counter reaches, is reduced to the largest below.
             ///
             /// # Examples
             /// ```
@@ -58,34 +62,35 @@ macro_rules! instants {
             #[inline]
             #[must_use]
             pub const fn from_count(count: u64) -> Self {
-                Self(if count > LAST_COUNT { LAST_COUNT } else { count })
+                Self(if count > MAX_COUNT { MAX_COUNT } else { count })
             }
 
-            /// The raw count, of [`Info::rate_hz`](crate::Info::rate_hz) counts per second; for a
-            /// sum or a difference, the count at which it comes or came, which is an estimate while
-            /// that lies in the future.
+            /// Returns the raw count. There are [`Info::rate_hz`](crate::Info::rate_hz) counts per
+            /// second. For a sum or a difference it is the count at that time, which is an estimate
+            /// while the time is in the future.
             #[inline]
             #[must_use]
             pub fn count(self) -> u64 {
-                moment::count(self.0)
+                repr::to_count(self.0)
             }
 
-            /// Time since this instant; zero if it is in the future.
+            /// Returns the time since this instant; zero if it is in the future.
             #[inline]
             #[must_use]
             pub fn elapsed(&self) -> Duration {
-                moment::elapsed(self.0, $read)
+                repr::elapsed(self.0, $read)
             }
 
-            /// Time from `earlier` to this instant; zero if `earlier` is later.
+            /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
             #[inline]
             #[must_use]
             pub fn duration_since(&self, earlier: Self) -> Duration {
-                moment::since(earlier.0, self.0)
+                repr::duration_between(earlier.0, self.0)
             }
 
-            /// Time from `earlier` to this instant; `None` if `earlier` is later (by a nanosecond,
-            /// between a reading and a sum).
+            /// Returns the time from `earlier` to this instant; `None` if `earlier` is later. If one
+            /// of the two is a reading and the other is a sum, `None` means later by at least a
+            /// nanosecond.
             ///
             /// # Examples
             /// ```
@@ -93,46 +98,49 @@ macro_rules! instants {
             /// let second = first + std::time::Duration::from_millis(1);
             /// assert!(second.checked_duration_since(first).is_some());
             /// assert_eq!(first.checked_duration_since(second), None);
-            /// assert!(first.duration_since(second).is_zero() &&
-            /// first.saturating_duration_since(second).is_zero());
+            /// assert!(first.duration_since(second).is_zero());
+            /// assert!(first.saturating_duration_since(second).is_zero());
             /// ```
             #[must_use]
             pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
-                moment::between(earlier.0, self.0)
+                repr::checked_duration_between(earlier.0, self.0)
             }
 
-            /// As [`Self::duration_since`], by std's name for it.
+            /// Returns the same as [`Self::duration_since`], under the name that std has for it.
             #[must_use]
             pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
                 self.duration_since(earlier)
             }
 
-            /// This instant plus `duration`, exactly; `None` beyond 146 years from the first use of
-            /// this crate.
+            /// Returns exactly this instant plus `duration`; `None` if that is more than 146 years
+            /// after the first use of this crate.
             ///
             /// # Examples
             /// ```
             /// use std::time::Duration;
             #[doc = concat!("let now = tach::", stringify!($name), "::now();")]
-            /// let second = Duration::from_secs(1); assert_eq!(now.checked_add(second).map(|later|
-            /// later - now), Some(second)); assert_eq!(now.checked_sub(second).map(|earlier| now -
-            /// earlier), Some(second)); // however young the machine
-            /// assert_eq!((now.checked_add(Duration::MAX), now.checked_sub(Duration::MAX)), (None,
-            /// None));
+            /// let second = Duration::from_secs(1);
+            /// assert_eq!(now.checked_add(second).unwrap() - now, second);
+            /// // Works even within the first second after the machine started.
+            /// assert_eq!(now - now.checked_sub(second).unwrap(), second);
+            /// assert_eq!(now.checked_add(Duration::MAX), None);
+            /// assert_eq!(now.checked_sub(Duration::MAX), None);
             /// ```
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
-                moment::after(self.0, duration).map(Self)
+                repr::checked_add(self.0, duration).map(Self)
             }
 
-            /// This instant minus `duration`, exactly; `None` beyond 146 years before the first use
-            /// of this crate. It may lie before the machine was started. See [`Self::checked_add`].
+            /// Returns exactly this instant minus `duration`; `None` if that is more than 146 years
+            /// before the first use of this crate. The result may be earlier than the start of the
+            /// machine. [`Self::checked_add`] has an example.
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
-                moment::before(self.0, duration).map(Self)
+                repr::checked_sub(self.0, duration).map(Self)
             }
 
-            /// The same moment on the OS clock, up to the error bound of [`info`](crate::info).
+            /// Converts this instant to the OS clock, up to the error bound of
+            /// [`info`](crate::info).
             ///
             /// # Examples
             /// ```
@@ -142,21 +150,21 @@ macro_rules! instants {
             /// ```
             #[must_use]
             pub fn to_std(self) -> OsInstant {
-                moment::to_std(self.0)
+                repr::to_std(self.0)
             }
 
-            /// The instant of a moment on the OS clock, up to the error bound of
-            /// [`info`](crate::info). See [`Self::to_std`].
+            /// Converts a reading of the OS clock to an instant, up to the error bound of
+            /// [`info`](crate::info). [`Self::to_std`] has an example.
             #[must_use]
             pub fn from_std(std: OsInstant) -> Self {
-                Self(moment::from_std(std))
+                Self(repr::from_std(std))
             }
         }
 
         impl Ord for $name {
             #[inline]
             fn cmp(&self, other: &Self) -> Ordering {
-                moment::cmp(self.0, other.0)
+                repr::cmp(self.0, other.0)
             }
         }
 
@@ -176,7 +184,7 @@ macro_rules! instants {
         impl Sub for $name {
             type Output = Duration;
 
-            /// As [`Self::duration_since`].
+            /// Returns the same as [`Self::duration_since`].
             fn sub(self, earlier: Self) -> Duration {
                 self.duration_since(earlier)
             }
@@ -186,7 +194,7 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can represent the sum: see [`Self::checked_add`].
+            /// Panics if the sum is not representable; see [`Self::checked_add`].
             fn add(self, duration: Duration) -> Self {
                 self.checked_add(duration).expect("an instant within 146 years")
             }
@@ -202,7 +210,7 @@ macro_rules! instants {
             type Output = Self;
 
             /// # Panics
-            /// Where no instant can represent the difference: see [`Self::checked_sub`].
+            /// Panics if the difference is not representable; see [`Self::checked_sub`].
             fn sub(self, duration: Duration) -> Self {
                 self.checked_sub(duration).expect("an instant within 146 years")
             }
@@ -217,21 +225,20 @@ macro_rules! instants {
 }
 
 instants! {
-    /// A moment of the counter, with the surface of [`std::time::Instant`]; where that saturates,
-    /// this does.
+    /// A time on the CPU counter, with the API of [`std::time::Instant`]. It saturates in the same
+    /// cases as std's.
     ///
-    /// Reading it is one instruction, which the CPU may execute before earlier loads have
-    /// completed. Converting a span costs nanoseconds; now and then, less often as the process
-    /// grows older, it takes an [`Anchor`] (microseconds).
+    /// A read is one instruction, which the CPU may execute before earlier loads have completed.
+    /// The conversion of a span costs nanoseconds. Occasionally, and less often as the process
+    /// grows older, it takes an [`Anchor`], which costs microseconds.
     ///
     /// # Precision
-    /// A span between two moments of the past never changes its length, and [`Instant::elapsed`]
-    /// never goes back.
+    /// A span between two past instants never changes its length, and [`Instant::elapsed`] never
+    /// goes back.
     ///
-    /// A sum or difference is kept in nanoseconds, so it is exact, whatever the rate turns out to
-    /// be: `start + d` has come exactly when `start.elapsed()` reaches `d`. Comparing one with a
-    /// reading converts the reading. Where both fall into one nanosecond, the sum is the earlier of
-    /// the two.
+    /// A sum or a difference is stored in nanoseconds, so it is exact even if the rate is corrected
+    /// later: `start + d` is reached exactly when `start.elapsed()` reaches `d`. To compare it with
+    /// a reading, the reading is converted. If both are in the same nanosecond, the sum is earlier.
     ///
     /// # Examples
     /// ```
@@ -242,38 +249,38 @@ instants! {
     /// ```
     Instant reads reading::count;
 
-    /// As [`Instant`], read so that no earlier load of this thread can pass it: for a stamp that is
-    /// compared with what another thread published.
+    /// An [`Instant`] whose read no earlier load of this thread can pass. Use it for a stamp that is
+    /// compared with a value that another thread published.
     ///
     /// # Examples
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
     /// use tach::OrderedInstant;
     /// let published = AtomicU64::new(OrderedInstant::now().count());
-    /// // On another thread: how old is what it reads?
-    /// let theirs = OrderedInstant::from_count(published.load(Ordering::Acquire));
-    /// println!("{:?}", OrderedInstant::now() - theirs);
+    /// // On another thread: the age of the value that it reads.
+    /// let stamp = OrderedInstant::from_count(published.load(Ordering::Acquire));
+    /// println!("{:?}", OrderedInstant::now() - stamp);
     /// ```
     OrderedInstant reads reading::ordered_count;
 
-    /// As [`Instant`], and never less than an instant of this type that was taken before, on
-    /// whatever thread: if one thread takes an instant and then lets another know in any way that
-    /// synchronises (a release store that an acquire load reads, a lock, a channel), the other's
-    /// next instant is not earlier. Two may be equal.
+    /// An [`Instant`] that is never less than an instant of this type that any thread has taken
+    /// before. If one thread takes an instant and then synchronises with another in any way (a
+    /// release store that an acquire load reads, a lock, a channel), the next instant of the other
+    /// thread is not earlier. The two may be equal.
     ///
     /// # Platform notes
-    /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports what keeps the order.
-    /// Where the architecture (Arm) or the kernel (Linux, by using the counter for its own time)
-    /// guarantees that all cores count alike, an ordered read is enough, and threads do not disturb
-    /// each other. Elsewhere every read goes through one shared word, which costs more the more
-    /// threads read.
+    /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports how the order is kept.
+    /// An ordered read is enough if the architecture (Arm) or the kernel (Linux, by using the
+    /// counter as its clock source) guarantees that all cores have equal counters. Threads then do
+    /// not disturb each other. On other platforms every read goes through one shared word, and costs
+    /// more the more threads read.
     ///
     /// # Examples
     /// ```
     /// use tach::MonotonicInstant;
     /// let before = MonotonicInstant::now();
-    /// let theirs = std::thread::spawn(MonotonicInstant::now).join().unwrap();
-    /// assert!(before <= theirs && theirs <= MonotonicInstant::now());
+    /// let remote = std::thread::spawn(MonotonicInstant::now).join().unwrap();
+    /// assert!(before <= remote && remote <= MonotonicInstant::now());
     /// ```
     MonotonicInstant reads reading::monotonic_count;
 }
@@ -281,15 +288,15 @@ instants! {
 macro_rules! as_unordered {
     ($($name:ident)*) => {$(
         impl $name {
-            /// The same moment without the guarantee; there is no way back.
+            /// Converts this to a plain [`Instant`] of the same time, without the guarantee. There is
+            /// no conversion in the opposite direction.
             ///
             /// # Examples
             /// ```
             #[doc = concat!("let start = tach::", stringify!($name), "::now();")]
-            /// assert_eq!(start.as_unordered().count(), start.count()); let elapsed =
-            /// start.elapsed_unordered(); // ends in a plain read, as
-            /// `start.as_unordered().elapsed()`
-            /// # let _ = elapsed;
+            /// assert_eq!(start.as_unordered().count(), start.count());
+            /// // The end is a plain read, as in `start.as_unordered().elapsed()`.
+            /// println!("{:?}", start.elapsed_unordered());
             /// ```
             #[inline]
             #[must_use]
@@ -297,8 +304,8 @@ macro_rules! as_unordered {
                 Instant(self.0)
             }
 
-            /// Time since this instant, with the end read as a plain [`Instant`]: cheaper, and the
-            /// CPU may read it early.
+            /// Returns the time since this instant, with a plain [`Instant`] as its end. This is
+            /// cheaper, but the CPU may read the counter early.
             #[must_use]
             pub fn elapsed_unordered(&self) -> Duration {
                 self.as_unordered().elapsed()
@@ -316,8 +323,8 @@ macro_rules! as_unordered {
 as_unordered! { OrderedInstant MonotonicInstant }
 
 impl OrderedInstant {
-    /// The current time, read before any later instruction begins: for the end of a section under
-    /// measurement, so that what follows does not leak into it.
+    /// Returns the current time, read before any later instruction begins. Use it at the end of a
+    /// measured section, so that later code does not leak into the section.
     ///
     /// # Examples
     /// ```

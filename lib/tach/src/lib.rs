@@ -1,8 +1,8 @@
-//! Clocks from the CPU counter: one instruction to read, with the OS clock wherever the counter
-//! cannot be trusted.
+//! Clocks from the CPU counter. A read is one instruction; if the counter cannot be trusted, the OS
+//! clock is read instead.
 //!
-//! A *count* is one raw reading. It becomes a time only afterwards, through two [`Anchor`]s, each a
-//! pair of a count and the OS clock. So recording stays cheap, and no calibration stalls the
+//! A *count* is one raw reading. It is converted to a time afterwards, by two [`Anchor`]s, each of
+//! which pairs a count with the OS clock. So recording is cheap, and no calibration stalls the
 //! program.
 //!
 //! ```
@@ -11,69 +11,70 @@
 //! let count = tach::ordered_count();
 //! std::thread::sleep(std::time::Duration::from_millis(1));
 //! let last = Anchor::take();
-//! let conversion = Conversion::between(&first, &last).expect("a millisecond lies between");
+//! let conversion = Conversion::between(&first, &last).expect("the anchors are a millisecond apart");
 //! assert!(conversion.ns_since(count, first.std()) >= -(conversion.error_bound_ns() as i64));
 //! ```
 //!
-//! An [`Instant`] has the surface of [`std::time::Instant`] over the same counts, for programs that
-//! read the clock far more often than they look at the result:
+//! An [`Instant`] has the API of [`std::time::Instant`] on the same counts. It is for programs that
+//! read the clock far more often than they use the result:
 //!
 //! ```
 //! let start = tach::Instant::now();
 //! assert!(start.elapsed() < std::time::Duration::from_secs(60));
 //! ```
 //!
-//! # Which one
+//! # Choosing a type
 //!
 //! | | Reads | Contract |
 //! |---|---|---|
-//! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so beside another thread's instants it can be off by that much |
-//! | [`OrderedInstant`] | the counter, after earlier loads | no earlier load of this thread passes it: for a stamp beside shared state |
-//! | [`MonotonicInstant`] | whatever the machine needs | never less than any taken before, on whatever thread |
-//! | [`count`], [`ordered_count`], [`fenced_count`] | the same, raw | for recorders: eight bytes a sample, converted afterwards |
+//! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so relative to another thread's instants it can be off by that time |
+//! | [`OrderedInstant`] | the counter, after earlier loads | no earlier load of this thread passes it; use it for a stamp that is ordered with shared state |
+//! | [`MonotonicInstant`] | the counter, or a shared maximum if the machine needs it | never less than any taken before on any thread |
+//! | [`count`], [`ordered_count`], [`fenced_count`] | the counter, raw | for recorders: eight bytes per sample, converted afterwards |
 //!
-//! All have the surface of [`std::time::Instant`], saturate where it saturates, and are `Copy`,
-//! `Ord`, `Hash`, `Send` and `Sync`. Start with [`Instant`]; use [`MonotonicInstant`] to compare
+//! All instants have the API of [`std::time::Instant`], saturate in the same cases, and are `Copy`,
+//! `Ord`, `Hash`, `Send` and `Sync`. Start with [`Instant`]. Use [`MonotonicInstant`] to compare
 //! instants of several threads.
 //!
-//! # What is read
+//! # Sources
 //!
-//! | Architecture | Counter | Used if | Order of [`MonotonicInstant`] rests on |
+//! | Architecture | Counter | Used if | [`MonotonicInstant`] is ordered by |
 //! |---|---|---|---|
 //! | `x86`, `x86_64` | `rdtsc`, ordered `rdtscp` | CPUID reports it invariant and `rdtscp` exists; on Linux the kernel's own clock source is `tsc` | the kernel's check of all cores (Linux); a shared maximum elsewhere |
 //! | `aarch64` | `cntvct_el0` | always | the architecture: one system counter |
 //! | `riscv64`, `loongarch64` | `rdtime` | always | a shared maximum; ordered reads are best effort |
 //! | `wasm32` in a browser or Node | `Performance.now()` | always | one thread |
-//! | any other, or where the above does not hold | [`std::time::Instant`] | | the OS |
+//! | any other, or if the condition above is not met | [`std::time::Instant`] | | the OS |
 //!
-//! [`info`] reports which, and why not the counter. The decision is made once per process, at the
-//! first reading; [`lost_trust`] asks the kernel again. Building with `--cfg tach_force_os_clock`
-//! forces the OS clock.
+//! [`info`] reports which clock is read, and the reason if it is not the counter. The decision is
+//! made once per process, at the first reading. [`lost_trust`] checks the kernel's clock source
+//! again. The build flag `--cfg tach_force_os_clock` forces the OS clock.
 //!
-//! # Counts to time
+//! # Conversion to time
 //!
-//! Counts are converted along a piecewise-linear fit. Its points, the anchors, are taken while
-//! callers *convert*: whenever the process's age has doubled, and at least once an hour. An anchor
-//! costs microseconds; the first conversion takes one or a few. A span once converted never
-//! changes, [`Instant::elapsed`] never goes back, and errors do not accumulate: the rate is good to
-//! a few brackets (tens of nanoseconds each) over the age of the process. No thread is started;
-//! [`recalibrate`] takes an anchor by hand, and the feature `recalibrate-background` offers a
-//! thread that does.
+//! Counts are converted by a piecewise-linear fit through the anchors. Anchors are taken by callers
+//! that *convert*: when the age of the process has doubled, and at least once an hour. An anchor
+//! costs microseconds, and the first conversion takes one or a few.
+//!
+//! The conversion of a span never changes, and [`Instant::elapsed`] never goes back. Errors do not
+//! accumulate: the error of the rate is a few brackets (tens of nanoseconds each) over the age of
+//! the process. No thread is started. [`recalibrate`] takes an anchor on demand, and the feature
+//! `recalibrate-background` provides a thread that calls it.
 //!
 //! # Caveats
 //!
-//! - **Suspend.** Whether the counter runs while the machine sleeps differs between machines, and
-//!   from what the OS clock does. Do not trust a span across a suspend; on Linux
+//! - **Suspend.** Whether the counter runs during a suspend depends on the machine, and may differ
+//!   from the OS clock. Do not trust a span across a suspend. On Linux,
 //!   [`Anchor::suspended_until`] and [`Info::suspended`] report one.
-//! - **Migration of a virtual machine** can change rate and value; the hypervisor scales the
-//!   counter where the hardware can.
-//! - **Several sockets, and cores with clocks of their own**, are as good as the promise in the
-//!   table above. `osjitter bench clock` looks for violations on the machine at hand.
-//! - **Sums and differences** are exact to the nanosecond, and reach 146 years both ways.
-//!   [`Instant::count`] of one that is still to come is an estimate, good to the error of the rate;
-//!   comparing it with a reading is not.
-//! - **NTP** changes the rate of the OS clock; the fit follows at its next anchor.
-//! - **`std` is needed**: the reference clock comes from it.
+//! - **Migration of a virtual machine** can change the rate and the value. The hypervisor scales the
+//!   counter if the hardware can.
+//! - **Several sockets and cores with separate counters** are covered only by the guarantee in the
+//!   table above. `osjitter bench clock` looks for violations on your machine.
+//! - **Sums and differences** are exact to the nanosecond and reach 146 years in both directions.
+//!   [`Instant::count`] of a future instant is an estimate, within the error of the rate. Comparing
+//!   a future instant with a reading is exact.
+//! - **NTP** changes the rate of the OS clock. The fit follows at its next anchor.
+//! - **`std` is required**, because it provides the reference clock.
 #![deny(unsafe_code)]
 
 mod anchor;
@@ -82,9 +83,9 @@ mod background;
 mod counter;
 mod info;
 mod instant;
-mod moment;
 mod os;
 mod reading;
+mod repr;
 mod source;
 mod timeline;
 
@@ -97,14 +98,14 @@ pub use os::OsInstant;
 pub use reading::{count, fenced_count, lost_trust, ordered_count, source, why_not_counter};
 pub use source::{CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter};
 
-/// The bare instructions, without the check whether they can be trusted: what a benchmark compares
-/// [`count`] with. Call them only where [`source`] is a counter; elsewhere they may panic.
+/// The bare instructions, without the check whether the counter can be trusted. Benchmarks compare
+/// [`count`] with them. Call them only if [`source`] is a counter; otherwise they may panic.
 #[doc(hidden)]
 pub mod bare {
     pub use crate::counter::{count, ordered_count};
 }
 
-// The programs of the crate's front page are compiled as documentation tests.
+// Compiles the programs of the README as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

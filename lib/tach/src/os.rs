@@ -1,14 +1,14 @@
-//! What the OS is asked for: its clock, and whether it trusts the counter.
+//! The OS clock, the time that the machine was suspended, and whether the kernel uses the counter.
 
 use std::io::Read;
 
 use crate::source::WhyNotCounter;
 
-/// A moment of the OS's monotonic clock.
+/// A reading of the OS's monotonic clock.
 ///
-/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), which has
-/// none: there it is the time since the origin of the page or process that `Performance.now()`
-/// reports.
+/// It is [`std::time::Instant`], except in a browser or Node (`wasm32-unknown-unknown`), where std
+/// has no clock. There it is the time since the origin of the page or process, as
+/// `Performance.now()` reports it.
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub type OsInstant = std::time::Instant;
 
@@ -16,7 +16,7 @@ pub type OsInstant = std::time::Instant;
 pub use browser::OsInstant;
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
-#[allow(unsafe_code, reason = "what the macro makes of a foreign function")]
+#[allow(unsafe_code, reason = "the macro generates a call of a foreign function")]
 mod browser {
     use std::ops::{Add, Sub};
     use std::time::Duration;
@@ -29,38 +29,38 @@ mod browser {
         fn performance_now() -> f64;
     }
 
-    /// A moment of `Performance.now()`: time since the origin of the page or process.
+    /// A reading of `Performance.now()`: the time since the origin of the page or process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct OsInstant(Duration);
 
     impl OsInstant {
-        /// The current time.
+        /// Returns the current time.
         #[must_use]
         pub fn now() -> Self {
-            // Milliseconds, never negative; whatever the browser rounds them to is the clock's
+            // Milliseconds, never negative. The unit that the browser rounds them to is the clock's
             // resolution.
             Self(Duration::from_nanos((performance_now() * 1e6) as u64))
         }
 
-        /// Time from `earlier` to this; `None` if `earlier` is later.
+        /// Returns the time from `earlier` to this; `None` if `earlier` is later.
         #[must_use]
         pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
             self.0.checked_sub(earlier.0)
         }
 
-        /// Time from `earlier` to this; zero if `earlier` is later.
+        /// Returns the time from `earlier` to this; zero if `earlier` is later.
         #[must_use]
         pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
             self.0.saturating_sub(earlier.0)
         }
 
-        /// This moment plus `duration`; `None` on overflow.
+        /// Returns this reading plus `duration`; `None` on overflow.
         #[must_use]
         pub fn checked_add(&self, duration: Duration) -> Option<Self> {
             self.0.checked_add(duration).map(Self)
         }
 
-        /// This moment minus `duration`; `None` if that lies before the origin.
+        /// Returns this reading minus `duration`; `None` if that is before the origin.
         #[must_use]
         pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
             self.0.checked_sub(duration).map(Self)
@@ -84,8 +84,8 @@ mod browser {
     }
 }
 
-/// The step of that clock in nanoseconds, by which each of its readings may be early: 10 MHz on
-/// Windows, 24 MHz on Apple's own processors.
+/// The step of the OS clock in nanoseconds. Each reading may be early by a step. The clock ticks at
+/// 10 MHz on Windows and at 24 MHz on Apple's processors.
 pub(crate) const STEP_NS: u64 = if cfg!(windows) {
     100
 } else if cfg!(target_vendor = "apple") {
@@ -99,18 +99,25 @@ pub(crate) fn now() -> OsInstant {
     OsInstant::now()
 }
 
-/// How many nanoseconds the machine has been suspended since it was started, at least and at most;
-/// `None` where nobody says.
+/// Bounds of the time for which the machine has been suspended since it was started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SuspendedTime {
+    pub(crate) min_ns: i64,
+    pub(crate) max_ns: i64,
+}
+
+/// Returns how long the machine has been suspended; `None` on this platform.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64")))]
-pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
+pub(crate) fn suspended_time() -> Option<SuspendedTime> {
     None
 }
 
-/// As elsewhere. The clock that counts while the machine sleeps is read between two readings of the
-/// one that does not.
+/// Returns how long the machine has been suspended; `None` if a clock cannot be read.
+///
+/// The clock that runs during a suspend is read between two readings of the clock that does not.
 #[cfg(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"))]
 #[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
-pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
+pub(crate) fn suspended_time() -> Option<SuspendedTime> {
     const MONOTONIC: i32 = 1;
     const BOOTTIME: i32 = 7;
 
@@ -132,14 +139,22 @@ pub(crate) fn suspended_ns() -> Option<[i64; 2]> {
         let result = unsafe { clock_gettime(clock, &raw mut time) };
         (result == 0).then_some(time.seconds * 1_000_000_000 + time.nanoseconds)
     };
-    let (before, with_sleep, after) = (read(MONOTONIC)?, read(BOOTTIME)?, read(MONOTONIC)?);
-    Some([with_sleep - after, with_sleep - before])
+    let before = read(MONOTONIC)?;
+    let with_suspend = read(BOOTTIME)?;
+    let after = read(MONOTONIC)?;
+    Some(SuspendedTime { min_ns: with_suspend - after, max_ns: with_suspend - before })
 }
 
-/// Whether the kernel trusts the counter, on Linux by the clock source it keeps its own time with:
-/// `Ok(true)` if it uses the counter, and so has checked that all cores agree on it, and reads it
-/// in user space itself (in the vDSO); `Ok(false)` if there is no kernel to ask.
-pub(crate) fn kernel_trusts_counter() -> Result<bool, WhyNotCounter> {
+/// Returns whether the kernel has verified the counter. On Linux on x86 this is read from the
+/// kernel's clock source.
+///
+/// - `Ok(true)`: the kernel uses the counter. It has checked that all cores have equal counters, and
+///   its vDSO reads the counter in user space as well.
+/// - `Ok(false)`: on other platforms, which do not report it.
+///
+/// # Errors
+/// Returns an error if the kernel uses another clock source, or if the clock source cannot be read.
+pub(crate) fn is_verified_by_kernel() -> Result<bool, WhyNotCounter> {
     if !cfg!(all(
         any(target_os = "linux", target_os = "android"),
         any(target_arch = "x86", target_arch = "x86_64")
@@ -147,7 +162,7 @@ pub(crate) fn kernel_trusts_counter() -> Result<bool, WhyNotCounter> {
         return Ok(false);
     }
     const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    // Three system calls: this is asked before the first reading.
+    // This delays the first reading of the process, so it makes only three system calls.
     let mut name = [0; 64];
     let read = std::fs::File::open(CURRENT).and_then(|mut file| file.read(&mut name));
     let name = &name[..read.map_err(|_| WhyNotCounter::KernelSilent)?];

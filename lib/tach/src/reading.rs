@@ -1,5 +1,5 @@
-//! Which clock is read, decided once per process; and the readings themselves, each behind one load
-//! and one branch.
+//! Decides once per process which clock is read, and provides the reads. Each read is behind one
+//! load and one branch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,57 +9,58 @@ use crate::os::{self, OsInstant};
 use crate::source::{CrossThreadOrder, Source, WhyNotCounter};
 use crate::{counter, timeline};
 
-/// Not decided yet. The order of these matters: from `COUNTER` on the counter is read.
+/// The clock is not decided yet. The order of these states matters: the counter is read from
+/// `COUNTER` on.
 const UNKNOWN: u8 = 0;
 const OS_CLOCK: u8 = 1;
 const COUNTER: u8 = 2;
+/// The counter is read, and the architecture or the kernel guarantees its order across threads.
 const COUNTER_IN_ORDER: u8 = 3;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static DECISION: OnceLock<Result<CrossThreadOrder, WhyNotCounter>> = OnceLock::new();
 
 fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
-    let mut mine = false;
+    let mut decided_here = false;
     let decision = DECISION.get_or_init(|| {
-        mine = true;
+        decided_here = true;
         decide()
     });
-    if mine {
-        // Before the count that asked is read: every count of this thread lies after the first
-        // anchor.
-        STATE.store(
-            match decision {
-                Ok(CrossThreadOrder::SharedMaximum) => COUNTER,
-                Ok(_) => COUNTER_IN_ORDER,
-                Err(_) => OS_CLOCK,
-            },
-            Ordering::Relaxed,
-        );
+    if decided_here {
+        let state = match decision {
+            Ok(CrossThreadOrder::SharedMaximum) => COUNTER,
+            Ok(_) => COUNTER_IN_ORDER,
+            Err(_) => OS_CLOCK,
+        };
+        STATE.store(state, Ordering::Relaxed);
+        // The line begins before the caller's count is read, so every count of this thread is later
+        // than the first anchor.
         timeline::TIMELINE.begin(Anchor::take);
     }
     decision
 }
 
-/// What a count is a reading of. Decided once per process.
+/// Returns the clock that counts are read from. It is decided once per process.
 ///
 /// # Examples
 /// ```
 /// match tach::why_not_counter() {
 ///     None => println!("counts come from {}", tach::source()),
-///     Some(why) => println!("counts are nanoseconds of the OS clock: {why}"),
+///     Some(reason) => println!("counts are nanoseconds of the OS clock: {reason}"),
 /// }
 /// ```
 #[inline]
 #[must_use]
 pub fn source() -> Source {
-    if STATE.load(Ordering::Relaxed) >= COUNTER { counter::SOURCE } else { source_decided() }
+    if STATE.load(Ordering::Relaxed) >= COUNTER { counter::SOURCE } else { decide_source() }
 }
 
 #[cold]
-fn source_decided() -> Source {
+fn decide_source() -> Source {
     if decision().is_ok() { counter::SOURCE } else { Source::OsClock }
 }
 
-/// Why the counter is not used; `None` if it is. See [`source`].
+/// Returns the reason for which the counter is not used; `None` if it is used. [`source`] has an
+/// example.
 #[must_use]
 pub fn why_not_counter() -> Option<WhyNotCounter> {
     decision().as_ref().err().cloned()
@@ -73,41 +74,41 @@ fn decide() -> Result<CrossThreadOrder, WhyNotCounter> {
     if cfg!(tach_force_os_clock) {
         return Err(WhyNotCounter::Forced);
     }
-    counter::usable()?;
-    fits(counter::ordered_count())?;
-    let trusted = os::kernel_trusts_counter()?;
-    Ok(match (counter::ONE_FOR_ALL_CORES, trusted) {
+    counter::check_usable()?;
+    check_below_overflow(counter::ordered_count())?;
+    let verified = os::is_verified_by_kernel()?;
+    Ok(match (counter::ONE_FOR_ALL_CORES, verified) {
         (true, _) => CrossThreadOrder::Architecture,
         (false, true) => CrossThreadOrder::Kernel,
         (false, false) => CrossThreadOrder::SharedMaximum,
     })
 }
 
-/// The largest count: the other half of 64 bits is for sums (see [`moment`](crate::moment)).
-pub(crate) const LAST_COUNT: u64 = (1 << 63) - 1;
+/// The largest count. The other half of the 64-bit range is for sums (see [`repr`](crate::repr)).
+pub(crate) const MAX_COUNT: u64 = (1 << 63) - 1;
 
-/// Whether instants can hold this count and those of the years to come: at 5 GHz there are 29
-/// between the two halves.
-fn fits(count: u64) -> Result<(), WhyNotCounter> {
-    if count <= LAST_COUNT / 2 { Ok(()) } else { Err(WhyNotCounter::NearOverflow) }
+/// Checks that instants can hold this count and those of the next years. At 5 GHz the counter needs
+/// 29 years from half of `MAX_COUNT` to `MAX_COUNT`.
+fn check_below_overflow(count: u64) -> Result<(), WhyNotCounter> {
+    if count <= MAX_COUNT / 2 { Ok(()) } else { Err(WhyNotCounter::NearOverflow) }
 }
 
-/// Whether the kernel has given up the counter since this process began to use it, as its watchdog
-/// does when it finds it unstable: do not trust spans that reach beyond that moment. Asks the
-/// kernel, so keep it off hot paths.
+/// Checks whether the kernel has given up the counter since this process began to use it, as its
+/// watchdog does when it finds the counter unstable. If it has, returns the reason; do not trust
+/// spans that reach beyond that time. It reads a file of the kernel, so keep it off hot paths.
 ///
 /// # Examples
 /// ```
-/// if let Some(why) = tach::lost_trust() {
-///     eprintln!("the figures of this run are void: {why}");
+/// if let Some(reason) = tach::lost_trust() {
+///     eprintln!("the numbers of this run are invalid: {reason}");
 /// }
 /// ```
 #[must_use]
 pub fn lost_trust() -> Option<WhyNotCounter> {
-    decision().as_ref().ok().and_then(|_| os::kernel_trusts_counter().err())
+    decision().as_ref().ok().and_then(|_| os::is_verified_by_kernel().err())
 }
 
-/// One reading of the counter; earlier loads may still be in flight.
+/// Reads the counter. Earlier loads may still be in flight.
 ///
 /// # Examples
 /// ```
@@ -118,23 +119,27 @@ pub fn lost_trust() -> Option<WhyNotCounter> {
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
-    if STATE.load(Ordering::Relaxed) >= COUNTER { counter::count() } else { first_or_os_clock() }
+    if STATE.load(Ordering::Relaxed) >= COUNTER {
+        counter::count()
+    } else {
+        read_first_or_os_clock()
+    }
 }
 
-/// One reading of the counter that no earlier load can pass: what a time stamp beside shared state
-/// needs. The crate's first example converts one.
+/// Reads the counter such that no earlier load can pass the read. Use it for a timestamp that is
+/// ordered with shared state. The crate's first example converts one.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
     if STATE.load(Ordering::Relaxed) >= COUNTER {
         counter::ordered_count()
     } else {
-        first_or_os_clock()
+        read_first_or_os_clock()
     }
 }
 
-/// One reading of the counter that no earlier load can pass and no later instruction overtakes:
-/// what ends a section under measurement.
+/// Reads the counter such that no earlier load can pass the read and no later instruction can
+/// overtake it. Use it at the end of a measured section.
 ///
 /// # Examples
 /// ```
@@ -149,25 +154,25 @@ pub fn fenced_count() -> u64 {
     if STATE.load(Ordering::Relaxed) >= COUNTER {
         counter::fenced_count()
     } else {
-        first_or_os_clock()
+        read_first_or_os_clock()
     }
 }
 
-/// One reading that is never less than any reading like it that happened before, on whatever
-/// thread.
+/// Reads the counter such that the result is never less than an earlier result of this function on
+/// any thread.
 #[inline]
 pub(crate) fn monotonic_count() -> u64 {
     if STATE.load(Ordering::Relaxed) == COUNTER_IN_ORDER {
         counter::ordered_count()
     } else {
-        enforced_or_first()
+        read_first_or_enforced()
     }
 }
 
 #[cold]
 #[inline(never)]
-fn first_or_os_clock() -> u64 {
-    match source_decided() {
+fn read_first_or_os_clock() -> u64 {
+    match decide_source() {
         Source::OsClock => os_clock_count(),
         _ => counter::ordered_count(),
     }
@@ -175,35 +180,35 @@ fn first_or_os_clock() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn enforced_or_first() -> u64 {
-    static LARGEST: AtomicU64 = AtomicU64::new(0);
+fn read_first_or_enforced() -> u64 {
+    static MAXIMUM: AtomicU64 = AtomicU64::new(0);
     match cross_thread_order() {
-        CrossThreadOrder::SharedMaximum => raise(&LARGEST, counter::ordered_count()),
+        CrossThreadOrder::SharedMaximum => raise_to(&MAXIMUM, counter::ordered_count()),
         CrossThreadOrder::OsClock => os_clock_count(),
         _ => counter::ordered_count(),
     }
 }
 
-/// The largest of `count` and every count this was called with before.
-fn raise(largest: &AtomicU64, count: u64) -> u64 {
-    // A thread that is behind only needs to read.
-    match largest.load(Ordering::Acquire) {
-        seen if seen >= count => seen,
-        _ => largest.fetch_max(count, Ordering::AcqRel).max(count),
+/// Raises `maximum` to `count` if it is less, and returns the new maximum.
+fn raise_to(maximum: &AtomicU64, count: u64) -> u64 {
+    // A thread whose counter is behind reads the word but does not write it.
+    match maximum.load(Ordering::Acquire) {
+        current if current >= count => current,
+        _ => maximum.fetch_max(count, Ordering::AcqRel).max(count),
     }
 }
 
 impl Anchor {
-    /// Reads the OS clock between two counts, several times, and keeps the tightest pair: a few
-    /// microseconds in all.
+    /// Reads the OS clock between two counts several times, and keeps the reading with the
+    /// narrowest bracket. This costs a few microseconds in total.
     #[must_use]
     pub fn take() -> Self {
-        Self::tightest(ordered_count)
+        Self::with_min_bracket(ordered_count)
     }
 }
 
-/// The first count of the OS clock: so far from zero that moments of years ago have counts of their
-/// own.
+/// The first count of the OS clock. It is so far from zero that times of years ago have counts as
+/// well.
 pub(crate) const OS_CLOCK_ORIGIN: u64 = 1 << 60;
 
 pub(crate) fn os_clock_base() -> OsInstant {
@@ -211,12 +216,11 @@ pub(crate) fn os_clock_base() -> OsInstant {
     *BASE.get_or_init(os::now)
 }
 
-/// The OS clock as a count: nanoseconds.
+/// Reads the OS clock as a count of nanoseconds.
 fn os_clock_count() -> u64 {
     let base = os_clock_base();
-    let since =
-        u64::try_from(os::now().saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);
-    OS_CLOCK_ORIGIN.saturating_add(since)
+    let elapsed = os::now().saturating_duration_since(base);
+    OS_CLOCK_ORIGIN.saturating_add(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -226,7 +230,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_source_and_the_reason_agree_and_stay() {
+    fn source_and_reason_agree() {
         assert_eq!(source() == Source::OsClock, why_not_counter().is_some());
         assert_eq!(source(), source());
         assert_eq!(cross_thread_order() == CrossThreadOrder::OsClock, source() == Source::OsClock);
@@ -234,19 +238,19 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_starts_near_its_end_is_not_used() {
-        assert_eq!(fits(1 << 61), Ok(()));
-        assert_eq!(fits(1 << 62), Err(WhyNotCounter::NearOverflow));
-        assert_eq!(fits(u64::MAX), Err(WhyNotCounter::NearOverflow));
+    fn counter_near_overflow_is_rejected() {
+        assert_eq!(check_below_overflow(1 << 61), Ok(()));
+        assert_eq!(check_below_overflow(1 << 62), Err(WhyNotCounter::NearOverflow));
+        assert_eq!(check_below_overflow(u64::MAX), Err(WhyNotCounter::NearOverflow));
     }
 
     #[test]
-    fn the_private_cfg_forces_the_os_clock() {
+    fn cfg_forces_the_os_clock() {
         assert_eq!(why_not_counter() == Some(WhyNotCounter::Forced), cfg!(tach_force_os_clock));
     }
 
     #[test]
-    fn each_read_is_not_less_than_the_one_before() {
+    fn reads_never_go_back() {
         for _ in 0..100_000 {
             let reads = [ordered_count(), count(), ordered_count(), fenced_count()];
             assert!(reads.is_sorted(), "{reads:?}");
@@ -255,10 +259,10 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "two anchors need some time between them")]
-    fn converted_counts_agree_with_the_os_clock_within_the_bound() {
+    fn conversions_match_os_clock_within_bound() {
         let first = Anchor::take();
-        // Each count lies between two clock readings, so the conversion must fall between them, up
-        // to its bound.
+        // Each count is read between two readings of the clock, so its conversion must be between
+        // them, up to its bound.
         let reads: Vec<_> = (0..1_000).map(|_| (os::now(), ordered_count(), os::now())).collect();
         std::thread::sleep(Duration::from_millis(5));
         let conversion = Conversion::between(&first, &Anchor::take()).unwrap();
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_os_clock_count_is_a_nanosecond_of_that_clock() {
+    fn os_clock_counts_are_nanoseconds() {
         let (before, outer) = (os_clock_count(), os::now());
         let inner_start = os::now();
         while os_clock_count() < before + 1_000_000 {}
@@ -281,24 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_maximum_hides_counters_that_disagree() {
-        // Every second thread's counter is behind by far: no thread may ever see that.
-        let (largest, published) = (AtomicU64::new(0), AtomicU64::new(0));
+    fn shared_maximum_hides_differing_counters() {
+        // The counter of every second thread is far behind, and no thread may ever see that.
+        let (maximum, published) = (AtomicU64::new(0), AtomicU64::new(0));
         let clock = AtomicU64::new(1_000_000);
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (largest, published, clock) = (&largest, &published, &clock);
+                let (maximum, published, clock) = (&maximum, &published, &clock);
                 scope.spawn(move || {
                     for _ in 0..50_000 {
                         let before = published.load(Ordering::Acquire);
                         let count = clock.fetch_add(1, Ordering::Relaxed) - (thread % 2) * 10_000;
-                        let seen = raise(largest, count);
-                        assert!(seen >= before && seen >= count);
-                        published.store(seen, Ordering::Release);
+                        let raised = raise_to(maximum, count);
+                        assert!(raised >= before && raised >= count);
+                        published.store(raised, Ordering::Release);
                     }
                 });
             }
         });
-        assert!(largest.load(Ordering::Relaxed) >= 1_000_000);
+        assert!(maximum.load(Ordering::Relaxed) >= 1_000_000);
     }
 }

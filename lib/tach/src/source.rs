@@ -1,9 +1,9 @@
-//! What a count is a reading of, and what is known about it: the types in which the rest of the
-//! crate answers.
+//! The types that describe the clock: its source, why it is not the counter, its stated rate and
+//! how it keeps its order.
 
 use std::fmt;
 
-/// What a count is a reading of. Its text form is stable and meant for reports.
+/// The clock that counts are read from. Its text form is stable and meant for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -28,30 +28,30 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why the counter is not used.
+/// The reason for which the counter is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNotCounter {
-    /// This crate knows no counter for the architecture.
+    /// This crate supports no counter of the architecture.
     NoCounter,
-    /// Its rate follows the CPU's frequency.
+    /// The rate of the counter follows the CPU's frequency.
     NotInvariant,
-    /// The CPU has no instruction that reads it in order.
+    /// The CPU has no instruction that reads the counter in order.
     NoOrderedRead,
-    /// It has come so far that an instant could not hold its counts for years to come.
+    /// The counter is so high that instants could not hold its counts of the next years.
     NearOverflow,
     /// The kernel uses another clock source; it may have found the counter unstable.
     KernelUses(String),
     /// The kernel's clock source cannot be read.
     KernelSilent,
-    /// Built with `--cfg tach_force_os_clock`.
+    /// The crate was built with `--cfg tach_force_os_clock`.
     Forced,
 }
 
 impl fmt::Display for WhyNotCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCounter => f.write_str("no counter is known for this architecture"),
+            Self::NoCounter => f.write_str("no counter is supported on this architecture"),
             Self::NotInvariant => f.write_str("the counter is not invariant"),
             Self::NoOrderedRead => f.write_str("the CPU cannot read the counter in order"),
             Self::NearOverflow => f.write_str("the counter is near its overflow"),
@@ -64,17 +64,17 @@ impl fmt::Display for WhyNotCounter {
 
 impl std::error::Error for WhyNotCounter {}
 
-/// The nominal rate of the counter, as stated by the CPU or the hypervisor. Anchors check it, and
-/// soon replace it.
+/// The nominal rate of the counter, as stated by the CPU or the hypervisor. It is checked against
+/// the first anchors and replaced by the rate that they give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedRate {
     /// Counts per second.
     pub hz: u64,
-    /// Who states it.
+    /// The origin of the statement.
     pub by: StatedBy,
 }
 
-/// Who states a rate.
+/// The origin of a stated rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatedBy {
@@ -93,19 +93,19 @@ impl fmt::Display for StatedBy {
     }
 }
 
-/// How [`MonotonicInstant`](crate::MonotonicInstant) keeps its order across threads.
+/// The means by which [`MonotonicInstant`](crate::MonotonicInstant) keeps its order across threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CrossThreadOrder {
-    /// An ordered read of a counter that, by the architecture's own rules, is one for all cores.
+    /// An ordered read of a counter that all cores share, as the architecture specifies.
     Architecture,
-    /// An ordered read of a counter that the kernel has checked on all cores and keeps its own time
-    /// with.
+    /// An ordered read of a counter that the kernel has checked on all cores and uses as its clock
+    /// source.
     Kernel,
-    /// The largest count that any thread has seen, in one shared word: nothing guarantees that the
-    /// counters agree.
+    /// One shared word with the largest count that any thread has read, since nothing guarantees
+    /// that the counters of the cores are equal.
     SharedMaximum,
-    /// The OS clock, which guarantees it.
+    /// The OS clock, which guarantees the order.
     OsClock,
 }
 

@@ -1,6 +1,7 @@
-//! Instants, by their public surface alone.
+//! Tests of the instants through their public API.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,32 +14,39 @@ fn pause(length: Duration) {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
-fn spans_agree_with_the_os_clock_within_the_bound() {
+fn spans_match_os_clock_within_bound() {
     for length in [0, 1, 20, 120] {
         let outer = std::time::Instant::now();
         let start = Instant::now();
         let inner = std::time::Instant::now();
         pause(Duration::from_millis(length));
-        let least = inner.elapsed();
+        let min = inner.elapsed();
         let span = start.elapsed();
-        let most = outer.elapsed();
+        let max = outer.elapsed();
         let bound = Duration::from_nanos(tach::info().error_bound_ns);
-        assert!(
-            span + bound >= least && span <= most + bound,
-            "{least:?} {span:?} {most:?} {bound:?}"
-        );
+        assert!(span + bound >= min && span <= max + bound, "{min:?} {span:?} {max:?} {bound:?}");
     }
 }
 
 #[test]
-fn a_span_once_converted_never_changes_and_elapsed_never_goes_back() {
+fn elapsed_never_goes_back() {
     let start = Instant::now();
     let mut last = Duration::ZERO;
-    let mut spans: Vec<(Instant, Duration)> = Vec::new();
     for i in 0..2_000_u32 {
         let elapsed = start.elapsed();
         assert!(elapsed >= last);
         last = elapsed;
+        if i % 500 == 0 {
+            pause(Duration::from_millis(3));
+        }
+    }
+}
+
+#[test]
+fn converted_spans_never_change() {
+    let start = Instant::now();
+    let mut spans: Vec<(Instant, Duration)> = Vec::new();
+    for i in 0..2_000_u32 {
         let now = Instant::now();
         spans.push((now, now - start));
         if i % 500 == 0 {
@@ -51,7 +59,7 @@ fn a_span_once_converted_never_changes_and_elapsed_never_goes_back() {
 }
 
 #[test]
-fn arithmetic_is_that_of_std() {
+fn arithmetic_matches_std() {
     let now = Instant::now();
     let second = Duration::from_secs(1);
     let later = now + second;
@@ -71,25 +79,25 @@ fn arithmetic_is_that_of_std() {
     assert_eq!(moved, later);
 }
 
-/// The counter of a machine that has just been started has not counted an hour yet; std has no such
-/// limit where its instants are signed.
+/// The counter of a machine that has just been started has not reached an hour yet. On platforms with
+/// signed instants, std does not have this limit.
 #[test]
-fn an_instant_may_lie_before_the_machine_was_started() {
+fn instants_may_precede_machine_start() {
     let century = Duration::from_secs(100 * 365 * 86_400);
-    // No machine has been up for a century, whatever its counter counts from.
+    // No machine has been up for a century, whatever its counter started from.
     let now = Instant::now();
-    let then = now - century;
-    assert!(then < now);
-    assert_eq!(now - then, century);
-    assert!(then.elapsed() >= century);
-    assert_eq!(then.checked_duration_since(now), None);
-    assert_eq!((then + century + century) - now, century);
+    let past = now - century;
+    assert!(past < now);
+    assert_eq!(now - past, century);
+    assert!(past.elapsed() >= century);
+    assert_eq!(past.checked_duration_since(now), None);
+    assert_eq!((past + century + century) - now, century);
     assert_eq!(now.checked_sub(century * 2), None);
-    assert_eq!(then.count(), 0, "no count lies there");
+    assert_eq!(past.count(), 0, "expected no count before the start");
 }
 
 #[test]
-fn a_sum_comes_exactly_when_so_much_has_passed() {
+fn sums_are_reached_exactly() {
     for i in 0..100 {
         let length = Duration::from_micros(i);
         let start = Instant::now();
@@ -105,18 +113,23 @@ fn a_sum_comes_exactly_when_so_much_has_passed() {
 }
 
 #[test]
-fn there_and_back_to_the_os_clock() {
+fn os_clock_round_trip() {
     let now = OrderedInstant::now();
-    let again = OrderedInstant::from_std(now.to_std());
-    let apart = if again > now { again - now } else { now - again };
+    let returned = OrderedInstant::from_std(now.to_std());
+    let difference = if returned > now { returned - now } else { now - returned };
     let bound = Duration::from_nanos(tach::info().error_bound_ns);
-    assert!(apart <= bound * 2, "{apart:?}");
-    assert_eq!(now.as_unordered().count(), Instant::from(now).count());
+    assert!(difference <= bound * 2, "{difference:?}");
 }
 
 #[test]
-fn an_instant_that_another_thread_published_is_never_absurdly_old() {
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+fn unordered_instants_keep_the_count() {
+    let now = OrderedInstant::now();
+    assert_eq!(now.as_unordered().count(), now.count());
+    assert_eq!(Instant::from(now).count(), now.count());
+}
+
+#[test]
+fn published_instants_are_never_absurdly_old() {
     let (published, stop) = (AtomicU64::new(Instant::now().count()), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -125,59 +138,86 @@ fn an_instant_that_another_thread_published_is_never_absurdly_old() {
             }
         });
         for _ in 0..1_000_000 {
-            let theirs = Instant::from_count(published.load(Ordering::Acquire));
-            assert!(theirs.elapsed() < Duration::from_secs(60));
+            let remote = Instant::from_count(published.load(Ordering::Acquire));
+            assert!(remote.elapsed() < Duration::from_secs(60));
         }
         stop.store(true, Ordering::Relaxed);
     });
 }
 
+/// An instant by tach and by std, after the same sums and differences.
+#[derive(Clone, Copy)]
+#[cfg(unix)]
+struct InstantPair {
+    tach: Instant,
+    std: std::time::Instant,
+}
+
+#[cfg(unix)]
+impl InstantPair {
+    fn moved(self, forward: bool, by: Duration) -> Self {
+        if forward {
+            Self { tach: self.tach + by, std: self.std + by }
+        } else {
+            Self { tach: self.tach - by, std: self.std - by }
+        }
+    }
+}
+
+/// A step of some nanoseconds, seconds, or years.
+#[cfg(unix)]
+fn step_ns() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..10, 0_u64..3_000_000_000, 0_u64..1 << 57]
+}
+
 proptest! {
-    /// Beside std: the same sums and differences, of a start and of each other, have the same
-    /// order, the same equality, the same refusals and the same lengths, to the nanosecond; over
-    /// decades, before the machine was started too.
+    /// Sums and differences have the same order, equality, failures and lengths as those of std, to
+    /// the nanosecond. The steps reach decades, and times before the machine was started.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
-    #[cfg(unix)] // elsewhere std's instants do not lie before the machine was started
-    fn arithmetic_is_std_s_to_the_nanosecond(
-        steps in proptest::collection::vec((any::<bool>(), prop_oneof![0_u64..10, 0_u64..3_000_000_000, 0_u64..1 << 57]), 1..12)
+    #[cfg(unix)] // on other platforms std has no instants before the start of the machine
+    fn arithmetic_matches_std_exactly(
+        steps in proptest::collection::vec((any::<bool>(), step_ns()), 1..12),
     ) {
-        let (ours, theirs) = (Instant::now(), std::time::Instant::now());
-        let mut pairs = vec![(ours, theirs)];
+        let start = InstantPair { tach: Instant::now(), std: std::time::Instant::now() };
+        let mut pairs = vec![start];
         for (forward, ns) in steps {
-            let by = Duration::from_nanos(ns);
-            let &(our, their) = pairs.last().unwrap();
+            let last = *pairs.last().unwrap();
             let _ = recalibrate();
-            pairs.push(if forward { (our + by, their + by) } else { (our - by, their - by) });
+            pairs.push(last.moved(forward, Duration::from_nanos(ns)));
         }
-        for &(our, their) in &pairs {
-            for &(our_other, their_other) in &pairs {
-                let lengths = (our.checked_duration_since(our_other), their.checked_duration_since(their_other));
-                prop_assert_eq!(lengths.0, lengths.1);
-                prop_assert_eq!(our.duration_since(our_other), their.duration_since(their_other));
-                prop_assert_eq!(our - our_other, their.saturating_duration_since(their_other));
-                // Back at the nanosecond of the start a sum is the earlier one.
-                if their != theirs && their_other != theirs || our == ours && our_other == ours {
-                    prop_assert_eq!(our.cmp(&our_other), their.cmp(&their_other));
-                    prop_assert_eq!(our == our_other, their == their_other);
+        for a in &pairs {
+            for b in &pairs {
+                prop_assert_eq!(
+                    a.tach.checked_duration_since(b.tach),
+                    a.std.checked_duration_since(b.std)
+                );
+                prop_assert_eq!(a.tach.duration_since(b.tach), a.std.duration_since(b.std));
+                prop_assert_eq!(a.tach - b.tach, a.std.saturating_duration_since(b.std));
+                // A sum that is in the same nanosecond as the start is earlier than the start.
+                let are_sums = a.std != start.std && b.std != start.std;
+                let are_readings = a.tach == start.tach && b.tach == start.tach;
+                if are_sums || are_readings {
+                    prop_assert_eq!(a.tach.cmp(&b.tach), a.std.cmp(&b.std));
+                    prop_assert_eq!(a.tach == b.tach, a.std == b.std);
                 }
             }
         }
     }
 
-    /// Readings, sums and numbers that were never read, in one total order that equality agrees
+    /// Readings, sums and counts that were never read have one total order, which equality agrees
     /// with.
     #[test]
-    fn the_order_is_total(numbers in proptest::collection::vec((any::<bool>(), any::<u64>(), 0_u64..5), 2..8)) {
+    fn order_is_total(
+        numbers in proptest::collection::vec((any::<bool>(), any::<u64>(), 0_u64..5), 2..8),
+    ) {
         let now = Instant::now();
-        let instants: Vec<Instant> = numbers
-            .into_iter()
-            .map(|(is_sum, number, by)| match (is_sum, by) {
-                (true, _) => now + Duration::from_nanos(by),
-                (false, 4) => Instant::from_count(number),
-                (false, _) => Instant::from_count(now.count() + by),
-            })
-            .collect();
+        let instants = numbers.into_iter().map(|(is_sum, number, by)| match (is_sum, by) {
+            (true, _) => now + Duration::from_nanos(by),
+            (false, 4) => Instant::from_count(number),
+            (false, _) => Instant::from_count(now.count() + by),
+        });
+        let instants: Vec<Instant> = instants.collect();
         for a in &instants {
             for b in &instants {
                 prop_assert_eq!(a.cmp(b), b.cmp(a).reverse());
@@ -193,51 +233,49 @@ proptest! {
 #[test]
 fn steps_add_up_exactly() {
     let first = Instant::now() - Duration::from_secs(10);
-    let mut t = first;
+    let mut sum = first;
     for _ in 0..10_000 {
-        t += Duration::from_micros(500);
+        sum += Duration::from_micros(500);
     }
-    assert_eq!(t - first, Duration::from_secs(5));
+    assert_eq!(sum - first, Duration::from_secs(5));
+}
+
+/// Converts spans until `stop` is set, and returns whether the earlier ones kept their length.
+fn convert_spans(stop: &AtomicBool) -> bool {
+    const MAX_SPANS: usize = 100_000;
+    let start = Instant::now();
+    let (mut last, mut spans) = (Duration::ZERO, Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        let span = now - start;
+        assert!(span >= last, "{span:?} after {last:?}");
+        last = span;
+        if spans.len() < MAX_SPANS {
+            spans.push((now, span));
+        }
+    }
+    spans.iter().all(|&(now, span)| now - start == span)
 }
 
 #[test]
-fn recalibration_changes_no_span_while_others_convert() {
-    use std::sync::atomic::{AtomicBool, Ordering};
+fn recalibration_changes_no_span() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watchers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let start = Instant::now();
-                    let (mut last, mut spans) = (Duration::ZERO, Vec::new());
-                    while !stop.load(Ordering::Relaxed) {
-                        let now = Instant::now();
-                        let span = now - start;
-                        assert!(span >= last, "{span:?} after {last:?}");
-                        last = span;
-                        if spans.len() < 100_000 {
-                            spans.push((now, span));
-                        }
-                    }
-                    spans.iter().all(|&(now, span)| now - start == span)
-                })
-            })
-            .collect();
+        let watchers = [(); 2].map(|()| scope.spawn(|| convert_spans(&stop)));
         let mut added = 0;
         for _ in 0..40 {
             pause(Duration::from_millis(2));
             added += u32::from(recalibrate());
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(watchers.into_iter().all(|w| w.join().unwrap()));
+        assert!(watchers.into_iter().all(|watcher| watcher.join().unwrap()));
         assert!(added > 0 || tach::source() == Source::OsClock);
     });
 }
 
-/// Load what another published, read the clock, compare, publish.
+/// Each thread loads the instant that another published, reads the clock, compares and publishes.
 #[test]
-fn monotonic_instants_keep_their_order_across_threads() {
-    use std::sync::atomic::{AtomicU64, Ordering};
+fn monotonic_instants_are_ordered_across_threads() {
     let published = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -254,7 +292,7 @@ fn monotonic_instants_keep_their_order_across_threads() {
 }
 
 #[test]
-fn an_end_that_is_fenced_lies_after_what_it_ends() {
+fn fenced_reads_are_ordered() {
     for _ in 0..1_000 {
         let start = OrderedInstant::now();
         let end = OrderedInstant::now_fenced();
@@ -265,14 +303,17 @@ fn an_end_that_is_fenced_lies_after_what_it_ends() {
 
 #[test]
 fn instants_are_plain_values() {
-    fn plain<T: Copy + Ord + std::hash::Hash + fmt::Debug + Send + Sync + Unpin + 'static>() {}
-    plain::<Instant>();
-    plain::<OrderedInstant>();
-    plain::<MonotonicInstant>();
+    fn assert_plain<
+        T: Copy + Ord + std::hash::Hash + fmt::Debug + Send + Sync + Unpin + 'static,
+    >() {
+    }
+    assert_plain::<Instant>();
+    assert_plain::<OrderedInstant>();
+    assert_plain::<MonotonicInstant>();
 }
 
 #[test]
-fn time_goes_on_while_a_thread_sleeps() {
+fn time_advances_during_sleep() {
     let start = MonotonicInstant::now();
     pause(Duration::from_millis(20));
     let bound = Duration::from_nanos(tach::info().error_bound_ns);

@@ -1,19 +1,19 @@
-//! What the parity list claims is there: tests, as `file::function`, and files. On Linux, where
-//! every test program runs beside its sources.
+//! Checks that the tests (as `file::function`) and files that PARITY.md names exist. It runs on
+//! Linux, where every test program runs next to its sources.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::path::{Path, PathBuf};
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 fn read(path: impl AsRef<Path>) -> String {
     let path = package().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn package() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The repository around the package; `None` where the package is by itself.
+/// Returns the repository that contains the package; `None` if the package is outside of it.
 fn repository() -> Option<PathBuf> {
     let root = package().join("../..");
     std::fs::read_to_string(root.join("Cargo.toml"))
@@ -21,117 +21,116 @@ fn repository() -> Option<PathBuf> {
         .then_some(root)
 }
 
-/// The files that may hold a test of that file's name.
+/// Returns the sources that have this file stem.
 fn sources(stem: &str) -> impl Iterator<Item = PathBuf> {
-    ["tests", "src"]
-        .map(|folder| package().join(folder).join(format!("{stem}.rs")))
-        .into_iter()
-        .filter(|f| f.exists())
+    let paths = ["tests", "src"].map(|folder| package().join(folder).join(format!("{stem}.rs")));
+    paths.into_iter().filter(|path| path.exists())
 }
 
-/// The modules around a function that has the attribute `#[test]` right above it, among others, and
-/// is not ignored; `None` if there is none.
-fn modules_of_test(source: &str, function: &str) -> Option<Vec<String>> {
+/// Returns the path of a test within its source, with its modules; `None` if the function has no
+/// `#[test]` among the attributes directly above it, or is ignored.
+fn find_test(source: &str, function: &str) -> Option<String> {
     let lines: Vec<_> = source.lines().collect();
-    let is_attribute =
-        |line: &&&str| line.trim().starts_with("#[") || line.trim().starts_with("//");
-    let at = lines.iter().position(|line| line.trim().starts_with(&format!("fn {function}(")))?;
-    let attributes: Vec<_> =
-        lines[..at].iter().rev().take_while(is_attribute).map(|line| line.trim()).collect();
-    if !attributes.contains(&"#[test]")
-        || attributes.iter().any(|line| line.starts_with("#[ignore"))
-    {
+    let start = format!("fn {function}(");
+    let index = lines.iter().position(|line| line.trim().starts_with(&start))?;
+    let is_attribute = |line: &&str| line.starts_with("#[") || line.starts_with("//");
+    let lines_above = lines[..index].iter().rev().map(|line| line.trim());
+    let attributes: Vec<_> = lines_above.take_while(is_attribute).collect();
+    let is_ignored = attributes.iter().any(|line| line.starts_with("#[ignore"));
+    if !attributes.contains(&"#[test]") || is_ignored {
         return None;
     }
-    // Of lines further up, those that are indented less are around it.
+    Some(enclosing_modules(&lines, index) + function)
+}
+
+/// Returns the modules around a line, each followed by `::`. A line further up is around it if it is
+/// indented less.
+fn enclosing_modules(lines: &[&str], index: usize) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let mut inner = indent(lines[at]);
-    let mut modules = Vec::new();
-    for line in lines[..at].iter().rev().filter(|line| !line.trim().is_empty()) {
-        if indent(line) < inner {
-            inner = indent(line);
-            if let Some(module) =
-                line.trim().strip_prefix("mod ").and_then(|rest| rest.strip_suffix(" {"))
-            {
-                modules.push(module.to_owned());
-            }
+    let mut min_indent = indent(lines[index]);
+    let mut modules = String::new();
+    for line in lines[..index].iter().rev().filter(|line| !line.trim().is_empty()) {
+        if indent(line) >= min_indent {
+            continue;
+        }
+        min_indent = indent(line);
+        let module = line.trim().strip_prefix("mod ").and_then(|rest| rest.strip_suffix(" {"));
+        if let Some(module) = module {
+            modules = format!("{module}::{modules}");
         }
     }
-    Some(modules)
+    modules
 }
 
-/// Parts of the paths of tests that `qemu.sh` skips.
-fn skipped_under_qemu(root: &Path) -> Vec<String> {
+/// Returns the parts of the paths of tests that `qemu.sh` skips.
+fn parts_skipped_under_qemu(root: &Path) -> Vec<String> {
     let script = read(root.join("scripts/ci/qemu.sh"));
-    let words: Vec<_> =
-        script.split_whitespace().map(|word| word.trim_end_matches(['"', '\''])).collect();
-    words.windows(2).filter(|pair| pair[0] == "--skip").map(|pair| pair[1].to_owned()).collect()
+    let words = script.split_whitespace().map(|word| word.trim_end_matches(['"', '\'']));
+    let words: Vec<_> = words.collect();
+    let skips = words.windows(2).filter(|pair| pair[0] == "--skip");
+    skips.map(|pair| pair[1].to_owned()).collect()
 }
 
-/// What stands in backticks, each with the text before it and after it.
-fn in_backticks(cell: &str) -> impl Iterator<Item = [&str; 3]> {
+/// Text in backticks, with the text after it.
+struct CodeSpan<'a> {
+    code: &'a str,
+    after: &'a str,
+}
+
+fn code_spans(cell: &str) -> Vec<CodeSpan<'_>> {
     let parts: Vec<_> = cell.split('`').collect();
-    (1..parts.len().saturating_sub(1))
-        .step_by(2)
-        .map(|at| [parts[at - 1], parts[at], parts[at + 1]])
-        .collect::<Vec<_>>()
-        .into_iter()
+    let indices = (1..parts.len().saturating_sub(1)).step_by(2);
+    indices.map(|i| CodeSpan { code: parts[i], after: parts[i + 1] }).collect()
+}
+
+/// Panics unless the test exists, runs, and is marked if `qemu.sh` skips it.
+fn check_test(span: &CodeSpan<'_>, skipped_parts: Option<&[String]>) {
+    let test = span.code;
+    let (stem, function) = test.split_once("::").expect("expected file::function");
+    let found = sources(stem).map(read).find_map(|source| find_test(&source, function));
+    let Some(path) = found else {
+        panic!("PARITY.md names {test}, which does not exist, or is ignored")
+    };
+    if let Some(skipped_parts) = skipped_parts {
+        let is_skipped = skipped_parts.iter().any(|part| path.contains(part));
+        let is_marked = span.after.trim_start().starts_with('¹');
+        assert_eq!(is_marked, is_skipped, "{test}: ¹ marks the tests that qemu.sh skips");
+    }
 }
 
 #[test]
-fn every_row_of_the_parity_list_names_tests_that_exist_and_run_where_it_says() {
+fn parity_list_names_existing_tests() {
     let list = read("PARITY.md");
-    let skipped = repository().map(|root| skipped_under_qemu(&root));
-    assert!(skipped.as_ref().is_none_or(|skipped| skipped.len() > 2), "{skipped:?}");
-    let mut named = 0;
+    let skipped_parts = repository().map(|root| parts_skipped_under_qemu(&root));
+    assert!(skipped_parts.as_ref().is_none_or(|parts| parts.len() > 2), "{skipped_parts:?}");
+    let mut count = 0;
     for row in list.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")) {
-        let [_, _, behind] = row.split(" | ").collect::<Vec<_>>()[..] else {
-            panic!("three columns: {row}")
+        let [_, _, evidence] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("expected three columns: {row}")
         };
-        assert!(!behind.is_empty(), "nothing behind it: {row}");
-        let says_test = behind.starts_with("test") || behind.contains("; test");
-        assert_eq!(
-            says_test,
-            behind.contains("::"),
-            "a test has a name, and is called one: {behind}"
-        );
-        for [_, test, after] in in_backticks(behind).filter(|code| code[1].contains("::")) {
-            let (file, function) = test.split_once("::").expect("filtered");
-            let found =
-                sources(file).map(read).find_map(|source| modules_of_test(&source, function));
-            let modules = found.unwrap_or_else(|| {
-                panic!("PARITY.md names {test}, which is not there, or not a test that runs")
-            });
-            if let Some(skipped) = &skipped {
-                let around: String =
-                    modules.iter().rev().map(|module| format!("{module}::")).collect();
-                let is_skipped =
-                    skipped.iter().any(|part| (around.clone() + function).contains(part));
-                assert_eq!(
-                    after.trim_start().starts_with('¹'),
-                    is_skipped,
-                    "{test}: ¹ marks what qemu.sh leaves out"
-                );
-            }
-            named += 1;
+        assert!(!evidence.is_empty(), "expected evidence: {row}");
+        let mentions_test = evidence.starts_with("test") || evidence.contains("; test");
+        assert_eq!(mentions_test, evidence.contains("::"), "expected \"test\" and names: {row}");
+        for span in code_spans(evidence).iter().filter(|span| span.code.contains("::")) {
+            check_test(span, skipped_parts.as_deref());
+            count += 1;
         }
     }
-    assert!(named > 30, "only {named} tests are named");
+    assert!(count > 30, "PARITY.md names only {count} tests");
 }
 
 #[test]
-fn every_file_that_the_parity_list_names_exists() {
+fn parity_list_names_existing_files() {
     let list = read("PARITY.md");
     let root = repository();
-    let mut named = 0;
-    for path in in_backticks(&list)
-        .map(|code| code[1])
-        .filter(|code| code.contains('/') && !code.contains(' '))
-    {
-        let is_there = package().join(path).exists()
+    let spans = code_spans(&list);
+    let is_path = |code: &&str| code.contains('/') && !code.contains(' ');
+    let mut count = 0;
+    for path in spans.iter().map(|span| span.code).filter(is_path) {
+        let exists = package().join(path).exists()
             || root.as_ref().is_none_or(|root| root.join(path).exists());
-        assert!(is_there, "PARITY.md names {path}, which is not there");
-        named += 1;
+        assert!(exists, "PARITY.md names {path}, which does not exist");
+        count += 1;
     }
-    assert!(named > 4, "{named}");
+    assert!(count > 4, "PARITY.md names only {count} files");
 }

@@ -6,12 +6,12 @@ use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Cntvct;
 
-/// The generic timer is one system counter that all cores see: it must be impossible to see time go
-/// backwards between two that communicate (Arm Architecture Reference Manual, "The system
-/// counter").
+/// The generic timer is one system counter for all cores. It must be impossible to observe time
+/// going backwards between two cores that communicate (Arm Architecture Reference Manual, "The
+/// system counter").
 pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 
-/// The bare instruction.
+/// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
@@ -23,10 +23,12 @@ pub fn count() -> u64 {
     count
 }
 
-/// `isb` alone does not wait for an earlier load to have its value, so `dsb ishld` does, and then
-/// `isb` keeps the register from being read early. The load at the end depends on the count: for
-/// every barrier and release store that follows the reading of the counter so becomes an earlier
-/// load, as the Linux kernel's own reader makes it.
+/// Reads the counter between two barriers and a load.
+///
+/// `isb` alone does not wait until an earlier load has its value, so `dsb ishld` does. `isb` then
+/// prevents an early read of the register. The load at the end depends on the count. For every later
+/// barrier and release store, the reading of the counter thus becomes an earlier load, as in the
+/// Linux kernel.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
@@ -58,17 +60,17 @@ pub(crate) fn fenced_count() -> u64 {
     count
 }
 
-pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     Ok(())
 }
 
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     let hz: u64;
-    // SAFETY: as in `count`; firmware has written the rate there.
+    // SAFETY: the same as in `count`; firmware has written the rate there.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
     (hz > 0).then_some(StatedRate { hz, by: StatedBy::Cpu })
 }
 
-pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+pub(crate) fn cheap_stated_rate() -> Option<StatedRate> {
     stated_rate()
 }

@@ -6,10 +6,10 @@ use crate::source::{Source, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Rdtime;
 
-/// Nothing is relied on: strict order is enforced where it is asked for.
+/// No guarantee of the architecture is relied on, so a shared maximum enforces the order.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
-/// The bare instruction.
+/// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
@@ -21,8 +21,8 @@ pub fn count() -> u64 {
     count
 }
 
-/// A best effort: the barrier completes every earlier access, but nothing is stated on when the
-/// counter is sampled.
+/// Reads the counter after a barrier. This is a best effort: the barrier completes every earlier
+/// access, but it is not specified when the counter is sampled.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
@@ -34,12 +34,12 @@ pub fn ordered_count() -> u64 {
 #[inline]
 pub(crate) fn fenced_count() -> u64 {
     let count = ordered_count();
-    // SAFETY: as in `ordered_count`.
+    // SAFETY: the same as in `ordered_count`.
     unsafe { asm!("dbar 0", options(nostack, preserves_flags)) };
     count
 }
 
-pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     Ok(())
 }
 
@@ -47,6 +47,6 @@ pub(crate) fn stated_rate() -> Option<StatedRate> {
     None
 }
 
-pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+pub(crate) fn cheap_stated_rate() -> Option<StatedRate> {
     stated_rate()
 }

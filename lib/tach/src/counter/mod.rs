@@ -1,24 +1,25 @@
-//! The counter instructions, one file an architecture: the only `unsafe` of this crate.
+//! The counter instructions, in one file per architecture: with the call in `os.rs`, the only
+//! `unsafe` code of this crate.
 //!
-//! Each provides the same items:
+//! Each file provides the same items:
 //!
-//! - `SOURCE`: its name.
-//! - `usable()`: whether the counter can be trusted by what the CPU itself reports, and why not.
-//!   Nothing else is called unless it can.
-//! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed;
-//!   the compiler moves no access to memory across it.
-//! - `ordered_count()`: not before every earlier load of this thread has its value, nor after a
-//!   later release store is seen by anyone.
-//! - `fenced_count()`: as `ordered_count`, and nothing that follows begins before it.
-//! - `ONE_FOR_ALL_CORES`: whether the architecture itself guarantees that, by this counter, no
-//!   message arrives before it was sent. Where it does not, the kernel may (see
-//!   `os::kernel_trusts_counter`).
-//! - `stated_rate()`: counts per second, as stated by the CPU or the hypervisor.
-//! - `rate_stated_cheaply()`: the same, where asking costs less than the wait for two anchors that
-//!   it saves.
+//! - `SOURCE`: the source of its counts.
+//! - `check_usable()`: checks whether the counter can be trusted, by the features that the CPU
+//!   reports. The functions below are called only if it can.
+//! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed,
+//!   but the compiler moves no access to memory across it.
+//! - `ordered_count()`: reads the counter after every earlier load of this thread has its value, and
+//!   before a later release store is visible to any thread.
+//! - `fenced_count()`: like `ordered_count`, and no later instruction begins before it.
+//! - `ONE_FOR_ALL_CORES`: whether the architecture guarantees that, by this counter, no message
+//!   arrives before it was sent. If it is false, the kernel may guarantee it (see
+//!   `os::is_verified_by_kernel`).
+//! - `stated_rate()`: the counts per second that the CPU or the hypervisor states.
+//! - `cheap_stated_rate()`: the stated rate, if reading it costs less than the wait for two anchors
+//!   that it saves.
 #![allow(unsafe_code)]
 
-// The ladder. Where no rung holds, the module is the file of its own name.
+// Each attribute selects a file for its architecture. If none applies, the module is `fallback.rs`.
 #[cfg_attr(
     all(
         any(target_arch = "x86", target_arch = "x86_64"),
@@ -30,10 +31,10 @@
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "loongarch64", path = "loongarch64.rs")]
-mod none;
+mod fallback;
 
-use none as selected;
+use fallback as selected;
 pub(crate) use selected::{
-    ONE_FOR_ALL_CORES, SOURCE, fenced_count, rate_stated_cheaply, stated_rate, usable,
+    ONE_FOR_ALL_CORES, SOURCE, cheap_stated_rate, check_usable, fenced_count, stated_rate,
 };
 pub use selected::{count, ordered_count};

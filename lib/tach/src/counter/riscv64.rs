@@ -6,11 +6,11 @@ use crate::source::{Source, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Rdtime;
 
-/// All harts agree to within one count only (RISC-V unprivileged specification, Zicntr): a message
-/// may seem to arrive one count early.
+/// The counters of all harts are equal to within one count only (RISC-V unprivileged specification,
+/// Zicntr), so a message may seem to arrive one count early.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
-/// The bare instruction.
+/// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
@@ -22,8 +22,8 @@ pub fn count() -> u64 {
     count
 }
 
-/// A best effort: reading the counter is an input of the device kind, and the fence orders those,
-/// but how early an implementation samples it is its own affair.
+/// Reads the counter after a fence. This is a best effort: a read of the counter is a device input,
+/// which the fence orders, but an implementation may sample the counter early.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
@@ -35,20 +35,20 @@ pub fn ordered_count() -> u64 {
 #[inline]
 pub(crate) fn fenced_count() -> u64 {
     let count = ordered_count();
-    // SAFETY: as in `ordered_count`.
+    // SAFETY: the same as in `ordered_count`.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) };
     count
 }
 
-pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     Ok(())
 }
 
-/// The device tree knows it, which user space need not see.
+/// Returns `None`, since the rate is in the device tree, which user space may not be able to read.
 pub(crate) fn stated_rate() -> Option<StatedRate> {
     None
 }
 
-pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+pub(crate) fn cheap_stated_rate() -> Option<StatedRate> {
     stated_rate()
 }

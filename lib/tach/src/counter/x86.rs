@@ -9,26 +9,28 @@ use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::Tsc;
 
-/// Neither vendor states that the counters of all cores agree; the kernel checks it.
+/// Neither vendor specifies that the counters of all cores are equal, but the kernel checks it.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
-/// The bare instruction.
+/// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
 pub fn count() -> u64 {
-    // SAFETY: `usable` has found the counter, and it touches no memory. An operating system that
-    // forbids it to user space makes it fault, which is no memory error.
+    // SAFETY: `check_usable` has found the counter, and the instruction accesses no memory. If the
+    // operating system forbids it to user space, it faults, which is not a memory error.
     unsafe { _rdtsc() }
 }
 
-/// `rdtscp` waits until every earlier instruction has been executed and every earlier load is
-/// globally visible (Intel SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store is seen
-/// by others only after it retires, so after this.
+/// Reads the counter by `rdtscp`.
+///
+/// The instruction waits until every earlier instruction has been executed and every earlier load is
+/// globally visible (Intel SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store becomes
+/// visible to other cores only after it retires, and so after the read.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
     let mut processor = 0;
-    // SAFETY: `usable` has found the instruction; it writes to `processor` only.
+    // SAFETY: `check_usable` has found the instruction; it writes to `processor` only.
     unsafe { __rdtscp(&raw mut processor) }
 }
 
@@ -41,21 +43,22 @@ pub(crate) fn fenced_count() -> u64 {
     count
 }
 
-/// The leaves of CPUID; the block is needed up to Rust 1.93 and superfluous after.
+/// Reads a leaf of CPUID. The `unsafe` block is needed up to Rust 1.93 only.
 #[allow(unused_unsafe, reason = "a safe function in newer releases")]
 fn cpuid(leaf: u32) -> CpuidResult {
     // SAFETY: every CPU with SSE2 has the `cpuid` instruction.
     unsafe { __cpuid(leaf) }
 }
 
-/// `leaf` of CPUID, unless it lies beyond the highest of its range.
-fn leaf(leaf: u32) -> Option<CpuidResult> {
+/// Reads a leaf of CPUID; `None` if it is beyond the highest leaf of its range.
+fn checked_cpuid(leaf: u32) -> Option<CpuidResult> {
     const RANGE: u32 = 0xffff_0000;
     (leaf <= cpuid(leaf & RANGE).eax).then(|| cpuid(leaf))
 }
 
-/// Few leaves: under a hypervisor each costs microseconds.
-pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+/// Checks that the counter is invariant and that `rdtscp` exists. It reads few leaves, since each
+/// costs microseconds under a hypervisor.
+pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     const HIGHEST: u32 = 0x8000_0000;
     const FEATURES: u32 = 0x8000_0001;
     const RDTSCP: u32 = 1 << 27;
@@ -72,38 +75,45 @@ pub(crate) fn usable() -> Result<(), WhyNotCounter> {
     Ok(())
 }
 
-fn under_hypervisor() -> bool {
+fn is_under_hypervisor() -> bool {
     const PRESENT: u32 = 1 << 31;
     cpuid(1).ecx & PRESENT != 0
 }
 
-/// Under a hypervisor reading the leaves takes longer than waiting for the anchors.
-pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
-    if under_hypervisor() { None } else { stated_rate() }
+/// Returns the stated rate; `None` under a hypervisor, where reading the leaves takes longer than
+/// waiting for the anchors.
+pub(crate) fn cheap_stated_rate() -> Option<StatedRate> {
+    if is_under_hypervisor() { None } else { stated_rate() }
 }
 
 pub(crate) fn stated_rate() -> Option<StatedRate> {
-    let hypervisor = || {
-        // Above the first leaf of a hypervisor, its own highest one; 10h is kHz of the counter by
-        // VMware's convention, which KVM and others follow.
-        const FIRST: u32 = 0x4000_0000;
-        const TIMING: u32 = 0x4000_0010;
-        let here = under_hypervisor() && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
-        let khz = if here { cpuid(TIMING).eax } else { 0 };
-        (khz > 0).then(|| StatedRate { hz: u64::from(khz) * 1_000, by: StatedBy::Hypervisor })
-    };
-    let crystal = || {
-        // Intel SDM volume 2, CPUID: counter = ECX crystal Hz * EBX / EAX.
-        let l = leaf(0x15)?;
-        let (denominator, numerator, crystal_hz) =
-            (u64::from(l.eax), u64::from(l.ebx), u64::from(l.ecx));
-        let hz = (crystal_hz * numerator).checked_div(denominator).filter(|&hz| hz > 0)?;
-        Some(StatedRate { hz, by: StatedBy::Cpu })
-    };
-    let base = || {
-        // The base frequency in MHz, which the counter runs at where the crystal's is not stated.
-        let mhz = leaf(0x16)?.eax & 0xffff;
-        (mhz > 0).then(|| StatedRate { hz: u64::from(mhz) * 1_000_000, by: StatedBy::Cpu })
-    };
-    hypervisor().or_else(crystal).or_else(base)
+    hypervisor_rate().or_else(crystal_rate).or_else(base_rate)
+}
+
+/// Returns the rate that the hypervisor states.
+fn hypervisor_rate() -> Option<StatedRate> {
+    // The first leaf contains the highest leaf of a hypervisor. By VMware's convention, which KVM
+    // and others follow, leaf 10h contains the rate of the counter in kHz.
+    const FIRST: u32 = 0x4000_0000;
+    const TIMING: u32 = 0x4000_0010;
+    let is_stated = is_under_hypervisor() && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
+    let khz = if is_stated { cpuid(TIMING).eax } else { 0 };
+    (khz > 0).then(|| StatedRate { hz: u64::from(khz) * 1_000, by: StatedBy::Hypervisor })
+}
+
+/// Returns the rate that follows from the frequency of the crystal: crystal Hz (ECX) * EBX / EAX
+/// (Intel SDM volume 2, CPUID).
+fn crystal_rate() -> Option<StatedRate> {
+    let leaf = checked_cpuid(0x15)?;
+    let (denominator, numerator) = (u64::from(leaf.eax), u64::from(leaf.ebx));
+    let crystal_hz = u64::from(leaf.ecx);
+    let hz = (crystal_hz * numerator).checked_div(denominator).filter(|&hz| hz > 0)?;
+    Some(StatedRate { hz, by: StatedBy::Cpu })
+}
+
+/// Returns the base frequency of the CPU, at which the counter runs if the frequency of the crystal
+/// is not stated.
+fn base_rate() -> Option<StatedRate> {
+    let mhz = checked_cpuid(0x16)?.eax & 0xffff;
+    (mhz > 0).then(|| StatedRate { hz: u64::from(mhz) * 1_000_000, by: StatedBy::Cpu })
 }

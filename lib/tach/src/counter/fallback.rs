@@ -1,17 +1,18 @@
-//! No counter: the OS clock is read instead, and nothing here but `usable` is reached.
+//! The fallback for architectures without a supported counter. The OS clock is read instead, so only
+//! `check_usable` is ever called.
 
 use crate::source::{Source, StatedRate, WhyNotCounter};
 
 pub(crate) const SOURCE: Source = Source::OsClock;
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
-/// Never reached.
+/// Panics, and is never called.
 #[must_use]
 pub fn count() -> u64 {
     unreachable!("no counter is trusted on this architecture")
 }
 
-/// Never reached.
+/// Panics, and is never called.
 #[must_use]
 pub fn ordered_count() -> u64 {
     count()
@@ -21,7 +22,7 @@ pub(crate) fn fenced_count() -> u64 {
     count()
 }
 
-pub(crate) fn usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     Err(WhyNotCounter::NoCounter)
 }
 
@@ -29,6 +30,6 @@ pub(crate) fn stated_rate() -> Option<StatedRate> {
     None
 }
 
-pub(crate) fn rate_stated_cheaply() -> Option<StatedRate> {
+pub(crate) fn cheap_stated_rate() -> Option<StatedRate> {
     stated_rate()
 }
