@@ -1,5 +1,5 @@
-//! Checks the most important guarantees on platforms where the test suite cannot run. It panics if a
-//! clock violates one. `scripts/ci/node.sh` runs it in Node.
+//! Checks the most important guarantees on platforms where the test suite cannot run. It panics if
+//! a clock violates one. `scripts/ci/node.sh` runs it in Node.
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ impl Anchor {
 /// let counts: Vec<u64> = (0..1_000).map(|_| tach::count()).collect();
 /// std::thread::sleep(std::time::Duration::from_millis(1));
 /// let last = Anchor::take();
-/// let conversion = Conversion::between(&first, &last).expect("the anchors are a millisecond apart");
+/// let conversion = Conversion::between(&first, &last).expect("a millisecond between the anchors");
 /// let error_ns = conversion.error_bound_ns();
 /// println!("{} counts per second, within {error_ns} ns", conversion.rate_hz());
 /// let ns: Vec<i64> = conversion.series(counts.iter().copied(), first.std()).collect();
@@ -146,8 +146,8 @@ impl Conversion {
         self.ns_with_offset(count, self.first_ns_since(origin))
     }
 
-    /// Converts a whole series like [`Conversion::ns_since`], but does the work that does not depend
-    /// on the count only once.
+    /// Converts a whole series like [`Conversion::ns_since`], but does the work that does not
+    /// depend on the count only once.
     pub fn series<I: IntoIterator<Item = u64>>(
         &self,
         counts: I,
@@ -194,9 +194,10 @@ impl Conversion {
     /// Returns the error bound of [`Conversion::ns_since`] for a count between the anchors, in
     /// nanoseconds.
     ///
-    /// It is the sum of half the wider bracket, one count, the step of the OS clock and the rounding
-    /// of the result. The errors of the anchors are interpolated, so between the anchors the error
-    /// never exceeds that of the worse one. A rate that varies in between is not included.
+    /// It is the sum of half the wider bracket, one count, the step of the OS clock and the
+    /// rounding of the result. The errors of the anchors are interpolated, so between the anchors
+    /// the error never exceeds that of the worse one. A rate that varies in between is not
+    /// included.
     #[must_use]
     pub fn error_bound_ns(&self) -> u64 {
         let counts = u128::from(self.bracket_counts) + 2;

@@ -33,16 +33,16 @@ pub struct Info {
     /// The origin of the rate.
     pub rate_from: RateFrom,
     /// The error bound of the rate in parts per billion, computed from its anchors as their
-    /// brackets over the baseline. It bounds the relative error of a past span, and of one second of
-    /// a future span.
+    /// brackets over the baseline. It bounds the relative error of a past span, and of one second
+    /// of a future span.
     pub rate_error_ppb: f64,
     /// The rate that the CPU or the hypervisor states. It is used for the first microseconds only,
     /// and only if it agrees with the anchors.
     pub rate_stated: Option<StatedRate>,
     /// The error bound for the conversion of a past count, relative to the OS's monotonic clock, in
     /// nanoseconds. It is computed from the anchors: each has an error of up to its bracket, and a
-    /// piece of the line is between two of them. A change of the OS clock's own rate in between (for
-    /// example by NTP) is not included.
+    /// piece of the line is between two of them. A change of the OS clock's own rate in between
+    /// (for example by NTP) is not included.
     pub error_bound_ns: u64,
     /// The minimum time for which the machine was suspended between the first anchor and the last.
     /// Do not trust a span across a suspend. `None` if the OS does not report it (see
@@ -149,8 +149,8 @@ mod tests {
         );
     }
 
-    /// Every timer that expires reads the error bound, so it must not execute CPUID, which costs tens
-    /// of microseconds in a virtual machine.
+    /// Every timer that expires reads the error bound, so it must not execute CPUID, which costs
+    /// tens of microseconds in a virtual machine.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "compares the cost of the calls")]
     fn error_bound_costs_some_readings() {

@@ -88,9 +88,9 @@ macro_rules! instants {
                 repr::duration_between(earlier.0, self.0)
             }
 
-            /// Returns the time from `earlier` to this instant; `None` if `earlier` is later. If one
-            /// of the two is a reading and the other is a sum, `None` means later by at least a
-            /// nanosecond.
+            /// Returns the time from `earlier` to this instant; `None` if `earlier` is later. If
+            /// one of the two is a reading and the other is a sum, `None` means later by at least
+            /// a nanosecond.
             ///
             /// # Examples
             /// ```
@@ -249,8 +249,8 @@ instants! {
     /// ```
     Instant reads reading::count;
 
-    /// An [`Instant`] whose read no earlier load of this thread can pass. Use it for a stamp that is
-    /// compared with a value that another thread published.
+    /// An [`Instant`] whose read no earlier load of this thread can pass. Use it for a stamp that
+    /// is compared with a value that another thread published.
     ///
     /// # Examples
     /// ```
@@ -272,8 +272,8 @@ instants! {
     /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports how the order is kept.
     /// An ordered read is enough if the architecture (Arm) or the kernel (Linux, by using the
     /// counter as its clock source) guarantees that all cores have equal counters. Threads then do
-    /// not disturb each other. On other platforms every read goes through one shared word, and costs
-    /// more the more threads read.
+    /// not disturb each other. On other platforms every read goes through one shared word, and
+    /// costs more the more threads read.
     ///
     /// # Examples
     /// ```
@@ -288,8 +288,8 @@ instants! {
 macro_rules! as_unordered {
     ($($name:ident)*) => {$(
         impl $name {
-            /// Converts this to a plain [`Instant`] of the same time, without the guarantee. There is
-            /// no conversion in the opposite direction.
+            /// Converts this to a plain [`Instant`] of the same time, without the guarantee. There
+            /// is no conversion in the opposite direction.
             ///
             /// # Examples
             /// ```

@@ -11,7 +11,7 @@
 //! let count = tach::ordered_count();
 //! std::thread::sleep(std::time::Duration::from_millis(1));
 //! let last = Anchor::take();
-//! let conversion = Conversion::between(&first, &last).expect("the anchors are a millisecond apart");
+//! let conversion = Conversion::between(&first, &last).expect("a millisecond between the anchors");
 //! assert!(conversion.ns_since(count, first.std()) >= -(conversion.error_bound_ns() as i64));
 //! ```
 //!
@@ -66,8 +66,8 @@
 //! - **Suspend.** Whether the counter runs during a suspend depends on the machine, and may differ
 //!   from the OS clock. Do not trust a span across a suspend. On Linux,
 //!   [`Anchor::suspended_until`] and [`Info::suspended`] report one.
-//! - **Migration of a virtual machine** can change the rate and the value. The hypervisor scales the
-//!   counter if the hardware can.
+//! - **Migration of a virtual machine** can change the rate and the value. The hypervisor scales
+//!   the counter if the hardware can.
 //! - **Several sockets and cores with separate counters** are covered only by the guarantee in the
 //!   table above. `osjitter bench clock` looks for violations on your machine.
 //! - **Sums and differences** are exact to the nanosecond and reach 146 years in both directions.

@@ -148,8 +148,8 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
 /// Returns whether the kernel has verified the counter. On Linux on x86 this is read from the
 /// kernel's clock source.
 ///
-/// - `Ok(true)`: the kernel uses the counter. It has checked that all cores have equal counters, and
-///   its vDSO reads the counter in user space as well.
+/// - `Ok(true)`: the kernel uses the counter. It has checked that all cores have equal counters,
+///   and its vDSO reads the counter in user space as well.
 /// - `Ok(false)`: on other platforms, which do not report it.
 ///
 /// # Errors

@@ -36,7 +36,8 @@ fn sum_from_ns(ns: i64) -> Option<u64> {
 pub(crate) fn to_ns(repr: u64) -> i64 {
     let Some(count) = as_count(repr) else { return (repr & !SUM_BIT) as i64 - LINE_START };
     match reading::source() {
-        // The counts of the OS clock are nanoseconds already, so they need no line and have no error.
+        // The counts of the OS clock are nanoseconds already, so they need no line and have no
+        // error.
         Source::OsClock => {
             i64::try_from(i128::from(count) - i128::from(OS_CLOCK_ORIGIN)).unwrap_or(i64::MAX)
         }

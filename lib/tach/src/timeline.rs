@@ -3,16 +3,17 @@
 //!
 //! The line starts at an [`Anchor`] taken when the crate is first used. Each piece is valid up to a
 //! *threshold*, the count at which the time since that anchor has doubled (or an hour has passed).
-//! The first conversion of a count beyond the threshold takes a new anchor and adds a piece. The new
-//! piece begins at the threshold and meets the OS clock, as the anchors predict it, at the next
+//! The first conversion of a count beyond the threshold takes a new anchor and adds a piece. The
+//! new piece begins at the threshold and meets the OS clock, as the anchors predict it, at the next
 //! threshold.
 //!
-//! - Earlier conversions do not change, because no count beyond the threshold is converted until the
-//!   piece that covers it exists. So a span keeps its length, and a later count never converts to
-//!   less.
+//! - Earlier conversions do not change, because no count beyond the threshold is converted until
+//!   the piece that covers it exists. So a span keeps its length, and a later count never converts
+//!   to less.
 //! - Errors do not accumulate, because each piece is aimed at the clock, not at a rate. The line is
 //!   off by a few brackets of an anchor, and its rate by that over the time since the first anchor.
-//! - No caller waits for long: an anchor costs microseconds, and a run of an hour takes about thirty.
+//! - No caller waits for long: an anchor costs microseconds, and a run of an hour takes about
+//!   thirty.
 //! - To take an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds
 //!   ahead.
 
@@ -32,8 +33,8 @@ const RESERVED_PIECES: usize = 32;
 /// The minimum time between the first two anchors. The error of the first rate is a bracket over
 /// this time.
 const MIN_FIRST_BASELINE: Duration = Duration::from_micros(10);
-/// The maximum length of a piece. The rate of a counter relative to a disciplined clock changes with
-/// the temperature.
+/// The maximum length of a piece. The rate of a counter relative to a disciplined clock changes
+/// with the temperature.
 const MAX_PIECE_LENGTH: Duration = Duration::from_secs(3_600);
 /// The minimum length of a piece is the time since the first anchor divided by this, however often
 /// the line is recalibrated.
@@ -54,9 +55,9 @@ const OCTAVES: usize = u64::BITS as usize + 1;
 /// A piece of the line: `base_ns + (count * slope >> SLOPE_BITS)` for the counts from `start` up to
 /// `end`. Between two counts of a piece only the products differ.
 ///
-/// A piece is written once, before any index refers to it. Only the end of the last piece can change
-/// (see [`Timeline::recalibrate`]). The indexes refer to the first piece from the start: it is
-/// complete when its end, which is stored last and with `Release`, is not zero.
+/// A piece is written once, before any index refers to it. Only the end of the last piece can
+/// change (see [`Timeline::recalibrate`]). The indexes refer to the first piece from the start: it
+/// is complete when its end, which is stored last and with `Release`, is not zero.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct Piece {
@@ -223,8 +224,8 @@ impl<'p> Timeline<'p> {
         settled_ns.unwrap_or_else(|| self.ns_beyond_pieces(count, now, anchor))
     }
 
-    /// Returns the nanoseconds from the first anchor to a count of a piece before the newest; `None`
-    /// for any other count.
+    /// Returns the nanoseconds from the first anchor to a count of a piece before the newest;
+    /// `None` for any other count.
     #[inline(never)]
     pub(crate) fn earlier_ns_at(&self, count: u64) -> Option<i64> {
         if count >= self.newest().start() {
@@ -323,8 +324,8 @@ impl<'p> Timeline<'p> {
         debug_assert!(now() >= last.count());
     }
 
-    /// Raises the error bound to that of the pieces so far. It must be raised before the first piece
-    /// is published: a thread that has converted a count relies on a bound that is not zero.
+    /// Raises the error bound to that of the pieces so far. It must be raised before the first
+    /// piece is published: a thread that has converted a count relies on a bound that is not zero.
     fn raise_error_bound(&self, bracket_ns: f64, ns_per_count: f64) {
         // A piece continues two anchors to a threshold twice as far away.
         let error_bound_ns = 2.0 * span_error_ns(bracket_ns, ns_per_count);
@@ -363,8 +364,8 @@ impl<'p> Timeline<'p> {
         true
     }
 
-    /// Moves the end of the newest piece to some microseconds from now, and returns it; `None` if it
-    /// was not moved.
+    /// Moves the end of the newest piece to some microseconds from now, and returns it; `None` if
+    /// it was not moved.
     fn move_threshold(&self, now: &impl Fn() -> u64) -> Option<u64> {
         let anchors = self.lock_anchors();
         let (origin, last) = anchors.origin.zip(anchors.last)?;
@@ -470,8 +471,8 @@ impl Anchors {
     }
 }
 
-/// Takes anchors until one is late enough after `origin` for a first rate, or until one confirms the
-/// stated rate. Returns the last anchor, and the stated rate if it is confirmed.
+/// Takes anchors until one is late enough after `origin` for a first rate, or until one confirms
+/// the stated rate. Returns the last anchor, and the stated rate if it is confirmed.
 fn take_second_anchor(
     origin: &Anchor,
     anchor: &impl Fn() -> Anchor,
@@ -512,8 +513,8 @@ fn fit_piece(
     PieceValues { start: start.count, end, base_ns, slope }
 }
 
-/// Returns the error bound of the time between two anchors. Each anchor is off by up to its bracket,
-/// a count and the step of the OS clock.
+/// Returns the error bound of the time between two anchors. Each anchor is off by up to its
+/// bracket, a count and the step of the OS clock.
 fn span_error_ns(bracket_ns: f64, ns_per_count: f64) -> f64 {
     2.0 * (bracket_ns + ns_per_count + (os::STEP_NS - 1) as f64)
 }

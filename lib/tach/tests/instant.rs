@@ -79,8 +79,8 @@ fn arithmetic_matches_std() {
     assert_eq!(moved, later);
 }
 
-/// The counter of a machine that has just been started has not reached an hour yet. On platforms with
-/// signed instants, std does not have this limit.
+/// The counter of a machine that has just been started has not reached an hour yet. On platforms
+/// with signed instants, std does not have this limit.
 #[test]
 fn instants_may_precede_machine_start() {
     let century = Duration::from_secs(100 * 365 * 86_400);

@@ -43,8 +43,8 @@ fn find_test(source: &str, function: &str) -> Option<String> {
     Some(enclosing_modules(&lines, index) + function)
 }
 
-/// Returns the modules around a line, each followed by `::`. A line further up is around it if it is
-/// indented less.
+/// Returns the modules around a line, each followed by `::`. A line further up is around it if it
+/// is indented less.
 fn enclosing_modules(lines: &[&str], index: usize) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut min_indent = indent(lines[index]);

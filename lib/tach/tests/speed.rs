@@ -2,8 +2,8 @@
 //! that are measured alternately.
 //!
 //! This test program contains no other test, so that it has the first instant of the process and no
-//! other test runs at the same time. It needs optimised code (`cargo test --release`) and a counter:
-//! without them nothing is guaranteed.
+//! other test runs at the same time. It needs optimised code (`cargo test --release`) and a
+//! counter: without them nothing is guaranteed.
 #![cfg(not(any(debug_assertions, miri)))]
 #![allow(clippy::disallowed_methods, reason = "compares with std's clock")]
 

@@ -26,9 +26,9 @@ pub fn count() -> u64 {
 /// Reads the counter between two barriers and a load.
 ///
 /// `isb` alone does not wait until an earlier load has its value, so `dsb ishld` does. `isb` then
-/// prevents an early read of the register. The load at the end depends on the count. For every later
-/// barrier and release store, the reading of the counter thus becomes an earlier load, as in the
-/// Linux kernel.
+/// prevents an early read of the register. The load at the end depends on the count. For every
+/// later barrier and release store, the reading of the counter thus becomes an earlier load, as in
+/// the Linux kernel.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {

@@ -1,5 +1,5 @@
-//! The fallback for architectures without a supported counter. The OS clock is read instead, so only
-//! `check_usable` is ever called.
+//! The fallback for architectures without a supported counter. The OS clock is read instead, so
+//! only `check_usable` is ever called.
 
 use crate::source::{Source, StatedRate, WhyNotCounter};
 

@@ -8,8 +8,8 @@
 //!   reports. The functions below are called only if it can.
 //! - `count()`: the bare instruction. The CPU may execute it before earlier loads have completed,
 //!   but the compiler moves no access to memory across it.
-//! - `ordered_count()`: reads the counter after every earlier load of this thread has its value, and
-//!   before a later release store is visible to any thread.
+//! - `ordered_count()`: reads the counter after every earlier load of this thread has its value,
+//!   and before a later release store is visible to any thread.
 //! - `fenced_count()`: like `ordered_count`, and no later instruction begins before it.
 //! - `ONE_FOR_ALL_CORES`: whether the architecture guarantees that, by this counter, no message
 //!   arrives before it was sent. If it is false, the kernel may guarantee it (see

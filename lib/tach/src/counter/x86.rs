@@ -23,9 +23,9 @@ pub fn count() -> u64 {
 
 /// Reads the counter by `rdtscp`.
 ///
-/// The instruction waits until every earlier instruction has been executed and every earlier load is
-/// globally visible (Intel SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store becomes
-/// visible to other cores only after it retires, and so after the read.
+/// The instruction waits until every earlier instruction has been executed and every earlier load
+/// is globally visible (Intel SDM volume 2, RDTSCP; AMD APM volume 3, RDTSCP). A later store
+/// becomes visible to other cores only after it retires, and so after the read.
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
