@@ -27,7 +27,7 @@ esac
 # fewer cases than natively.
 build_tests $target "${LIBRARIES[@]}" | PROPTEST_CASES=64 run_tests "$emulator" \
   --skip cancelled_sends_ --skip hundred_thousand_tasks --skip long_token_chain \
-  --skip within_bound --skip os_clock_round_trip --skip own_process:: --skip millions_of \
+  --skip os_clock_within_bound --skip os_clock_round_trip --skip own_process:: --skip millions_of \
   --skip very_many_live_tasks --skip of_a_process_that_is_killed --skip a_process_that_is_measured \
   --skip on_the_line_that_it_continues --skip hostile_file_harms --skip comes_and_goes
 [ "$1" = i686 ] || exit 0

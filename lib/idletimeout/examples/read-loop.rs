@@ -1,5 +1,5 @@
-//! A server whose connections are closed after 30 seconds in which nothing moved: one timer a
-//! connection, armed once.
+//! An echo server that closes a connection if nothing has moved for 30 seconds. Each connection has
+//! one timer, which is armed once.
 //!
 //!     cargo run -p idletimeout --example read-loop
 #![allow(clippy::print_stdout, reason = "an example")]
@@ -28,9 +28,9 @@ async fn main() -> io::Result<()> {
 }
 
 async fn echo(stream: TcpStream) -> io::Result<usize> {
-    // Up to a tenth later, so that the reads and writes of a busy connection never read a clock.
-    let mut stream =
-        pin!(IdleIo::new(stream, IdleTimeout::new(Duration::from_secs(30)).slack(0.1)));
+    // With a slack of a tenth, the reads and writes of a busy connection never read a clock.
+    let idle = IdleTimeout::new(Duration::from_secs(30)).slack(0.1);
+    let mut stream = pin!(IdleIo::new(stream, idle));
     let (mut buffer, mut bytes) = ([0; 4096], 0);
     loop {
         let n = stream.read(&mut buffer).await?;

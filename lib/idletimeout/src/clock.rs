@@ -1,8 +1,8 @@
-//! The clocks that a touch can read.
+//! The clocks from which an idle timeout takes its stamps.
 
 use std::time::Duration;
 
-/// A clock for stamps that only measure how long ago they were taken.
+/// A clock whose stamps measure the time since they were taken, and nothing else.
 ///
 /// # Examples
 /// ```
@@ -28,29 +28,30 @@ use std::time::Duration;
 /// # drop(idle) });
 /// ```
 pub trait Clock {
-    /// One reading.
+    /// A reading of the clock.
     type Stamp: Copy;
 
-    /// Reads the clock; a touch costs nothing more.
+    /// Reads the clock. This is the whole cost of a touch.
     fn now(&self) -> Self::Stamp;
 
-    /// The time since `stamp`; zero if that lies in the future.
+    /// Returns the time since `stamp`; zero if it is in the future.
     fn elapsed(&self, stamp: Self::Stamp) -> Duration;
 
-    /// By how much [`elapsed`](Self::elapsed) may exceed the time on tokio's clock. Called only
-    /// when the timer has expired.
+    /// Returns the time by which [`elapsed`](Self::elapsed) may exceed the time on tokio's clock.
+    /// It is called only when the timer has expired.
     fn error_bound(&self) -> Duration;
 }
 
-/// The CPU counter, through [`tach::Instant`]; the OS clock where the counter cannot be trusted.
+/// The CPU counter, through [`tach::Instant`]. If the counter cannot be trusted, this is the OS
+/// clock.
 ///
 /// It ignores a paused runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TachClock;
 
-/// A counter may be read before earlier instructions of its thread have completed, by no more than
-/// a CPU has in flight: some hundreds of instructions.
-const IN_FLIGHT: Duration = Duration::from_micros(1);
+/// The maximum time by which the counter is read before earlier instructions of its thread have
+/// completed. A CPU has some hundreds of instructions in flight.
+const MAX_EARLY_READ: Duration = Duration::from_micros(1);
 
 impl Clock for TachClock {
     type Stamp = tach::Instant;
@@ -65,11 +66,11 @@ impl Clock for TachClock {
     }
 
     fn error_bound(&self) -> Duration {
-        Duration::from_nanos(tach::error_bound_ns()) + IN_FLIGHT
+        Duration::from_nanos(tach::error_bound_ns()) + MAX_EARLY_READ
     }
 }
 
-/// Tokio's own clock, which a test may pause and advance.
+/// Tokio's clock, which a test may pause and advance.
 /// [`IdleTimeout::with_clock`](crate::IdleTimeout::with_clock) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;

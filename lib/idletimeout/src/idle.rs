@@ -1,4 +1,4 @@
-//! The timeout, and the wait that it guards.
+//! The idle timeout, and the guard that puts a wait under it.
 
 use std::fmt;
 use std::future::Future;
@@ -12,20 +12,21 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::{Clock, TachClock};
 
-/// What a length that no instant can hold is cut to: nobody waits for it.
-const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
-/// Tokio's wheel turns once in this time, and wakes nobody sooner.
-const RESOLUTION: Duration = Duration::from_millis(1);
+/// The time for which the timer is armed if no instant can represent its deadline: 30 years.
+const MAX_SLEEP: Duration = Duration::from_secs(30 * 365 * 86_400);
+/// The resolution of tokio's timer wheel, which wakes no task earlier.
+const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
 pin_project! {
-    /// Fires when nothing has come for a given time; the [crate] defines exactly what that means.
+    /// A timeout that fires when nothing has come for a given time. The [crate] defines exactly
+    /// what that means.
     ///
-    /// It is a future as well, for `select!`: it completes when it fires, and may be polled again
-    /// for the next time.
+    /// It is also a future, for `select!`. The future completes when the timeout fires, and may be
+    /// polled again for the next time.
     ///
     /// # Cancel safety
-    /// It keeps its state between polls: dropping a future that borrows it, such as a [`Guard`],
-    /// loses nothing but that future.
+    /// The timeout keeps its state between polls. Dropping a future that borrows it, such as a
+    /// [`Guard`], loses only that future.
     ///
     /// # Examples
     /// ```
@@ -47,29 +48,29 @@ pin_project! {
     pub struct IdleTimeout<C: Clock = TachClock> {
         clock: C,
         length: Duration,
-        // Share of the length by which it may fire late; zero for none.
+        // The share of the length by which the timeout may fire late; zero without slack.
         slack: f64,
-        // When the silence began, unless something came.
-        last: C::Stamp,
-        // Something came; the silence that follows has not been stamped yet.
-        came: bool,
+        // The stamp of the last silence. It is outdated if `has_activity` is set.
+        silence_start: C::Stamp,
+        // Whether something came after `silence_start`, so that the next silence needs a stamp.
+        has_activity: bool,
         #[pin]
         sleep: Sleep,
-        // The task that the armed timer wakes. `None` while it is not registered, or known to have
-        // expired.
+        // The waker of the task that the armed timer wakes. `None` if the timer is not registered,
+        // or is known to have expired.
         waker: Option<Waker>,
         registrations: u64,
-        // A firing was deferred because the task had used up its cooperative budget.
-        deferred: bool,
+        // Whether a firing was deferred because the task had used up its cooperative budget.
+        is_deferred: bool,
     }
 }
 
 impl IdleTimeout {
-    /// A timeout of `length`, stamped from the CPU counter and counted from now. [`IdleTimeout`]
+    /// Creates a timeout of `length` from now, with stamps from the CPU counter. [`IdleTimeout`]
     /// has an example.
     ///
     /// # Panics
-    /// Outside a tokio runtime with its time driver enabled.
+    /// Panics outside of a tokio runtime with its time driver enabled.
     #[must_use]
     pub fn new(length: Duration) -> Self {
         Self::with_clock(length, TachClock)
@@ -77,10 +78,10 @@ impl IdleTimeout {
 }
 
 impl<C: Clock> IdleTimeout<C> {
-    /// A timeout of `length`, stamped from `clock` and counted from now.
+    /// Creates a timeout of `length` from now, with stamps from `clock`.
     ///
     /// # Panics
-    /// Outside a tokio runtime with its time driver enabled.
+    /// Panics outside of a tokio runtime with its time driver enabled.
     ///
     /// # Examples
     /// ```
@@ -98,29 +99,30 @@ impl<C: Clock> IdleTimeout<C> {
     /// ```
     #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
-        let last = clock.now();
+        let silence_start = clock.now();
         Self {
             clock,
             length,
             slack: 0.0,
-            last,
-            came: false,
-            sleep: sleep_until(from_now(length)),
+            silence_start,
+            has_activity: false,
+            sleep: sleep_until(deadline_in(length)),
             waker: None,
             registrations: 0,
-            deferred: false,
+            is_deferred: false,
         }
     }
 
-    /// Lets it fire up to `share` of its length late, so that neither a touch nor a wait ever reads
-    /// the clock: each is one store, and the timer looks several times a length whether there was
-    /// one. It fires between its length and `1 + share` times that after the last, never early; a
-    /// share of less than 2 ms counts as that much.
+    /// Lets the timeout fire late by up to `share` of its length, so that neither a touch nor a
+    /// wait reads the clock. Each of them is one store, and the timer checks several times per
+    /// length whether there was one.
     ///
-    /// Each look wakes the task, which finds nothing to do. A share of 0 is no slack.
+    /// The timeout fires between its length and `1 + share` times its length after the last touch
+    /// or wait, and never early. A share of less than 2 ms has the effect of 2 ms; a share of 0
+    /// disables the slack. Each check wakes the task.
     ///
     /// # Panics
-    /// If `share` is not from 0 to 1.
+    /// Panics if `share` is not from 0 to 1.
     ///
     /// # Examples
     /// ```
@@ -133,62 +135,65 @@ impl<C: Clock> IdleTimeout<C> {
     /// ```
     #[must_use]
     pub fn slack(mut self, share: f64) -> Self {
-        assert!((0.0..=1.0).contains(&share), "a slack of {share} is not from 0 to 1");
+        assert!((0.0..=1.0).contains(&share), "invalid slack {share}: expected 0 to 1");
         self.slack = share;
-        self.sleep = sleep_until(from_now(self.next_look(self.length)));
+        self.sleep = sleep_until(deadline_in(self.time_to_next_check(self.length)));
         self
     }
 
-    /// Starts the length anew: something happened. Stores one stamp; with a [`slack`](Self::slack),
-    /// a flag. [`IdleTimeout`] has an example.
+    /// Restarts the length, because something happened. This stores one stamp or, with a
+    /// [`slack`](Self::slack), one flag. [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
         let this = self.project();
         if *this.slack > 0.0 {
-            *this.came = true;
+            *this.has_activity = true;
         } else {
-            *this.last = this.clock.now();
-            *this.came = false;
+            *this.silence_start = this.clock.now();
+            *this.has_activity = false;
         }
     }
 
-    /// What is waited for has come: the silence begins with the next wait.
+    /// Ends the silence because a wait has completed. The next silence begins with the next wait
+    /// that is pending.
     #[inline]
-    pub(crate) fn come(self: Pin<&mut Self>) {
-        *self.project().came = true;
+    pub(crate) fn end_silence(self: Pin<&mut Self>) {
+        *self.project().has_activity = true;
     }
 
-    /// A wait finds nothing there: stamps the silence, unless it has begun, or a look will tell.
+    /// Stamps the silence because a wait is pending, unless it is already stamped. With a slack,
+    /// the next check stamps it instead.
     #[inline]
     fn begin_silence(self: Pin<&mut Self>) {
         let this = self.project();
-        if *this.came && *this.slack <= 0.0 {
-            *this.came = false;
-            *this.last = this.clock.now();
+        if *this.has_activity && *this.slack <= 0.0 {
+            *this.has_activity = false;
+            *this.silence_start = this.clock.now();
         }
     }
 
-    /// How long the timer may be left alone, of what is left until it would fire.
-    fn next_look(&self, left: Duration) -> Duration {
+    /// Returns the time for which the timer may be armed, if the timeout would fire in `remaining`.
+    fn time_to_next_check(&self, remaining: Duration) -> Duration {
         if self.slack <= 0.0 {
-            return left;
+            return remaining;
         }
-        // A look may be late by a resolution.
+        // A check may be late by the resolution of the timer.
         let slack = self.length.mul_f64(self.slack);
-        left.min(slack.saturating_sub(RESOLUTION).max(slack / 2).max(RESOLUTION))
+        let interval = slack.saturating_sub(TIMER_RESOLUTION).max(slack / 2);
+        remaining.min(interval.max(TIMER_RESOLUTION))
     }
 
     /// Waits for `future`, or until nothing has happened for the length of this timeout.
     ///
-    /// A wait that completes ends the silence, and the next begins when a later wait finds nothing
-    /// there: the clock is not read for a wait that is ready at once, and the time that a loop
+    /// A wait that completes ends the silence, and the next silence begins when a later wait is
+    /// pending. So the clock is not read for a wait that is ready at once, and the time that a loop
     /// spends on a message does not count, as with [`tokio::time::timeout`] around each wait. To
-    /// have it count, [`touch`](Self::touch) before the work.
+    /// count that time, [`touch`](Self::touch) before the work.
     ///
-    /// The future is polled first: what is there is delivered, however late.
+    /// The future is polled first, so a ready result is returned even if the timeout has elapsed.
     ///
     /// # Cancel safety
-    /// That of `future`.
+    /// The guard is cancel safe if `future` is.
     ///
     /// # Examples
     /// ```
@@ -204,13 +209,13 @@ impl<C: Clock> IdleTimeout<C> {
         Guard { idle: self, future }
     }
 
-    /// The time without a touch after which it fires.
+    /// Returns the time of silence after which the timeout fires.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.length
     }
 
-    /// Sets another length, counted from the beginning of the silence as well.
+    /// Sets another length, which is also counted from the beginning of the silence.
     ///
     /// # Examples
     /// ```
@@ -223,95 +228,116 @@ impl<C: Clock> IdleTimeout<C> {
     /// ```
     pub fn set_length(mut self: Pin<&mut Self>, length: Duration) {
         *self.as_mut().project().length = length;
-        let next_look = self.next_look(length.saturating_sub(self.idle_for()));
+        let remaining = length.saturating_sub(self.idle_for());
+        let time_to_check = self.time_to_next_check(remaining);
         let mut this = self.project();
-        this.sleep.as_mut().reset(from_now(next_look));
+        this.sleep.as_mut().reset(deadline_in(time_to_check));
         *this.registrations += 1;
-        // The next poll registers whoever polls, and finds out if it is over already.
+        // The next poll registers the polling task, or fires if the new length is already over.
         *this.waker = None;
     }
 
-    /// How long the silence has lasted: the time since the last touch, firing, or beginning of a
-    /// wait after one that completed. Zero if none has begun since something came; with a
-    /// [`slack`](Self::slack), if no look has found it over.
+    /// Returns how long the silence has lasted: the time since the last touch, firing, or first
+    /// pending wait after a wait that completed. Zero if a silence has not begun since something
+    /// came or, with a [`slack`](Self::slack), if no check has run since.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
-        if self.came { Duration::ZERO } else { self.clock.elapsed(self.last) }
+        if self.has_activity { Duration::ZERO } else { self.clock.elapsed(self.silence_start) }
     }
 
-    /// How often a timer has been registered with the runtime: at the first wait, and then at most
-    /// about once per length, or per look of a [`slack`](Self::slack), however many touches there
-    /// were.
+    /// Returns how often a timer has been registered with the runtime. This happens at the first
+    /// wait, and then at most about once per length, or per check of a [`slack`](Self::slack). The
+    /// number of touches does not matter.
     #[must_use]
     pub fn registrations(&self) -> u64 {
         self.registrations
     }
 
-    /// Ready if it fires now; if not, wakes the task when the armed timer expires.
+    /// Returns ready if the timeout fires now. Otherwise the task is woken when the armed timer
+    /// expires.
     ///
-    /// Takes from tokio's cooperative budget when it fires. A spent budget defers it, but only
-    /// once: beside a future that spends the budget at every poll it would otherwise never fire.
+    /// A firing consumes tokio's cooperative budget. A spent budget defers it, but only once.
+    /// Otherwise the timeout would never fire if the guarded future spends the budget at every
+    /// poll.
     #[inline]
     pub(crate) fn poll_idle(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let same_task = this.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
-        if same_task && !this.sleep.is_elapsed() {
-            // Last: nothing that is read from memory then waits for the clock.
+        let is_same_task = this.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if is_same_task && !this.sleep.is_elapsed() {
+            // The clock is read last, so that no load from memory waits for it.
             self.begin_silence();
             return Poll::Pending;
         }
         self.poll_timer(cx)
     }
 
+    /// Polls the timer until it is pending or the timeout fires.
     #[cold]
     fn poll_timer(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.as_mut().begin_silence();
         loop {
             let this = self.as_mut().project();
-            // A spent budget must not keep the waker from being registered: what follows relies on
-            // it.
+            // A spent budget must not prevent the registration of the waker, on which later polls
+            // rely.
             if pin!(coop::unconstrained(this.sleep)).poll(cx).is_pending() {
-                match this.waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => {
-                        *this.waker = Some(cx.waker().clone());
-                        // A timer that has just been reset is counted there.
-                        *this.registrations = (*this.registrations).max(1);
-                    }
-                }
+                self.set_waker(cx);
                 return Poll::Pending;
             }
-            *this.waker = None;
-            if std::mem::take(this.came) {
-                // At some time since the last look, so no later than now.
-                *this.last = this.clock.now();
+            let remaining = self.as_mut().check_silence();
+            if remaining.is_zero() {
+                return self.fire(cx);
             }
-            let needed = this.length.saturating_add(this.clock.error_bound());
-            let left = needed.saturating_sub(this.clock.elapsed(*this.last));
-            if left.is_zero() {
-                match coop::poll_proceed(cx) {
-                    Poll::Ready(budget) => budget.made_progress(),
-                    // The budget's owner has been woken for another poll.
-                    Poll::Pending if !std::mem::replace(this.deferred, true) => {
-                        return Poll::Pending;
-                    }
-                    Poll::Pending => {}
-                }
-                *this.deferred = false;
-                *this.last = this.clock.now();
-                return Poll::Ready(());
-            }
-            let next_look = self.next_look(left);
+            let time_to_check = self.time_to_next_check(remaining);
             let this = self.as_mut().project();
-            this.sleep.reset(from_now(next_look));
+            this.sleep.reset(deadline_in(time_to_check));
             *this.registrations += 1;
         }
     }
+
+    /// Stores the waker of the task that the timer wakes.
+    fn set_waker(self: Pin<&mut Self>, cx: &mut Context<'_>) {
+        let this = self.project();
+        match this.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                *this.waker = Some(cx.waker().clone());
+                // A registration after a reset has been counted by the reset.
+                *this.registrations = (*this.registrations).max(1);
+            }
+        }
+    }
+
+    /// Returns the time until the timeout would fire, after its timer has expired.
+    fn check_silence(self: Pin<&mut Self>) -> Duration {
+        let this = self.project();
+        *this.waker = None;
+        if std::mem::take(this.has_activity) {
+            // The activity was at some time since the last check, so no later than now.
+            *this.silence_start = this.clock.now();
+        }
+        let needed = this.length.saturating_add(this.clock.error_bound());
+        needed.saturating_sub(this.clock.elapsed(*this.silence_start))
+    }
+
+    /// Fires and begins a new silence, unless the cooperative budget defers the firing.
+    fn fire(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        match coop::poll_proceed(cx) {
+            Poll::Ready(budget) => budget.made_progress(),
+            // Tokio has woken the task for another poll.
+            Poll::Pending if !std::mem::replace(this.is_deferred, true) => return Poll::Pending,
+            Poll::Pending => {}
+        }
+        *this.is_deferred = false;
+        *this.silence_start = this.clock.now();
+        Poll::Ready(())
+    }
 }
 
-fn from_now(length: Duration) -> Instant {
+/// Returns the instant `length` from now, or one in the far future if that is not representable.
+fn deadline_in(length: Duration) -> Instant {
     let now = Instant::now();
-    now.checked_add(length).unwrap_or_else(|| now + FAR_FUTURE)
+    now.checked_add(length).unwrap_or_else(|| now + MAX_SLEEP)
 }
 
 impl<C: Clock> Future for IdleTimeout<C> {
@@ -332,7 +358,7 @@ impl<C: Clock> fmt::Debug for IdleTimeout<C> {
 }
 
 pin_project! {
-    /// A future under an [`IdleTimeout`], from [`IdleTimeout::guard`].
+    /// A future under an [`IdleTimeout`]. It is created by [`IdleTimeout::guard`].
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Guard<'a, F, C: Clock = TachClock> {
         idle: Pin<&'a mut IdleTimeout<C>>,
@@ -348,7 +374,7 @@ impl<F: Future, C: Clock> Future for Guard<'_, F, C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Poll::Ready(value) = this.future.poll(cx) {
-            this.idle.as_mut().come();
+            this.idle.as_mut().end_silence();
             return Poll::Ready(Ok(value));
         }
         this.idle.as_mut().poll_idle(cx).map(|()| Err(Elapsed(())))
@@ -361,13 +387,13 @@ impl<F, C: Clock> fmt::Debug for Guard<'_, F, C> {
     }
 }
 
-/// The error of a guarded wait: nothing came for the length of the [`IdleTimeout`].
+/// The error of a guarded wait if nothing came for the length of the [`IdleTimeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing came within the idle timeout")
+        f.write_str("idle timeout elapsed")
     }
 }
 

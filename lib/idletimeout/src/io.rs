@@ -12,15 +12,16 @@ use crate::clock::{Clock, TachClock};
 use crate::idle::{Elapsed, IdleTimeout};
 
 pin_project! {
-    /// A reader, a writer, or both, whose waits fail when nothing has moved either way for the
-    /// length of the timeout: with [`io::ErrorKind::TimedOut`], and [`Elapsed`] inside. It may be
-    /// used further, until the next such length.
+    /// A reader, a writer, or both, under an idle timeout. Its waits fail if nothing has moved in
+    /// either direction for the length of the timeout. The error has the kind
+    /// [`io::ErrorKind::TimedOut`] and contains [`Elapsed`]. The connection remains usable, and
+    /// fails again after another such length.
     ///
-    /// It is not `Unpin`; `Box::pin` makes it so for those who ask for that, `hyper` among them.
+    /// It is not `Unpin`. Use `Box::pin` for libraries that require `Unpin`, such as `hyper`.
     ///
     /// # Cancel safety
-    /// That of the inner one. A read that is given up counts as waiting until the next one is done,
-    /// and so does a write.
+    /// It is cancel safe if the inner reader or writer is. A cancelled read counts as waiting until
+    /// the next read completes, and so does a cancelled write.
     ///
     /// # Examples
     /// ```
@@ -29,76 +30,84 @@ pin_project! {
     /// use idletimeout::{IdleIo, IdleTimeout};
     /// use tokio::io::AsyncReadExt;
     ///
-    /// let (here, _there) = tokio::io::duplex(64);
-    /// let mut connection = pin!(IdleIo::new(here, IdleTimeout::new(Duration::from_millis(2))));
+    /// let (local, _remote) = tokio::io::duplex(64);
+    /// let mut connection = pin!(IdleIo::new(local, IdleTimeout::new(Duration::from_millis(2))));
     /// let mut buffer = [0; 16];
     /// assert_eq!(connection.read(&mut buffer).await.unwrap_err().kind(), ErrorKind::TimedOut);
     /// # }
     /// ```
     ///
     /// # One task
-    /// The task that polled last is the one that is woken. Halves for two tasks are put under a
-    /// timeout each.
+    /// Only the task that polled last is woken. If two tasks use the two halves of a connection,
+    /// put each half under a timeout of its own.
     pub struct IdleIo<T, C: Clock = TachClock> {
         #[pin]
         inner: T,
         #[pin]
         idle: IdleTimeout<C>,
-        // Whether each direction waits: what moves the other way is stamped then, for no new wait
-        // begins.
-        reading: bool,
-        writing: bool,
+        // Whether each direction has a pending wait. While it does, traffic in the other direction
+        // is stamped, because no new wait begins.
+        read_is_pending: bool,
+        write_is_pending: bool,
     }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
 }
 
 impl<T, C: Clock> IdleIo<T, C> {
     /// Puts `inner` under the timeout `idle`. [`IdleIo`] has an example.
     pub fn new(inner: T, idle: IdleTimeout<C>) -> Self {
-        Self { inner, idle, reading: false, writing: false }
+        Self { inner, idle, read_is_pending: false, write_is_pending: false }
     }
 
-    /// What is under the timeout.
+    /// Returns the inner reader or writer.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
-    /// The same, to be changed in place. What is read or written there does not count.
+    /// Returns the inner reader or writer for changes in place. Reads and writes through it do not
+    /// count.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut T> {
         self.project().inner
     }
 
-    /// The timeout, for example to set another length.
+    /// Returns the timeout, for example to set another length.
     pub fn idle(self: Pin<&mut Self>) -> Pin<&mut IdleTimeout<C>> {
         self.project().idle
     }
 
-    /// Takes it out from under the timeout.
+    /// Returns the inner reader or writer and drops the timeout.
     pub fn into_inner(self) -> T {
         self.inner
     }
 
+    /// Polls the inner reader or writer, and the timeout if that is pending.
     fn poll_with<R>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        is_read: bool,
+        direction: Direction,
         poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<R>>,
     ) -> Poll<io::Result<R>> {
         let this = self.project();
-        let (waits, other_waits) =
-            if is_read { (this.reading, *this.writing) } else { (this.writing, *this.reading) };
+        let (is_pending, is_other_pending) = match direction {
+            Direction::Read => (this.read_is_pending, *this.write_is_pending),
+            Direction::Write => (this.write_is_pending, *this.read_is_pending),
+        };
         let result = poll(this.inner, cx);
-        *waits = result.is_pending();
-        match (result, other_waits) {
-            (Poll::Pending, _) => this.idle.poll_idle(cx).map(|()| Err(Elapsed(()).into())),
-            (ready, true) => {
-                this.idle.touch();
-                ready
-            }
-            (ready, false) => {
-                this.idle.come();
-                ready
-            }
+        *is_pending = result.is_pending();
+        if result.is_pending() {
+            return this.idle.poll_idle(cx).map(|()| Err(Elapsed(()).into()));
         }
+        if is_other_pending {
+            this.idle.touch();
+        } else {
+            this.idle.end_silence();
+        }
+        result
     }
 }
 
@@ -108,7 +117,7 @@ impl<T: AsyncRead, C: Clock> AsyncRead for IdleIo<T, C> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_with(cx, true, |inner, cx| inner.poll_read(cx, buffer))
+        self.poll_with(cx, Direction::Read, |inner, cx| inner.poll_read(cx, buffer))
     }
 }
 
@@ -118,15 +127,15 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, false, |inner, cx| inner.poll_write(cx, bytes))
+        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_with(cx, false, |inner, cx| inner.poll_flush(cx))
+        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_with(cx, false, |inner, cx| inner.poll_shutdown(cx))
+        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_shutdown(cx))
     }
 
     fn poll_write_vectored(
@@ -134,7 +143,7 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, false, |inner, cx| inner.poll_write_vectored(cx, slices))
+        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,12 +1,13 @@
-//! A timeout that costs next to nothing while it does not fire.
+//! A timeout that costs almost nothing while it does not fire.
 //!
-//! The most common timer in an async program isn't periodic at all: it's the timeout around every
-//! `recv()`, which never fires. With [`tokio::time::timeout`] each message pays for a timer:
-//! created, registered in the timer wheel if the message is not there yet, deregistered when it
-//! comes. An [`IdleTimeout`] is armed once. A message that comes sets a flag; a wait that finds
-//! none there takes one stamp. When the armed timer expires, once per timeout length, it is armed
-//! again for what is left of the silence. With a [`slack`](IdleTimeout::slack) not even a stamp is
-//! taken.
+//! The most common timer in an async program is not periodic: it is the timeout around every
+//! `recv()`, which never fires. With [`tokio::time::timeout`], each message pays for a timer. The
+//! timer is created, registered in the timer wheel if the message is not ready yet, and
+//! deregistered when the message comes.
+//!
+//! An [`IdleTimeout`] is armed once. A message sets a flag, and a pending wait takes one stamp.
+//! When the armed timer expires, once per timeout length, it is armed again for the rest of the
+//! silence. With a [`slack`](IdleTimeout::slack), no stamp is taken either.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -16,58 +17,58 @@
 //! let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
 //! sender.send("a message").await.unwrap();
 //! let mut idle = pin!(IdleTimeout::new(Duration::from_millis(20)));
-//! // The message is there ...
+//! // The message is ready ...
 //! assert_eq!(idle.as_mut().guard(receiver.recv()).await, Ok(Some("a message")));
-//! // ... and no other comes for 20 ms.
+//! // ... and no other message comes for 20 ms.
 //! assert!(idle.as_mut().guard(receiver.recv()).await.is_err());
 //! # }
 //! ```
 //!
-//! # What "idle for d" means
+//! # Definition of "idle for d"
 //!
-//! - A silence begins when a wait finds nothing there, the first one after a wait that completed;
-//!   and at a [`touch`](IdleTimeout::touch), a firing, or the creation. It ends when a wait
+//! - A silence begins at the first pending wait after a wait that completed. It also begins at a
+//!   [`touch`](IdleTimeout::touch), at a firing, and at the creation. It ends when a wait
 //!   completes.
-//! - It fires when a silence has lasted for at least d, *never* earlier.
-//! - Its task is woken at most one timer resolution after that, as far as the machine allows:
-//!   tokio's wheel turns once a millisecond.
-//! - If the loop keeps polling after a timeout, the timeout fires again after a further d of
+//! - The timeout fires when a silence has lasted for at least d, *never* earlier.
+//! - The task is woken at most one timer resolution after that, as far as the machine allows.
+//!   Tokio's timer wheel has a resolution of one millisecond.
+//! - If the loop continues to poll after a timeout, the timeout fires again after a further d of
 //!   silence.
 //! - The time that the loop spends on a message does not count, as with a `timeout` around each
-//!   `recv`. To have it count, `touch` when the message has come.
+//!   `recv`. To count it, `touch` when the message has come.
 //!
 //! ```text
 //!  recv()   ready        pending ........................ Elapsed
 //!  loop     | at work ... |<------------- d ------------->|
 //! ```
 //!
-//! # Which one
+//! # Choosing a slack
 //!
-//! | | A message costs | Fires after |
+//! | | Cost of a message | Fires after |
 //! |---|---|---|
-//! | as it is | a store; one reading of the clock if the loop had to wait for it | d |
-//! | [`slack(0.1)`](IdleTimeout::slack) | a store | d to 1.1 d, while its task waits; ten looks per d wake it |
+//! | no slack | a store, and one reading of the clock if the loop had to wait for the message | d |
+//! | [`slack(0.1)`](IdleTimeout::slack) | a store | d to 1.1 d, while its task waits; ten checks per d wake the task |
 //!
-//! # Around what
+//! # Choosing a type
 //!
-//! | | |
+//! | | Use |
 //! |---|---|
 //! | [`IdleTimeout::guard`] | any wait of a loop |
-//! | [`IdleIo`] | a connection: reads and writes that fail when nothing moved |
+//! | [`IdleIo`] | a connection: reads and writes fail if nothing has moved |
 //! | `IdleStream`, with the feature `stream` | the items of a stream, and an error for each silence |
 //! | [`IdleTimeout`] itself | a branch of `select!` |
 //!
 //! # Clocks
 //!
-//! | Clock | A stamp reads | Use it |
+//! | Clock | A stamp reads | Use |
 //! |---|---|---|
-//! | [`TachClock`], the default | the CPU counter, where it can be trusted | in production |
+//! | [`TachClock`], the default | the CPU counter, if it can be trusted | in production |
 //! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's clock |
 //!
-//! Stamps only measure elapsed time; a deadline is always on tokio's own clock, and the error bound
-//! of the conversion is added to the wait. So no drift between the two clocks makes it fire early,
-//! however long it lives. (An OS clock that is being slewed, by NTP say, differs from the counter
-//! by up to its slew, at most 500 ppm on Linux.)
+//! Stamps only measure elapsed time. A deadline is always on tokio's clock, and the error bound of
+//! the conversion is added to the wait. So the timeout never fires early because the two clocks
+//! drift apart, even if it exists for a long time. (An OS clock that is slewed, for example by NTP,
+//! differs from the counter by up to its slew, at most 500 ppm on Linux.)
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -82,7 +83,7 @@ pub use io::IdleIo;
 #[cfg(feature = "stream")]
 pub use stream::IdleStream;
 
-// The programs of the crate's front page are compiled as documentation tests.
+// Compiles the programs of the README as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -11,12 +11,12 @@ use crate::clock::{Clock, TachClock};
 use crate::idle::{Elapsed, IdleTimeout};
 
 pin_project! {
-    /// The items of a stream as `Ok`, and an `Err` whenever none has come for the length of the
-    /// timeout.
+    /// A stream under an idle timeout. It yields the items as `Ok`, and an `Err` whenever no item
+    /// has come for the length of the timeout.
     ///
-    /// An item ends the silence, and the next begins when the stream is first found without one. It
-    /// continues after an `Err`, with another one for each further length without an item; it ends
-    /// when the inner one does.
+    /// An item ends the silence, and the next silence begins when the stream is first polled
+    /// without an item. The stream continues after an `Err`, with another `Err` for each further
+    /// length without an item. It ends when the inner stream ends.
     ///
     /// # Examples
     /// ```
@@ -25,7 +25,7 @@ pin_project! {
     /// use futures_core::Stream;
     /// use idletimeout::{IdleStream, IdleTimeout};
     ///
-    /// /// A stream that has gone silent.
+    /// /// A stream without items.
     /// struct Silent;
     /// impl Stream for Silent {
     ///     type Item = u32;
@@ -58,14 +58,14 @@ impl<S: Stream, C: Clock> Stream for IdleStream<S, C> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            this.idle.come();
+            this.idle.end_silence();
             return Poll::Ready(item.map(Ok));
         }
         this.idle.poll_idle(cx).map(|()| Some(Err(Elapsed(()))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Any number of errors may come in between.
+        // Any number of errors may be yielded in between.
         (self.stream.size_hint().0, None)
     }
 }

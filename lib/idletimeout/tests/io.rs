@@ -1,4 +1,4 @@
-//! The wrapper of a connection, on a paused runtime.
+//! Tests of the connection wrapper on a paused runtime.
 
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -15,20 +15,20 @@ fn ms(n: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_gets_its_bytes_and_fails_after_a_silence_again_and_again() {
-    let (here, mut there) = duplex(64);
+async fn reads_fail_after_each_silence() {
+    let (local, mut remote) = duplex(64);
     let peer = tokio::spawn(async move {
         for pause in [4, 9, 35] {
             sleep(ms(pause)).await;
-            there.write_all(b"x").await.unwrap();
+            remote.write_all(b"x").await.unwrap();
         }
     });
     let start = Instant::now();
-    let mut io = pin!(IdleIo::new(here, IdleTimeout::with_clock(LENGTH, TokioClock)));
-    let mut seen = Vec::new();
+    let mut io = pin!(IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock)));
+    let mut results = Vec::new();
     loop {
         let result = io.read(&mut [0; 8]).await;
-        seen.push((start.elapsed().as_millis(), result.as_ref().ok().copied()));
+        results.push((start.elapsed().as_millis(), result.as_ref().ok().copied()));
         match result {
             Ok(0) => break,
             Ok(_) => {}
@@ -39,7 +39,7 @@ async fn a_read_gets_its_bytes_and_fails_after_a_silence_again_and_again() {
         }
     }
     assert_eq!(
-        seen,
+        results,
         [
             (4, Some(1)),
             (13, Some(1)),
@@ -54,30 +54,30 @@ async fn a_read_gets_its_bytes_and_fails_after_a_silence_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_finds_no_room_fails_after_a_silence() {
-    let (here, _there) = duplex(4);
-    let mut io = pin!(IdleIo::new(here, IdleTimeout::with_clock(LENGTH, TokioClock)));
+async fn blocked_write_fails_after_silence() {
+    let (local, _remote) = duplex(4);
+    let mut io = pin!(IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock)));
     let start = Instant::now();
     assert_eq!(io.write(b"four bytes and more").await.unwrap(), 4);
     assert_eq!(io.write(b"more").await.unwrap_err().kind(), ErrorKind::TimedOut);
     assert_eq!(start.elapsed(), LENGTH);
 }
 
-/// One timeout for both ways, in one task: as a connection that waits for a request while it sends
-/// a long answer.
+/// One timeout covers both directions in one task, as in a connection that waits for a request
+/// while it sends a long response.
 #[tokio::test(start_paused = true)]
-async fn what_moves_one_way_keeps_the_wait_of_the_other_alive() {
-    let (here, mut there) = duplex(1);
+async fn writes_keep_reads_alive() {
+    let (local, mut remote) = duplex(1);
     tokio::spawn(async move {
-        // Takes a byte every 6 ms, five times; says nothing.
+        // Reads a byte every 6 ms, five times, and writes nothing.
         for _ in 0..5 {
             sleep(ms(6)).await;
-            there.read_u8().await.unwrap();
+            remote.read_u8().await.unwrap();
         }
         std::future::pending::<()>().await;
     });
     let start = Instant::now();
-    let io = IdleIo::new(here, IdleTimeout::with_clock(LENGTH, TokioClock));
+    let io = IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock));
     let (mut reader, mut writer) = tokio::io::split(Box::pin(io));
     let reading = async { reader.read_u8().await.unwrap_err().kind() };
     let writing = async {
@@ -91,15 +91,15 @@ async fn what_moves_one_way_keeps_the_wait_of_the_other_alive() {
         () = writing => unreachable!(),
     };
     assert_eq!(kind, ErrorKind::TimedOut);
-    // The fifth byte went out when the fourth had been taken.
+    // The fifth byte was written when the fourth had been read.
     assert_eq!(start.elapsed(), ms(24) + LENGTH);
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_between_two_reads_is_no_silence() {
-    let (here, mut there) = duplex(64);
-    there.write_all(b"x").await.unwrap();
-    let mut io = pin!(IdleIo::new(here, IdleTimeout::with_clock(LENGTH, TokioClock)));
+async fn work_between_reads_is_ignored() {
+    let (local, mut remote) = duplex(64);
+    remote.write_all(b"x").await.unwrap();
+    let mut io = pin!(IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock)));
     assert_eq!(io.read(&mut [0; 8]).await.unwrap(), 1);
     sleep(LENGTH * 5).await;
     let start = Instant::now();

@@ -1,5 +1,6 @@
-//! The timeout against a model, on a paused runtime: exact times, no sleeping.
+//! Compares the timeout with a model on a paused runtime, with exact times and without sleeping.
 
+use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -9,13 +10,13 @@ use idletimeout::{Clock, IdleTimeout, TokioClock};
 use proptest::prelude::*;
 use tokio::time::{Instant, advance};
 
-/// Tokio's wheel turns once a millisecond.
+/// The resolution of tokio's timer wheel.
 const RESOLUTION: Duration = Duration::from_millis(1);
-/// An idle runtime's paused clock jumps by whole milliseconds from wherever it is: past the turn it
-/// aims at by up to one.
-const JUMP: Duration = Duration::from_millis(1);
+/// The maximum time by which the paused clock of an idle runtime overshoots. It advances by whole
+/// milliseconds from its current time.
+const MAX_OVERSHOOT: Duration = Duration::from_millis(1);
 
-fn paused<F: Future>(test: F) -> F::Output {
+fn run_paused<F: Future>(test: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -26,17 +27,17 @@ fn paused<F: Future>(test: F) -> F::Output {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Time passes while nobody polls.
+    /// Time passes without a poll.
     Pass(Duration),
     Touch,
-    /// A guarded future that is ready.
+    /// A guarded future is ready.
     Message,
-    /// Polled once, then dropped.
+    /// A guard is polled once and dropped.
     Cancel,
-    /// Another task polls: the one before must not be the one that is woken.
+    /// Another task polls, so the previous task must not be woken.
     Migrate,
     SetLength(Duration),
-    /// Waits until it fires.
+    /// A guard waits until the timeout fires.
     Wait,
 }
 
@@ -54,82 +55,134 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
+/// The expected state of the timeout.
+struct Model {
+    length: Duration,
+    slack: f64,
+    silence_start: Instant,
+    /// Whether something has come since the silence began.
+    has_activity: bool,
+}
+
+impl Model {
+    fn new(length: Duration, slack: f64) -> Self {
+        Self { length, slack, silence_start: Instant::now(), has_activity: false }
+    }
+
+    fn begin_silence(&mut self) {
+        self.silence_start = Instant::now();
+        self.has_activity = false;
+    }
+
+    fn idle_for(&self) -> Duration {
+        if self.has_activity { Duration::ZERO } else { self.silence_start.elapsed() }
+    }
+
+    /// Returns the time by which a wait from `wait_start` should fire, up to the resolution.
+    fn due(&self, wait_start: Instant) -> Instant {
+        if self.slack > 0.0 {
+            // Checks before the wait had no effect, and the clock overshoots at a check as well.
+            let max_delay = self.length.mul_f64(self.slack).max(2 * RESOLUTION) + MAX_OVERSHOOT;
+            self.silence_start.max(wait_start) + self.length + max_delay
+        } else {
+            (self.silence_start + self.length).max(wait_start)
+        }
+    }
+}
+
+type StepResult = Result<(), TestCaseError>;
+
+/// Polls a pending guard once, by this task or by another, and compares with the model.
+async fn poll_once(
+    idle: Pin<&mut IdleTimeout<TokioClock>>,
+    model: &mut Model,
+    by_other_task: bool,
+) -> StepResult {
+    let mut guard = pin!(idle.guard(pending::<()>()));
+    let fired = if by_other_task {
+        guard.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    } else {
+        poll_fn(|cx| Poll::Ready(guard.as_mut().poll(cx).is_ready())).await
+    };
+    let idle_for = model.silence_start.elapsed();
+    prop_assert!(!fired || idle_for >= model.length, "{idle_for:?} of {:?}", model.length);
+    // A single poll may be pending although the timeout is overdue, because the timer wheel turns
+    // when the runtime parks.
+    if fired {
+        model.begin_silence();
+    }
+    Ok(())
+}
+
+/// Waits until the timeout fires, and compares the time with the model.
+async fn wait_for_firing(idle: Pin<&mut IdleTimeout<TokioClock>>, model: &mut Model) -> StepResult {
+    let due = model.due(Instant::now());
+    prop_assert!(idle.guard(pending::<()>()).await.is_err());
+    let now = Instant::now();
+    let earliest = model.silence_start + model.length;
+    prop_assert!(now >= earliest, "{:?} early", earliest - now);
+    prop_assert!(now <= due + RESOLUTION + MAX_OVERSHOOT, "{:?} late", now - due);
+    model.begin_silence();
+    Ok(())
+}
+
+async fn run_step(
+    mut idle: Pin<&mut IdleTimeout<TokioClock>>,
+    model: &mut Model,
+    step: Step,
+) -> StepResult {
+    if model.has_activity && matches!(step, Step::Cancel | Step::Migrate | Step::Wait) {
+        model.begin_silence();
+    }
+    match step {
+        Step::Pass(time) => advance(time).await,
+        Step::Touch => {
+            idle.touch();
+            model.begin_silence();
+        }
+        Step::Message => {
+            prop_assert_eq!(idle.as_mut().guard(async { 7 }).await, Ok(7));
+            model.has_activity = true;
+        }
+        Step::Cancel => poll_once(idle, model, false).await?,
+        Step::Migrate => poll_once(idle, model, true).await?,
+        Step::SetLength(length) => {
+            model.length = length;
+            idle.set_length(length);
+        }
+        Step::Wait => wait_for_firing(idle, model).await?,
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The model is the length, the moment at which the silence began, and whether something has
-    /// come since.
+    /// The timeout never fires early, and at most a resolution late.
     #[test]
-    fn fires_never_early_and_at_most_a_resolution_late(
+    fn firing_matches_the_model(
         length_us in 0_u64..30_000,
         steps in steps(),
         slack in prop_oneof![Just(0.0), 0.0..1.0_f64],
     ) {
-        paused(async {
-            let mut length = Duration::from_micros(length_us);
+        run_paused(async {
+            let length = Duration::from_micros(length_us);
             let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock).slack(slack));
-            let (mut last, mut came) = (Instant::now(), false);
+            let mut model = Model::new(length, slack);
             for step in steps {
-                if came && matches!(step, Step::Cancel | Step::Migrate | Step::Wait) {
-                    (last, came) = (Instant::now(), false);
-                }
-                match step {
-                    Step::Pass(time) => advance(time).await,
-                    Step::Touch => {
-                        idle.as_mut().touch();
-                        (last, came) = (Instant::now(), false);
-                    }
-                    Step::Message => {
-                        prop_assert_eq!(idle.as_mut().guard(async { 7 }).await, Ok(7));
-                        came = true;
-                    }
-                    Step::Cancel | Step::Migrate => {
-                        let mut guard = pin!(idle.as_mut().guard(pending::<()>()));
-                        let fired = if matches!(step, Step::Cancel) {
-                            poll_fn(|cx| Poll::Ready(guard.as_mut().poll(cx).is_ready())).await
-                        } else {
-                            guard.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
-                        };
-                        let idle_for = last.elapsed();
-                        prop_assert!(!fired || idle_for >= length, "fired after {idle_for:?} of {length:?}");
-                        // One poll may find what is over due still pending: the wheel turns when
-                        // the runtime parks.
-                        if fired {
-                            last = Instant::now();
-                        }
-                    }
-                    Step::SetLength(to) => {
-                        length = to;
-                        idle.as_mut().set_length(to);
-                    }
-                    Step::Wait => {
-                        let from = Instant::now();
-                        prop_assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
-                        // With a slack, looks while nobody waited found nothing out; and the clock
-                        // jumps to a look, too.
-                        let due = if slack > 0.0 {
-                            last.max(from) + length + length.mul_f64(slack).max(2 * RESOLUTION) + JUMP
-                        } else {
-                            (last + length).max(from)
-                        };
-                        let now = Instant::now();
-                        prop_assert!(now >= last + length, "{:?} early", last + length - now);
-                        prop_assert!(now <= due + RESOLUTION + JUMP, "{:?} late", now - due);
-                        last = now;
-                    }
-                }
-                let idle_for = if came { Duration::ZERO } else { last.elapsed() };
-                prop_assert!(idle.idle_for() == idle_for || slack > 0.0 && idle.idle_for() < idle_for);
+                run_step(idle.as_mut(), &mut model, step).await?;
+                let (actual, expected) = (idle.idle_for(), model.idle_for());
+                prop_assert!(actual == expected || slack > 0.0 && actual < expected);
             }
             Ok(())
         })?;
     }
 }
 
-/// A clock that claims more time than has passed, within its own error bound.
-struct Fast;
+/// A clock that is fast by its error bound.
+struct FastClock;
 
-impl Clock for Fast {
+impl Clock for FastClock {
     type Stamp = Instant;
 
     fn now(&self) -> Instant {
@@ -146,10 +199,10 @@ impl Clock for Fast {
 }
 
 #[test]
-fn an_error_of_the_clock_within_its_bound_does_not_make_it_early() {
-    paused(async {
+fn clock_error_never_fires_early() {
+    run_paused(async {
         let length = Duration::from_millis(10);
-        let mut idle = pin!(IdleTimeout::with_clock(length, Fast));
+        let mut idle = pin!(IdleTimeout::with_clock(length, FastClock));
         for _ in 0..5 {
             advance(Duration::from_millis(4)).await;
             idle.as_mut().touch();
@@ -160,10 +213,10 @@ fn an_error_of_the_clock_within_its_bound_does_not_make_it_early() {
     });
 }
 
-/// Tokio's clock, and how often it was read.
-struct Counting<'a>(&'a std::cell::Cell<u32>);
+/// Tokio's clock, which counts its readings.
+struct CountingClock<'a>(&'a Cell<u32>);
 
-impl Clock for Counting<'_> {
+impl Clock for CountingClock<'_> {
     type Stamp = Instant;
 
     fn now(&self) -> Instant {
@@ -180,44 +233,41 @@ impl Clock for Counting<'_> {
     }
 }
 
-#[test]
-fn a_message_that_is_there_reads_no_clock_and_one_that_is_waited_for_reads_it_once() {
-    let reads = std::cell::Cell::new(0);
-    let reads_of = |slack, ready: bool| {
-        paused(async {
-            let mut idle = pin!(
-                IdleTimeout::with_clock(Duration::from_secs(1), Counting(&reads)).slack(slack)
-            );
-            reads.set(0);
-            for _ in 0..1_000 {
-                // Ready at its first poll, or at its second; a second for all thousand.
-                let message = tokio::time::sleep(if ready {
-                    Duration::ZERO
-                } else {
-                    Duration::from_millis(1)
-                });
-                if ready {
-                    assert_eq!(idle.as_mut().guard(async {}).await, Ok(()));
-                } else {
-                    assert_eq!(idle.as_mut().guard(message).await, Ok(()));
-                }
-            }
-            reads.get()
-        })
-    };
-    assert_eq!(reads_of(0.0, true), 0);
-    assert_eq!(reads_of(0.1, true), 0);
-    // The first wait follows none that has completed.
-    assert_eq!(reads_of(0.0, false), 999);
-    // Only the looks, ten a second.
-    assert!(reads_of(0.1, false) <= 12);
+/// Guards a thousand messages with a timeout of a second, and returns how often the clock is read.
+fn count_readings<F: Future<Output = ()>>(slack: f64, message: impl Fn() -> F) -> u32 {
+    let readings = Cell::new(0);
+    run_paused(async {
+        let idle = IdleTimeout::with_clock(Duration::from_secs(1), CountingClock(&readings));
+        let mut idle = pin!(idle.slack(slack));
+        readings.set(0);
+        for _ in 0..1_000 {
+            assert_eq!(idle.as_mut().guard(message()).await, Ok(()));
+        }
+        readings.get()
+    })
 }
 
 #[test]
-fn with_slack_it_fires_after_its_length_and_before_the_slack_is_over() {
+fn ready_messages_read_no_clock() {
+    assert_eq!(count_readings(0.0, || async {}), 0);
+    assert_eq!(count_readings(0.1, || async {}), 0);
+}
+
+#[test]
+fn awaited_messages_read_clock_once() {
+    // Each message is ready at its second poll, after a millisecond.
+    let message = || tokio::time::sleep(Duration::from_millis(1));
+    // The first wait does not follow a wait that has completed, so it takes no stamp.
+    assert_eq!(count_readings(0.0, message), 999);
+    // With a slack, only the checks read the clock, ten times a second.
+    assert!(count_readings(0.1, message) <= 12);
+}
+
+#[test]
+fn slack_fires_within_its_bounds() {
     let length = Duration::from_millis(100);
     for pause_us in [1_u64, 999, 1_000, 7_000, 9_999, 10_001, 99_000] {
-        paused(async {
+        run_paused(async {
             let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock).slack(0.1));
             for messages in 0..20 {
                 for _ in 0..messages {
@@ -226,11 +276,11 @@ fn with_slack_it_fires_after_its_length_and_before_the_slack_is_over() {
                 }
                 let start = Instant::now();
                 assert!(idle.as_mut().guard(pending::<()>()).await.is_err());
-                assert!(start.elapsed() >= length, "{:?} of {length:?}", start.elapsed());
+                let elapsed = start.elapsed();
+                assert!(elapsed >= length, "{elapsed:?} of {length:?}");
                 assert!(
-                    start.elapsed() <= length + length / 10 + RESOLUTION + JUMP,
-                    "{:?}",
-                    start.elapsed()
+                    elapsed <= length + length / 10 + RESOLUTION + MAX_OVERSHOOT,
+                    "{elapsed:?}"
                 );
             }
         });
@@ -238,8 +288,8 @@ fn with_slack_it_fires_after_its_length_and_before_the_slack_is_over() {
 }
 
 #[test]
-fn work_on_a_message_does_not_count_unless_it_is_touched_first() {
-    paused(async {
+fn work_counts_only_after_touch() {
+    run_paused(async {
         let length = Duration::from_millis(10);
         let mut idle = pin!(IdleTimeout::with_clock(length, TokioClock));
         for (touches, fires_after) in [(false, length), (true, Duration::from_millis(4))] {
@@ -256,9 +306,9 @@ fn work_on_a_message_does_not_count_unless_it_is_touched_first() {
 }
 
 #[test]
-#[should_panic(expected = "not from 0 to 1")]
-fn a_slack_of_more_than_a_length_is_refused() {
-    paused(async {
+#[should_panic(expected = "invalid slack 1.5")]
+fn slack_above_one_panics() {
+    run_paused(async {
         drop(IdleTimeout::new(Duration::from_secs(1)).slack(1.5));
     });
 }
@@ -267,15 +317,25 @@ fn a_slack_of_more_than_a_length_is_refused() {
 //  polled     |----|----|----|----|...............!
 //  fires                                          34
 #[test]
-fn messages_put_it_off_and_each_firing_begins_a_new_period() {
-    paused(async {
+fn messages_postpone_firing() {
+    run_paused(async {
         let start = Instant::now();
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
         for _ in 0..4 {
-            let wait = tokio::time::sleep(Duration::from_millis(6));
-            assert_eq!(idle.as_mut().guard(wait).await, Ok(()));
+            let message = tokio::time::sleep(Duration::from_millis(6));
+            assert_eq!(idle.as_mut().guard(message).await, Ok(()));
         }
-        for fires_ms in [34, 44, 54] {
+        idle.await;
+        assert_eq!(start.elapsed(), Duration::from_millis(34));
+    });
+}
+
+#[test]
+fn firings_begin_new_periods() {
+    run_paused(async {
+        let start = Instant::now();
+        let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
+        for fires_ms in [10, 20, 30] {
             idle.as_mut().await;
             assert_eq!(start.elapsed(), Duration::from_millis(fires_ms));
         }
@@ -283,11 +343,18 @@ fn messages_put_it_off_and_each_firing_begins_a_new_period() {
 }
 
 #[test]
-fn what_is_there_is_delivered_however_late_and_a_silence_that_is_over_is_found_at_once() {
-    paused(async {
+fn late_messages_are_delivered() {
+    run_paused(async {
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
         advance(Duration::from_secs(1)).await;
         assert_eq!(idle.as_mut().guard(async { "late" }).await, Ok("late"));
+    });
+}
+
+#[test]
+fn past_silence_fires_immediately() {
+    run_paused(async {
+        let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(10), TokioClock));
         idle.as_mut().touch();
         advance(Duration::from_secs(1)).await;
         let before = Instant::now();
@@ -297,18 +364,18 @@ fn what_is_there_is_delivered_however_late_and_a_silence_that_is_over_is_found_a
 }
 
 #[test]
-fn a_length_beyond_all_instants_is_never() {
-    paused(async {
+fn unrepresentable_length_never_fires() {
+    run_paused(async {
         let mut idle = pin!(IdleTimeout::with_clock(Duration::MAX, TokioClock));
         let day = tokio::time::sleep(Duration::from_secs(86_400));
         assert_eq!(idle.as_mut().guard(day).await, Ok(()));
     });
 }
 
-/// Pending after spending whatever budget there is.
-struct Greedy;
+/// A pending future that spends the cooperative budget at every poll.
+struct GreedyFuture;
 
-impl Future for Greedy {
+impl Future for GreedyFuture {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -320,13 +387,13 @@ impl Future for Greedy {
 }
 
 #[test]
-fn a_future_that_spends_the_budget_is_timed_out_all_the_same() {
-    paused(async {
-        // In a task: only tasks have a budget. A greedy future wakes itself, so the paused clock
-        // has to be moved by hand.
+fn spent_budget_does_not_prevent_firing() {
+    run_paused(async {
+        // Only tasks have a budget, so the timeout is in a task. The greedy future wakes itself, so
+        // the paused clock must be advanced explicitly.
         let task = tokio::spawn(async {
             let mut idle = pin!(IdleTimeout::with_clock(Duration::from_millis(5), TokioClock));
-            idle.as_mut().guard(Greedy).await
+            idle.as_mut().guard(GreedyFuture).await
         });
         while !task.is_finished() {
             advance(RESOLUTION).await;
@@ -336,8 +403,8 @@ fn a_future_that_spends_the_budget_is_timed_out_all_the_same() {
 }
 
 #[test]
-fn a_loop_over_a_timeout_of_zero_lets_others_run() {
-    paused(async {
+fn zero_timeout_loop_yields() {
+    run_paused(async {
         let looping = tokio::spawn(async {
             let mut idle = pin!(IdleTimeout::with_clock(Duration::ZERO, TokioClock));
             loop {
@@ -351,15 +418,15 @@ fn a_loop_over_a_timeout_of_zero_lets_others_run() {
 }
 
 #[test]
-fn messages_register_nothing_and_a_length_registers_once() {
-    paused(async {
+fn registrations_are_once_per_length() {
+    run_paused(async {
         let mut idle = pin!(IdleTimeout::with_clock(Duration::from_secs(1), TokioClock));
         assert_eq!(idle.registrations(), 0);
-        // A message each millisecond for ten lengths.
+        // A message comes every millisecond for ten lengths.
         for _ in 0..10_000 {
             assert_eq!(idle.as_mut().guard(tokio::time::sleep(RESOLUTION)).await, Ok(()));
         }
-        // At the first wait, and whenever a second was over.
+        // The timer is registered at the first wait, and once per second.
         assert!((10..=12).contains(&idle.registrations()), "{}", idle.registrations());
     });
 }

@@ -1,4 +1,4 @@
-//! On the real clocks: never early, always woken, nothing allocated.
+//! Tests on the real clocks: timeouts never fire early, wake their task, and allocate nothing.
 
 use std::future::pending;
 use std::pin::{Pin, pin};
@@ -8,7 +8,7 @@ use idletimeout::{IdleTimeout, TachClock};
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
-async fn with_the_counter_it_is_never_early() {
+async fn counter_timeouts_never_fire_early() {
     for length_us in [0, 10, 999, 1_000, 1_001, 2_500, 12_345] {
         let length = Duration::from_micros(length_us);
         let mut idle = pin!(IdleTimeout::new(length));
@@ -23,56 +23,58 @@ async fn with_the_counter_it_is_never_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_that_moves_between_tasks_wakes_the_one_that_polls_last() {
+async fn last_polling_task_is_woken() {
     let mut idle = Box::pin(IdleTimeout::new(Duration::from_millis(30)));
     for _ in 0..20 {
-        let (give, back) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
-            let soon = tokio::time::sleep(Duration::from_millis(2));
-            let _ = idle.as_mut().guard(soon).await;
-            give.send(idle).unwrap();
+            let message = tokio::time::sleep(Duration::from_millis(2));
+            let _ = idle.as_mut().guard(message).await;
+            sender.send(idle).unwrap();
         });
-        idle = back.await.unwrap();
+        idle = receiver.await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(20), idle).await.expect("woken");
+    tokio::time::timeout(Duration::from_secs(20), idle).await.expect("expected a wake-up");
 }
 
 #[tokio::test]
-async fn a_channel_loop_gets_every_message_then_the_silence() {
+async fn channel_loop_ends_in_silence() {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
         for i in 0..10_000_u32 {
             sender.send(i).await.unwrap();
         }
-        // Open, but silent.
+        // The channel remains open without further messages.
         pending::<()>().await;
     });
     let mut idle = pin!(IdleTimeout::new(Duration::from_millis(50)));
-    let mut got = Vec::new();
+    let mut received = Vec::new();
     while let Ok(message) = idle.as_mut().guard(receiver.recv()).await {
-        got.extend(message);
+        received.extend(message);
     }
-    // A stall of the machine may look like silence; what came until then is in order and complete.
-    assert!(got.iter().copied().eq(0..got.len() as u32) && !got.is_empty());
+    // A stall of the machine may look like silence. The messages before it are ordered and
+    // complete.
+    assert!(received.iter().copied().eq(0..received.len() as u32) && !received.is_empty());
 }
 
 #[test]
-fn a_hundred_thousand_timeouts_are_touched_without_an_allocation() {
+fn touching_timeouts_allocates_nothing() {
     const TIMEOUTS: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let mut idle: Vec<Pin<Box<IdleTimeout<TachClock>>>> =
-            (0..TIMEOUTS).map(|_| Box::pin(IdleTimeout::new(Duration::from_secs(600)))).collect();
-        // Registers every timer, and grows what tokio grows.
-        for timeout in &mut idle {
-            // Ready at its second poll: the timer is polled in between.
+        let length = Duration::from_secs(600);
+        let mut timeouts: Vec<Pin<Box<IdleTimeout<TachClock>>>> =
+            (0..TIMEOUTS).map(|_| Box::pin(IdleTimeout::new(length))).collect();
+        // This registers every timer, and lets tokio allocate its memory.
+        for timeout in &mut timeouts {
+            // The future is ready at its second poll, so the timer is polled in between.
             assert_eq!(timeout.as_mut().guard(tokio::task::yield_now()).await, Ok(()));
         }
-        let counted = allocation_counter::measure(|| {
-            for timeout in &mut idle {
+        let allocations = allocation_counter::measure(|| {
+            for timeout in &mut timeouts {
                 timeout.as_mut().touch();
             }
         });
-        assert_eq!(counted.count_total, 0);
+        assert_eq!(allocations.count_total, 0);
     });
 }
