@@ -288,8 +288,8 @@ instants! {
 macro_rules! as_unordered {
     ($($name:ident)*) => {$(
         impl $name {
-            /// Converts this to a plain [`Instant`] of the same time, without the guarantee. There
-            /// is no conversion in the opposite direction.
+            /// Converts this to a plain [`Instant`] of the same time, without the guarantee. A plain
+            /// instant cannot be converted back.
             ///
             /// # Examples
             /// ```

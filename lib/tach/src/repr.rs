@@ -2,7 +2,7 @@
 //!
 //! An instant that was read is a count. The sum of an instant and a duration is not a reading, and
 //! there may be no count for it: it may be earlier than the counter's start, or so far in the
-//! future that its count depends on a rate that is not known well enough. A sum is therefore stored
+//! future that its count depends on a rate that is not exact enough yet. A sum is therefore stored
 //! as exact nanoseconds from the start of the line. To compare it with a count, the count is
 //! converted.
 
