@@ -1,16 +1,13 @@
 //! The lists of checks in `.ci` and the steps in `scripts/ci`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+
+use crate::workspace::{crates, root};
 
 /// Scripts that workflows and people run, and that no list has.
 const UNLISTED: [&str; 2] = ["node", "sanitizer"];
 /// Parts of the other scripts.
 const SHARED: [&str; 4] = ["cfg-wrapper", "common", "steps", "targets"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Names of the steps in a list, which are in the column after the limit. Returns `None` outside of
 /// the repository.
@@ -49,6 +46,46 @@ fn every_step_says_why() {
         let why = text.lines().nth(1).unwrap_or_default();
         assert!(why.starts_with("# ") && why.ends_with('.'), "{step}: {why:?}");
     }
+}
+
+/// A filter that matches no test would run, or leave out, the wrong ones without an error.
+#[test]
+fn skipped_tests_exist() {
+    let Ok(scripts) = std::fs::read_dir(root().join("scripts/ci")) else { return };
+    let names = test_names();
+    let mut skipped = 0;
+    for script in scripts.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = std::fs::read_to_string(&script).unwrap();
+        let words = text.split("--skip ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        for word in words {
+            let word = word.trim_end_matches("::");
+            let exists = names.iter().any(|name| name.contains(word));
+            assert!(exists, "{} skips {word:?}, which is no test", script.display());
+            skipped += 1;
+        }
+    }
+    assert!(skipped >= 10, "only {skipped} skipped tests were found");
+}
+
+/// The names of all functions and modules of the libraries, tests among them.
+fn test_names() -> Vec<String> {
+    let mut names = Vec::new();
+    let mut directories: Vec<_> =
+        crates().iter().flat_map(|path| [path.join("src"), path.join("tests")]).collect();
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(directory).into_iter().flatten();
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let words = text.split_whitespace().zip(text.split_whitespace().skip(1));
+            let defined = words.filter(|(keyword, _)| matches!(*keyword, "fn" | "mod"));
+            names.extend(defined.map(|(_, name)| name.to_owned()));
+        }
+    }
+    names
 }
 
 /// The owner of an action can move a tag, so actions are pinned by commit.

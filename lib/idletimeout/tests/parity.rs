@@ -66,7 +66,8 @@ fn is_active_test(attributes: &[&&str]) -> bool {
 fn parity_list_names_existing_tests() {
     let Some(root) = repository() else { return };
     let package_folders = ["tests", "src"].map(|folder| package().join(folder));
-    let bench_folders = ["src/bench/timeout", "lib/internal/benchloops/src/timeouts", "tests/it/bench"];
+    let bench_folders =
+        ["src/bench/timeout", "lib/internal/benchloops/src/timeouts", "tests/it/bench"];
     let bench_folders = bench_folders.map(|folder| root.join(folder));
     let files = find_sources(package_folders.into_iter().chain(bench_folders).collect());
     let paths = code_spans().filter_map(|code| code.split_once("::"));

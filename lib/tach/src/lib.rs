@@ -80,6 +80,7 @@
 mod anchor;
 #[cfg(feature = "recalibrate-background")]
 mod background;
+mod clock_pair;
 mod counter;
 mod info;
 mod instant;
@@ -92,6 +93,7 @@ mod timeline;
 pub use anchor::{Anchor, Conversion};
 #[cfg(feature = "recalibrate-background")]
 pub use background::{DEFAULT_RECALIBRATION_INTERVAL, set_recalibration_interval};
+pub use clock_pair::read_paired;
 pub use info::{Info, RateFrom, error_bound_ns, info};
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
 pub use os::OsInstant;

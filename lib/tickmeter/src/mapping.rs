@@ -7,8 +7,6 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-#[cfg(target_os = "linux")]
-use std::time::Instant;
 
 /// A mapping of a locked file. The lock is released when the mapping is dropped or the process
 /// ends.
@@ -99,20 +97,17 @@ fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Returns the current time as an [`Instant`], and as nanoseconds of the kernel's monotonic clock.
+/// Returns the kernel's monotonic clock, in nanoseconds.
 #[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods, reason = "the same time on two clocks, once a process")]
-pub(crate) fn monotonic_now() -> Option<(Instant, u64)> {
+pub(crate) fn monotonic_ns() -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let before = Instant::now();
     // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
     let read = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) } == 0;
-    let between = before.elapsed() / 2;
     let ns = u64::try_from(time.tv_sec)
         .ok()?
         .checked_mul(1_000_000_000)?
         .checked_add(u64::try_from(time.tv_nsec).ok()?)?;
-    read.then_some((before + between, ns))
+    read.then_some(ns)
 }
 
 /// Returns the effective user id of this process.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 #[cfg(all(target_os = "linux", not(loom)))]
-use crate::mapping::monotonic_now;
+use crate::mapping::monotonic_ns;
 
 /// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
 /// metrics.
@@ -217,6 +217,13 @@ impl ThreadSchedstat {
     fn waited_ns(&mut self) -> Option<u64> {
         None
     }
+}
+
+/// Returns the current time as an [`Instant`], and as nanoseconds of the kernel's monotonic clock.
+#[cfg(all(target_os = "linux", not(loom)))]
+fn monotonic_now() -> Option<(Instant, u64)> {
+    let (now, now_ns) = tach::read_paired(monotonic_ns);
+    Some((now, now_ns?))
 }
 
 /// Times are not available: on other systems osjitter records no context switches to compare them

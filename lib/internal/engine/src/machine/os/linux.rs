@@ -237,21 +237,10 @@ pub fn lock_memory() -> io::Result<()> {
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
-/// One moment by `Instant` and by `CLOCK_MONOTONIC`, in nanoseconds: the tightest of several
-/// bracketed reads.
-#[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
+/// Returns the current time as an [`Instant`], and as nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
-    const PAIRS: usize = 16;
-    let mut best: Option<(Duration, (Instant, u64))> = None;
-    for _ in 0..PAIRS {
-        let before = Instant::now();
-        let kernel_ns = clock_ns(libc::CLOCK_MONOTONIC)?;
-        let bracket = before.elapsed();
-        if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
-            best = Some((bracket, (before + bracket / 2, kernel_ns)));
-        }
-    }
-    Ok(best.expect("at least one pair").1)
+    let (now, kernel_ns) = tach::read_paired(|| clock_ns(libc::CLOCK_MONOTONIC));
+    Ok((now, kernel_ns?))
 }
 
 /// Sleeps the calling thread until an instant, with `clock_nanosleep` in its absolute mode.
