@@ -1,8 +1,8 @@
-//! The kinds of timer.
+//! The timers that an interval can tick from.
 
 use std::fmt;
 
-/// What an interval ticks from. Its text form is stable and meant for reports.
+/// The timer that an interval ticks from. Its text form is stable and meant for reports.
 ///
 /// # Examples
 /// ```
@@ -17,17 +17,18 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `timerfd` on the monotonic clock (Linux, Android): takes nanoseconds, is tens of
+    /// `timerfd` on the monotonic clock (Linux, Android): accepts nanoseconds, and is tens of
     /// microseconds late.
     Timerfd,
-    /// `EVFILT_TIMER` of kqueue. Apple's systems: absolute and critical, tens of microseconds late.
-    /// FreeBSD and NetBSD take nanoseconds, OpenBSD and DragonFly whole milliseconds, rounded up.
+    /// `EVFILT_TIMER` of kqueue. On Apple's systems it is absolute and critical, and tens of
+    /// microseconds late. FreeBSD and NetBSD accept nanoseconds, OpenBSD and DragonFly whole
+    /// milliseconds, rounded up.
     Kqueue,
     /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a
     /// millisecond late.
     WaitableTimer,
-    /// The thread pool's timer (older Windows): late by up to the system's tick, 15.6 ms unless a
-    /// program has asked for less.
+    /// The thread pool's timer (older Windows): late by up to the system's tick, which is 15.6 ms
+    /// unless a program has set a shorter one.
     ThreadpoolTimer,
     /// tokio's own timer wheel: one to two milliseconds late.
     TokioSleep,
@@ -45,7 +46,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What to do where the OS refuses a timer, for example because no descriptor is left.
+/// The reaction if the OS refuses a timer, for example because no descriptor is left.
 ///
 /// Platforms without a native timer, and builds without the feature `os-native`, use tokio's timer
 /// in any case.

@@ -1,4 +1,4 @@
-//! Many intervals, sleeps and timeouts, one timer.
+//! `IntervalGroup`: many intervals, sleeps and timeouts from one timer.
 
 use std::io;
 use std::sync::Arc;
@@ -11,28 +11,29 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Fallback};
 use crate::precision::Precision;
 use crate::queue::{TimerQueue, Wait};
-use crate::schedule::{Schedule, interval_surface};
+use crate::schedule::{Schedule, impl_interval_methods};
 
-/// Length of a slot unless set otherwise.
+/// The length of a slot unless set.
 const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 
 /// Any number of intervals, sleeps and timeouts from one timer of the OS.
 ///
 /// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the
-/// runtime for itself. That is right for a few; a thousand of them cost more than tokio's wheel,
-/// and descriptors limit their number. A group has one timer. It divides time into slots of its
-/// *resolution*, and serves all deadlines of a slot together, at its end: a tick is up to the
-/// resolution later than it might be, and never early. [`IntervalGroup::sleep`] and
-/// [`IntervalGroup::timeout`], with the same slots, are for those who wait once;
-/// [`sleep`](crate::sleep) and [`timeout`](crate::timeout) need no group, and have no slots.
+/// runtime for itself. That is right for a few intervals. A thousand of them cost more than tokio's
+/// wheel, and their number is limited by that of descriptors.
 ///
-/// Each slot in which something is due wakes the thread once. Where deadlines are spread evenly,
-/// that is what a group costs: longer slots are cheaper and later. Where many deadlines coincide it
-/// costs less than tokio's wheel. `scripts/peers-osinterval.sh` of the project measures both beside
-/// tokio's.
+/// A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines
+/// of a slot together, at its end: a tick is up to the resolution later than it might be, and never
+/// early. [`IntervalGroup::sleep`] and [`IntervalGroup::timeout`] wait once, with the same slots;
+/// [`sleep`](crate::sleep) and [`timeout`](crate::timeout) need no group and have no slots.
 ///
-/// A clone is the same group. A task on the runtime on which the group was made serves its timer;
-/// it ends with the last clone and the last interval, sleep and timeout.
+/// Each slot with a deadline wakes the thread once. If deadlines are spread evenly, these wake-ups
+/// are the cost of a group: longer slots are cheaper and later. If many deadlines coincide, a group
+/// costs less than tokio's wheel. `scripts/peers-osinterval.sh` of the project measures both cases
+/// and tokio's intervals.
+///
+/// A clone refers to the same group. A task on the runtime on which the group was created serves
+/// its timer; it ends with the last clone and the last interval, sleep and timeout.
 ///
 /// # Examples
 /// ```
@@ -49,7 +50,7 @@ pub struct IntervalGroup {
     queue: Arc<TimerQueue>,
 }
 
-/// Settings for an [`IntervalGroup`]; starts at [`IntervalGroup::builder`].
+/// Settings for an [`IntervalGroup`], created by [`IntervalGroup::builder`].
 ///
 /// # Examples
 /// ```
@@ -71,25 +72,25 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// The length of a slot: how much later a tick may come to be served together with others. 100
-    /// us unless set; at least 1 ns.
+    /// Sets the length of a slot: how much later a tick may come so that it is served together with
+    /// others. It is 100 us unless set, and at least 1 ns.
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = resolution.max(Duration::from_nanos(1));
         self
     }
 
-    /// How close to its deadline a task runs, and what that may cost; [`Precision::Os`] unless set.
+    /// Sets how close to its deadline a task runs, and at what cost; [`Precision::Os`] unless set.
     ///
-    /// With [`Precision::Spin`] all of the group are woken a lead, learnt from all, before the end
-    /// of their slot, and each spins until its deadline, one after the other where they share a
-    /// thread: meant for few, with slots of 1 ns. [`Spin::share`](crate::Spin::share) has no
-    /// effect, since a group has no period.
+    /// With [`Precision::Spin`] each task is woken before the end of its slot by a lead that is
+    /// estimated over the whole group, and spins until its deadline. Tasks that share a thread do
+    /// so one after the other, so this mode is for few tasks, with slots of 1 ns.
+    /// [`Spin::share`](crate::Spin::share) has no effect, since a group has no period.
     pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
         self.precision = precision.into();
         self
     }
 
-    /// What to do where the OS refuses a timer; the error is returned unless set.
+    /// Sets what to do if the OS refuses a timer; the error is returned unless set.
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
         self
@@ -98,7 +99,7 @@ impl GroupBuilder {
     /// Creates the group on the current tokio runtime. [`GroupBuilder`] has an example.
     ///
     /// # Errors
-    /// As [`Builder::build`](crate::Builder::build).
+    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
     pub fn build(self) -> io::Result<IntervalGroup> {
         Ok(IntervalGroup {
             queue: TimerQueue::new(self.resolution, self.precision, self.fallback)?,
@@ -107,15 +108,15 @@ impl GroupBuilder {
 }
 
 impl IntervalGroup {
-    /// A group with slots of 100 us.
+    /// Creates a group with slots of 100 us on the current tokio runtime.
     ///
     /// # Errors
-    /// As [`Builder::build`](crate::Builder::build).
+    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
     pub fn new() -> io::Result<Self> {
         Self::builder().build()
     }
 
-    /// Starts the settings of a group; [`GroupBuilder`] has an example.
+    /// Creates a builder for a group; [`GroupBuilder`] has an example.
     pub fn builder() -> GroupBuilder {
         GroupBuilder {
             resolution: DEFAULT_RESOLUTION,
@@ -124,20 +125,20 @@ impl IntervalGroup {
         }
     }
 
-    /// An interval of this group that ticks at once, then every `period`. [`IntervalGroup`] has an
-    /// example.
+    /// Creates an interval of this group that ticks at once, then every `period`. [`IntervalGroup`]
+    /// has an example.
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> GroupInterval {
         self.interval_at(self.queue.now().into(), period)
     }
 
-    /// An interval of this group that ticks at `start`, then every `period`.
+    /// Creates an interval of this group that ticks at `start`, then every `period`.
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     ///
     /// # Examples
     /// ```
@@ -171,13 +172,13 @@ impl IntervalGroup {
         self.queue.resolution()
     }
 
-    /// What the group ticks from.
+    /// The timer that the group ticks from.
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }
 }
 
-/// An interval of an [`IntervalGroup`], with the surface of [`OsInterval`](crate::OsInterval).
+/// An interval of an [`IntervalGroup`], with the methods of [`OsInterval`](crate::OsInterval).
 #[derive(Debug)]
 pub struct GroupInterval {
     queue: Arc<TimerQueue>,
@@ -185,7 +186,7 @@ pub struct GroupInterval {
     schedule: Schedule,
 }
 
-interval_surface!(
+impl_interval_methods!(
     GroupInterval,
     "group.interval",
     "let group = osinterval::IntervalGroup::new()?;"
@@ -197,14 +198,14 @@ impl GroupInterval {
     /// tick takes from tokio's cooperative budget.
     ///
     /// # Panics
-    /// If the runtime on which the group was made is shutting down.
+    /// Panics if the runtime on which the group was created is shutting down.
     ///
     /// # Examples
     /// See [`GroupInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let deadline = self.schedule.deadline.into_std();
-        self.queue.arrived(&mut self.wait);
+        self.queue.acknowledge_wakeup(&mut self.wait);
         let now = loop {
             let now = self.now();
             if now >= deadline {
@@ -218,7 +219,7 @@ impl GroupInterval {
         Poll::Ready(self.schedule.observe(now))
     }
 
-    /// What the group ticks from.
+    /// The timer that the group ticks from.
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }
@@ -252,37 +253,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_gone_is_not_listed_until_a_deadline_hours_away() {
+    async fn dropped_intervals_are_deregistered() {
         let group = IntervalGroup::new().unwrap();
         let start = Instant::from_std(real_now()) + HOUR;
         for i in 0..1_000 {
             let mut interval = group.interval_at(start + Duration::from_millis(i), HOUR);
             assert!(poll(&mut interval).is_pending());
-            assert_eq!(group.queue.waiting(), 1);
+            assert_eq!(group.queue.waiting_count(), 1);
         }
-        assert_eq!(group.queue.waiting(), 0);
-        // Out of the middle, the front and the end of one list.
+        assert_eq!(group.queue.waiting_count(), 0);
+        // Dropped from the middle, the front and the end of the list of one node.
         let mut together: Vec<_> = (0..10).map(|_| group.interval_at(start, HOUR)).collect();
         assert!(together.iter_mut().all(|interval| poll(interval).is_pending()));
-        for left in (0..10).rev() {
-            drop(together.swap_remove(left * 7 % together.len()));
-            assert_eq!(group.queue.waiting(), left);
+        for remaining in (0..10).rev() {
+            drop(together.swap_remove(remaining * 7 % together.len()));
+            assert_eq!(group.queue.waiting_count(), remaining);
         }
     }
 
     #[tokio::test]
-    async fn resets_back_and_forth_leave_one_entry() {
+    async fn repeated_resets_leave_one_entry() {
         let group = IntervalGroup::new().unwrap();
         let mut interval = group.interval_at(Instant::from_std(real_now()) + HOUR, HOUR);
         for i in 0..1_000 {
             assert!(poll(&mut interval).is_pending());
-            // Nearer each time, then far away again.
+            // Earlier in each round.
             interval.reset_after(HOUR / 2 + Duration::from_millis(1_000 - i));
-            assert_eq!(group.queue.waiting(), 1);
+            assert_eq!(group.queue.waiting_count(), 1);
             interval.reset_immediately();
-            assert!(group.queue.waiting() <= 1);
+            assert!(group.queue.waiting_count() <= 1);
             assert!(poll(&mut interval).is_ready());
-            // Lets the driver serve what is due, and gives the budget back.
+            // Lets the driver run, and restores the budget.
             tokio::task::yield_now().await;
         }
     }

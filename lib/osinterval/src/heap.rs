@@ -1,295 +1,336 @@
-//! Who waits until when: a heap that knows where in it everybody is.
+//! An indexed heap of timers with four children per node.
 //!
-//! Four children a node: half as deep as with two, and the four lie in one or two cache lines.
-//! Those who come one after the other with the same time, as a crowd does that waits for the end of
-//! a slot, share a node: whoever follows the first costs no step in the heap, neither coming nor
-//! going. A wait that is put off stays where it is, and moves when its turn comes: however often
-//! that happens in between, it costs one move.
+//! Every entry knows its position in the heap, so it can be moved or removed without a search. A
+//! heap of four children is half as deep as a binary one, and the four share one or two cache
+//! lines.
+//!
+//! Entries that are inserted one after the other with the same time share a node, in a linked list.
+//! Many tasks that wait for the end of one slot do that. Only the first of them costs steps in the
+//! heap when it is inserted or removed.
+//!
+//! An entry whose time is postponed keeps its node, and moves when the node comes to the root. It
+//! moves once, however often it was postponed in between.
 
 use std::task::Waker;
 
-/// Who waits, by the time at which to wake it, in nanoseconds since some origin.
+/// Wakers ordered by the time at which to wake them, in nanoseconds since some origin.
+///
+/// An entry is identified by its key, which [`TimerHeap::insert`] returns. The key is valid until
+/// [`TimerHeap::remove`], even if the entry has fired.
 #[derive(Debug)]
-pub(crate) struct Waits {
+pub(crate) struct TimerHeap {
     nodes: Vec<Node>,
-    places: Vec<Place>,
-    /// The first free place; each of them leads to the next.
-    vacant: usize,
-    /// The place that came last: the next may have the same time.
-    latest: usize,
+    entries: Vec<Entry>,
+    /// The first free entry, which links to the next; [`NIL`] if none is free.
+    free_head: usize,
+    /// The entry that was linked last: the next one may have the same time.
+    last_inserted: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The time at which its places are looked at: not later than their own.
+    /// The time at which the entries of the node are checked; not later than any of their times.
     time: u64,
-    /// The first of them.
-    place: usize,
+    /// The first entry of the node's list.
+    head: usize,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Entry {
     time: u64,
-    at: At,
-    /// Who shares its node, behind it; [`NOWHERE`] for none.
+    position: Position,
+    /// The next entry of the same node; [`NIL`] if this is the last.
     next: usize,
     waker: Option<Waker>,
 }
 
-/// Where a place is.
+/// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// At the head of this node.
+enum Position {
+    /// At the head of the list of this node.
     Node(usize),
-    /// Behind this place, at the same node.
+    /// Behind this entry, in the list of its node.
     Behind(usize),
-    /// Nowhere: its time has come.
+    /// Outside of the heap: its time has come.
     Fired,
-    /// Free; then comes this one.
+    /// In the list of free entries, before this one.
     Free(usize),
 }
 
-/// No node, or no place.
-pub(crate) const NOWHERE: usize = usize::MAX;
+/// The index that refers to no node and no entry.
+pub(crate) const NIL: usize = usize::MAX;
+/// Children of a node.
 const CHILDREN: usize = 4;
 
-impl Default for Waits {
+impl Default for TimerHeap {
     fn default() -> Self {
-        Self { nodes: Vec::new(), places: Vec::new(), vacant: NOWHERE, latest: NOWHERE }
+        Self { nodes: Vec::new(), entries: Vec::new(), free_head: NIL, last_inserted: NIL }
     }
 }
 
-impl Waits {
-    /// Adds a wait; its place is its name until it is removed.
+impl TimerHeap {
+    /// Inserts an entry and returns its key.
     pub(crate) fn insert(&mut self, time: u64, waker: Waker) -> usize {
-        let new = Place { time, at: At::Fired, next: NOWHERE, waker: Some(waker) };
-        let place = match self.places.get_mut(self.vacant) {
+        let new = Entry { time, position: Position::Fired, next: NIL, waker: Some(waker) };
+        let key = match self.entries.get_mut(self.free_head) {
             Some(free) => {
-                let place = self.vacant;
-                if let At::Free(next) = std::mem::replace(free, new).at {
-                    self.vacant = next;
+                let key = self.free_head;
+                if let Position::Free(next) = std::mem::replace(free, new).position {
+                    self.free_head = next;
                 }
-                place
+                key
             }
             None => {
-                self.places.push(new);
-                self.places.len() - 1
+                self.entries.push(new);
+                self.entries.len() - 1
             }
         };
-        self.enter(place, time);
-        place
+        self.link(key, time);
+        key
     }
 
-    /// Gives a place, which is nowhere, a node or a part in one.
-    fn enter(&mut self, place: usize, time: u64) {
-        let before = std::mem::replace(&mut self.latest, place);
-        if let Some(&Place { time: its, at: At::Node(_) | At::Behind(_), next, .. }) =
-            self.places.get(before)
-            && its == time
+    /// Puts an entry that is outside of the heap into it: behind the entry that was linked last if
+    /// both have the same time, otherwise into a node of its own.
+    fn link(&mut self, key: usize, time: u64) {
+        let before = std::mem::replace(&mut self.last_inserted, key);
+        if let Some(&Entry {
+            time: deadline,
+            position: Position::Node(_) | Position::Behind(_),
+            next,
+            ..
+        }) = self.entries.get(before)
+            && deadline == time
         {
-            self.places[before].next = place;
-            (self.places[place].at, self.places[place].next) = (At::Behind(before), next);
-            if let Some(next) = self.places.get_mut(next) {
-                next.at = At::Behind(place);
+            self.entries[before].next = key;
+            let linked = &mut self.entries[key];
+            (linked.position, linked.next) = (Position::Behind(before), next);
+            if let Some(next) = self.entries.get_mut(next) {
+                next.position = Position::Behind(key);
             }
             return;
         }
-        self.nodes.push(Node { time, place });
+        self.nodes.push(Node { time, head: key });
         self.sift_up(self.nodes.len() - 1);
     }
 
-    /// Takes a place out of the heap; it keeps its waker.
-    fn leave(&mut self, place: usize) {
-        let Place { at, next, .. } = self.places[place];
-        match at {
-            At::Node(node) if next == NOWHERE => self.remove_node(node),
-            At::Node(node) => self.nodes[node].place = next,
-            At::Behind(before) => self.places[before].next = next,
-            At::Fired | At::Free(_) => return,
+    /// Takes an entry out of the heap; it keeps its waker.
+    fn unlink(&mut self, key: usize) {
+        let Entry { position, next, .. } = self.entries[key];
+        match position {
+            Position::Node(node) if next == NIL => self.remove_node(node),
+            Position::Node(node) => self.nodes[node].head = next,
+            Position::Behind(before) => self.entries[before].next = next,
+            Position::Fired | Position::Free(_) => return,
         }
-        if let Some(follower) = self.places.get_mut(next) {
-            follower.at = at;
+        if let Some(follower) = self.entries.get_mut(next) {
+            follower.position = position;
         }
-        (self.places[place].at, self.places[place].next) = (At::Fired, NOWHERE);
+        let unlinked = &mut self.entries[key];
+        (unlinked.position, unlinked.next) = (Position::Fired, NIL);
     }
 
-    /// Removes a wait, whether its time has come or not, and returns its waker if that was not
-    /// taken.
-    pub(crate) fn remove(&mut self, place: usize) -> Option<Waker> {
-        self.leave(place);
-        let freed = &mut self.places[place];
-        freed.at = At::Free(std::mem::replace(&mut self.vacant, place));
+    /// Removes an entry, whether it has fired or not, and returns its waker if it has not.
+    pub(crate) fn remove(&mut self, key: usize) -> Option<Waker> {
+        self.unlink(key);
+        let freed = &mut self.entries[key];
+        freed.position = Position::Free(std::mem::replace(&mut self.free_head, key));
         freed.waker.take()
     }
 
-    /// Moves a wait, whose time has not come, to another time.
-    pub(crate) fn move_to(&mut self, place: usize, time: u64) {
-        let entry = &mut self.places[place];
-        let earlier = time < std::mem::replace(&mut entry.time, time);
-        match entry.at {
-            _ if !earlier => {}
-            At::Node(node) if entry.next == NOWHERE => {
+    /// Moves an entry that has not fired to another time.
+    pub(crate) fn move_to(&mut self, key: usize, time: u64) {
+        let entry = &mut self.entries[key];
+        let is_earlier = time < std::mem::replace(&mut entry.time, time);
+        match entry.position {
+            _ if !is_earlier => {}
+            Position::Node(node) if entry.next == NIL => {
                 if time < self.nodes[node].time {
                     self.nodes[node].time = time;
                     self.sift_up(node);
                 }
             }
             _ => {
-                self.leave(place);
-                self.enter(place, time);
+                self.unlink(key);
+                self.link(key, time);
             }
         }
     }
 
-    /// Whether the time of a wait has come: its waker is taken.
-    pub(crate) fn has_fired(&self, place: usize) -> bool {
-        self.places[place].at == At::Fired
+    /// Whether the time of an entry has come and its waker was taken.
+    pub(crate) fn has_fired(&self, key: usize) -> bool {
+        self.entries[key].position == Position::Fired
     }
 
-    /// The time of a wait.
-    pub(crate) fn time(&self, place: usize) -> u64 {
-        self.places[place].time
+    /// The time of an entry.
+    pub(crate) fn time(&self, key: usize) -> u64 {
+        self.entries[key].time
     }
 
-    /// The waker of a wait, unless its time has come.
-    pub(crate) fn waker(&mut self, place: usize) -> &mut Option<Waker> {
-        &mut self.places[place].waker
+    /// The waker of an entry; `None` if it has fired.
+    pub(crate) fn waker_mut(&mut self, key: usize) -> &mut Option<Waker> {
+        &mut self.entries[key].waker
     }
 
-    /// Whether no other wait was looked at as early before this one came.
-    pub(crate) fn is_first(&self, place: usize) -> bool {
-        self.places[place].at == At::Node(0)
+    /// Whether an entry is the head of the root: it is checked before every other one.
+    pub(crate) fn is_first(&self, key: usize) -> bool {
+        self.entries[key].position == Position::Node(0)
     }
 
-    /// When the first is to be looked at.
-    pub(crate) fn first(&self) -> Option<u64> {
+    /// The time at which the root is to be checked.
+    pub(crate) fn first_time(&self) -> Option<u64> {
         self.nodes.first().map(|first| first.time)
     }
 
-    /// Moves the wakers of those whose time has come into `due`, up to so many.
-    pub(crate) fn take_due(&mut self, now: u64, most: usize, due: &mut Vec<Waker>) {
-        let mut moved = NOWHERE;
-        while let Some(&Node { time, place }) = self.nodes.first().filter(|first| first.time <= now)
+    /// Moves the wakers of entries whose time has come into `due`, until that holds `max_due`.
+    pub(crate) fn take_due(&mut self, now: u64, max_due: usize, due: &mut Vec<Waker>) {
+        let mut last_moved = NIL;
+        while let Some(&Node { time, head }) = self.nodes.first().filter(|first| first.time <= now)
         {
-            let entry = &mut self.places[place];
-            let its = entry.time;
-            if its > time {
-                // It was put off.
-                if entry.next == NOWHERE {
-                    self.nodes[0].time = its;
+            let entry = &mut self.entries[head];
+            let deadline = entry.time;
+            if deadline > time {
+                // The entry was postponed.
+                if entry.next == NIL {
+                    self.nodes[0].time = deadline;
                     self.sift_down(0);
                 } else {
-                    self.leave(place);
-                    // Behind one that was put off to the same time and is still here it would be
-                    // looked at for ever.
-                    self.latest = moved;
-                    self.enter(place, its);
-                    moved = place;
+                    self.unlink(head);
+                    // Only behind an entry that was moved in this loop: behind another one with the
+                    // same time, which may be in this node, it would be moved again and again.
+                    self.last_inserted = last_moved;
+                    self.link(head, deadline);
+                    last_moved = head;
                 }
                 continue;
             }
-            if due.len() >= most {
+            if due.len() >= max_due {
                 return;
             }
             due.extend(entry.waker.take());
-            self.leave(place);
+            self.unlink(head);
         }
     }
 
-    /// All wakers, of whoever still waits.
+    /// The wakers of all entries that have not fired.
     pub(crate) fn into_wakers(self) -> impl Iterator<Item = Waker> {
-        self.places.into_iter().filter_map(|place| place.waker)
+        self.entries.into_iter().filter_map(|entry| entry.waker)
     }
 
-    /// Takes a node out, which nobody is at any more.
+    /// Removes a node that is empty.
     fn remove_node(&mut self, node: usize) {
         let removed = self.nodes.swap_remove(node);
-        // The last has taken its place: up or down with it.
+        // The last node is now at its index, and may be out of order with its parent or children.
         if let Some(moved) = self.nodes.get(node) {
             if moved.time < removed.time { self.sift_up(node) } else { self.sift_down(node) }
         }
     }
 
-    fn sift_up(&mut self, mut at: usize) {
-        let moving = self.nodes[at];
-        while at > 0 {
-            let parent = (at - 1) / CHILDREN;
+    fn sift_up(&mut self, mut index: usize) {
+        let moving = self.nodes[index];
+        while index > 0 {
+            let parent = (index - 1) / CHILDREN;
             if self.nodes[parent].time <= moving.time {
                 break;
             }
-            self.put(at, self.nodes[parent]);
-            at = parent;
+            self.set_node(index, self.nodes[parent]);
+            index = parent;
         }
-        self.put(at, moving);
+        self.set_node(index, moving);
     }
 
-    fn sift_down(&mut self, mut at: usize) {
-        let moving = self.nodes[at];
+    fn sift_down(&mut self, mut index: usize) {
+        let moving = self.nodes[index];
         loop {
-            let first = at * CHILDREN + 1;
+            let first = index * CHILDREN + 1;
             let nth = match self.nodes.get(first..).unwrap_or_default() {
-                // Without branches, which nothing could predict.
+                // Without branches, since their outcome is unpredictable.
                 [a, b, c, d, ..] => {
                     let (ab, cd) = (usize::from(b.time < a.time), usize::from(d.time < c.time));
-                    let (of_ab, of_cd) = (a.time.min(b.time), c.time.min(d.time));
-                    if of_cd < of_ab { 2 + cd } else { ab }
+                    let (min_ab, min_cd) = (a.time.min(b.time), c.time.min(d.time));
+                    if min_cd < min_ab { 2 + cd } else { ab }
                 }
                 [] => break,
                 last => (1..last.len())
-                    .fold(0, |least, n| if last[n].time < last[least].time { n } else { least }),
+                    .fold(0, |min, n| if last[n].time < last[min].time { n } else { min }),
             };
             let child = self.nodes[first + nth];
             if child.time >= moving.time {
                 break;
             }
-            self.put(at, child);
-            at = first + nth;
+            self.set_node(index, child);
+            index = first + nth;
         }
-        self.put(at, moving);
+        self.set_node(index, moving);
     }
 
-    fn put(&mut self, at: usize, node: Node) {
-        self.nodes[at] = node;
-        self.places[node.place].at = At::Node(at);
+    fn set_node(&mut self, index: usize, node: Node) {
+        self.nodes[index] = node;
+        self.entries[node.head].position = Position::Node(index);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::woken::Woken;
+    use crate::test_waker::CountingWaker;
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    impl Waits {
-        /// How many wait; every one of them is where it believes to be, and after its parent.
-        pub(crate) fn check(&self) -> usize {
+    impl TimerHeap {
+        /// Checks the order of the heap and the position of every entry, and returns the number of
+        /// entries that have not fired.
+        pub(crate) fn check_invariants(&self) -> usize {
             let mut waiting = 0;
-            for (at, node) in self.nodes.iter().enumerate() {
-                assert!(at == 0 || self.nodes[(at - 1) / CHILDREN].time <= node.time);
-                let (mut expected, mut place) = (At::Node(at), node.place);
-                while let Some(entry) = self.places.get(place) {
-                    assert_eq!(entry.at, expected);
+            for (index, node) in self.nodes.iter().enumerate() {
+                assert!(index == 0 || self.nodes[(index - 1) / CHILDREN].time <= node.time);
+                let (mut expected, mut key) = (Position::Node(index), node.head);
+                while let Some(entry) = self.entries.get(key) {
+                    assert_eq!(entry.position, expected);
                     assert!(entry.time >= node.time && entry.waker.is_some());
-                    (expected, place) = (At::Behind(place), entry.next);
+                    (expected, key) = (Position::Behind(key), entry.next);
                     waiting += 1;
                 }
             }
             waiting
         }
 
-        /// How many places there are, free ones included.
-        pub(crate) fn places(&self) -> usize {
-            self.places.len()
+        fn take_due_wakers(&mut self, now: u64, max_due: usize) -> Vec<Waker> {
+            let mut due = Vec::new();
+            self.take_due(now, max_due, &mut due);
+            due
         }
     }
 
-    /// A wait of the model: what a list of all of them would know.
-    struct Known {
-        place: usize,
-        time: u64,
-        fired: bool,
-        woken: Arc<Woken>,
+    /// A hundred entries with one time.
+    fn insert_crowd(heap: &mut TimerHeap, time: u64) -> Vec<usize> {
+        (0..100).map(|_| heap.insert(time, Waker::noop().clone())).collect()
+    }
+
+    #[test]
+    fn equal_times_share_a_node() {
+        let mut heap = TimerHeap::default();
+        let crowd = insert_crowd(&mut heap, 7);
+        assert_eq!((heap.nodes.len(), heap.check_invariants()), (1, 100));
+        heap.move_to(crowd[0], 9);
+        heap.remove(crowd[50]);
+        let mut due = heap.take_due_wakers(8, 10);
+        let fired: Vec<_> = crowd.iter().filter(|&&key| heap.has_fired(key)).collect();
+        assert_eq!((due.len(), fired.len()), (10, 10));
+        assert!(crowd[1..=10].iter().all(|&key| heap.has_fired(key)), "in order of insertion");
+        heap.take_due(8, 100, &mut due);
+        assert_eq!((due.len(), heap.check_invariants(), heap.first_time()), (98, 1, Some(9)));
+    }
+
+    #[test]
+    fn postponed_crowd_moves_to_one_node() {
+        let mut heap = TimerHeap::default();
+        let crowd = insert_crowd(&mut heap, 7);
+        crowd.iter().for_each(|&key| heap.move_to(key, 9));
+        assert_eq!(heap.take_due_wakers(8, 10).len(), 0);
+        assert_eq!((heap.check_invariants(), heap.first_time()), (100, Some(9)));
+        assert!(heap.nodes.len() <= 2, "the last entry keeps its node");
+        assert_eq!(heap.take_due_wakers(9, 100).len(), 100);
+        assert_eq!(heap.check_invariants(), 0);
     }
 
     #[derive(Clone, Debug)]
@@ -305,105 +346,125 @@ mod tests {
         let time = prop_oneof![0_u64..50, 0_u64..5_000, Just(u64::MAX)];
         prop_oneof![
             4 => time.clone().prop_map(Step::Insert),
-            2 => (any::<usize>(), time).prop_map(|(which, time)| Step::Move(which, time)),
+            2 => (any::<usize>(), time).prop_map(|(index, time)| Step::Move(index, time)),
             2 => any::<usize>().prop_map(Step::Remove),
             1 => (0_u64..200).prop_map(Step::Advance),
         ]
     }
 
-    #[test]
-    fn a_crowd_with_one_time_shares_a_node_and_is_woken_in_turn() {
-        let mut waits = Waits::default();
-        let crowd: Vec<_> = (0..100).map(|_| waits.insert(7, Waker::noop().clone())).collect();
-        assert_eq!((waits.nodes.len(), waits.check()), (1, 100));
-        waits.move_to(crowd[0], 9);
-        waits.remove(crowd[50]);
-        let mut due = Vec::new();
-        waits.take_due(8, 10, &mut due);
-        let fired = |waits: &Waits| crowd.iter().filter(|&&place| waits.has_fired(place)).count();
-        assert_eq!((due.len(), fired(&waits)), (10, 10));
-        assert!(
-            crowd[1..=10].iter().all(|&place| waits.has_fired(place)),
-            "first come, first woken"
-        );
-        waits.take_due(8, 100, &mut due);
-        assert_eq!((due.len(), waits.check(), waits.first()), (98, 1, Some(9)));
+    /// The expected state of an entry.
+    struct ModelEntry {
+        key: usize,
+        time: u64,
+        fired: bool,
+        waker: Arc<CountingWaker>,
     }
 
-    #[test]
-    fn a_crowd_that_is_put_off_together_goes_on_together() {
-        let mut waits = Waits::default();
-        let crowd: Vec<_> = (0..100).map(|_| waits.insert(7, Waker::noop().clone())).collect();
-        crowd.iter().for_each(|&place| waits.move_to(place, 9));
-        let mut due = Vec::new();
-        waits.take_due(8, 10, &mut due);
-        assert_eq!((due.len(), waits.check(), waits.first()), (0, 100, Some(9)));
-        assert!(waits.nodes.len() <= 2, "the last of them keeps its node");
-        waits.take_due(9, 100, &mut due);
-        assert_eq!((due.len(), waits.check()), (100, 0));
+    /// An entry that was removed, and how often its waker should have been called.
+    struct RemovedEntry {
+        waker: Arc<CountingWaker>,
+        wake_count: usize,
+    }
+
+    /// A heap and a list with the same entries.
+    #[derive(Default)]
+    struct Model {
+        heap: TimerHeap,
+        entries: Vec<ModelEntry>,
+        removed: Vec<RemovedEntry>,
+        now: u64,
+        max_entries: usize,
+    }
+
+    impl Model {
+        fn apply(&mut self, step: &Step) {
+            match *step {
+                Step::Insert(time) => self.insert(time),
+                Step::Advance(by) => self.advance(by),
+                Step::Move(..) | Step::Remove(_) if self.entries.is_empty() => {}
+                Step::Move(index, time) => self.move_to(index % self.entries.len(), time),
+                Step::Remove(index) => self.remove(index % self.entries.len()),
+            }
+        }
+
+        fn insert(&mut self, time: u64) {
+            let waker = Arc::new(CountingWaker::default());
+            let key = self.heap.insert(time, Arc::clone(&waker).into());
+            self.entries.push(ModelEntry { key, time, fired: false, waker });
+            self.max_entries = self.max_entries.max(self.entries.len());
+        }
+
+        fn move_to(&mut self, index: usize, time: u64) {
+            let entry = &mut self.entries[index];
+            if !entry.fired {
+                self.heap.move_to(entry.key, time);
+                entry.time = time;
+            }
+        }
+
+        fn remove(&mut self, index: usize) {
+            let ModelEntry { key, fired, waker, .. } = self.entries.swap_remove(index);
+            assert_eq!(self.heap.remove(key).is_some(), !fired);
+            self.removed.push(RemovedEntry { waker, wake_count: usize::from(fired) });
+        }
+
+        /// Takes due entries in small batches, which have to come in the order of their times.
+        fn advance(&mut self, by: u64) {
+            self.now += by;
+            while self.wake_batch() {}
+        }
+
+        /// Returns whether an entry has fired.
+        fn wake_batch(&mut self) -> bool {
+            const BATCH: usize = 3;
+            let is_due = |entry: &&ModelEntry| !entry.fired && entry.time <= self.now;
+            let due_entries = self.entries.iter().filter(is_due);
+            let mut expected: Vec<_> = due_entries.map(|entry| entry.time).collect();
+            expected.sort_unstable();
+            expected.truncate(BATCH);
+
+            let due = self.heap.take_due_wakers(self.now, BATCH);
+            assert_eq!(due.len(), expected.len());
+            due.into_iter().for_each(Waker::wake);
+
+            let mut times = Vec::new();
+            for entry in self.entries.iter_mut().filter(|entry| !entry.fired) {
+                if self.heap.has_fired(entry.key) {
+                    entry.fired = true;
+                    times.push(entry.time);
+                }
+            }
+            times.sort_unstable();
+            assert_eq!(times, expected);
+            !times.is_empty()
+        }
+
+        fn check(&self) {
+            let waiting: Vec<_> = self.entries.iter().filter(|entry| !entry.fired).collect();
+            assert_eq!(self.heap.check_invariants(), waiting.len());
+            let first = self.heap.first_time();
+            assert!(first.is_none_or(|first| waiting.iter().all(|entry| first <= entry.time)));
+            assert_eq!(self.heap.entries.len(), self.max_entries, "free entries are reused");
+            for entry in &self.entries {
+                assert_eq!(self.heap.has_fired(entry.key), entry.fired);
+                assert_eq!(self.heap.time(entry.key), entry.time);
+                assert_eq!(entry.waker.wake_count(), usize::from(entry.fired));
+            }
+        }
     }
 
     proptest! {
         #[test]
-        fn everybody_is_woken_once_when_a_sorted_list_says_so(steps in proptest::collection::vec(step(), 1..400)) {
-            let (mut waits, mut known, mut now) = (Waits::default(), Vec::<Known>::new(), 0_u64);
-            let (mut most, mut gone) = (0, Vec::new());
-            for step in steps {
-                match step {
-                    Step::Insert(time) => {
-                        let woken = Arc::new(Woken::default());
-                        let place = waits.insert(time, Arc::clone(&woken).into());
-                        known.push(Known { place, time, fired: false, woken });
-                        most = most.max(known.len());
-                    }
-                    Step::Move(which, time) if !known.is_empty() => {
-                        let which = which % known.len();
-                        let of = &mut known[which];
-                        if !of.fired {
-                            waits.move_to(of.place, time);
-                            of.time = time;
-                        }
-                    }
-                    Step::Remove(which) if !known.is_empty() => {
-                        let of = known.swap_remove(which % known.len());
-                        prop_assert_eq!(waits.remove(of.place).is_some(), !of.fired);
-                        gone.push((of.woken, usize::from(of.fired)));
-                    }
-                    Step::Advance(by) => {
-                        now += by;
-                        // In small batches, in the order of their times.
-                        loop {
-                            let mut due = Vec::new();
-                            waits.take_due(now, 3, &mut due);
-                            let mut expected: Vec<_> = known.iter().filter(|k| !k.fired && k.time <= now).map(|k| k.time).collect();
-                            expected.sort_unstable();
-                            prop_assert_eq!(due.len(), expected.len().min(3));
-                            due.into_iter().for_each(Waker::wake);
-                            let mut fired: Vec<_> = known.iter_mut().filter(|k| !k.fired && waits.has_fired(k.place)).collect();
-                            let mut times: Vec<_> = fired.iter().map(|k| k.time).collect();
-                            times.sort_unstable();
-                            prop_assert_eq!(&times[..], &expected[..times.len()]);
-                            fired.iter_mut().for_each(|k| k.fired = true);
-                            if times.is_empty() {
-                                break;
-                            }
-                        }
-                    }
-                    Step::Move(..) | Step::Remove(_) => {}
-                }
-                prop_assert_eq!(waits.check(), known.iter().filter(|k| !k.fired).count());
-                prop_assert!(waits.first().is_none_or(|first| known.iter().all(|k| k.fired || first <= k.time)));
-                prop_assert_eq!(waits.places(), most, "places are used again");
-                for of in &known {
-                    prop_assert_eq!(waits.has_fired(of.place), of.fired);
-                    prop_assert_eq!(of.woken.times(), usize::from(of.fired));
-                    prop_assert_eq!(waits.time(of.place), of.time);
-                }
+        fn heap_matches_sorted_list_model(steps in proptest::collection::vec(step(), 1..400)) {
+            let mut model = Model::default();
+            for step in &steps {
+                model.apply(step);
+                model.check();
             }
-            drop(waits);
-            for (woken, times) in gone {
-                prop_assert_eq!(woken.times(), times);
-                prop_assert_eq!(Arc::strong_count(&woken), 1, "no waker is kept");
+            drop(model.heap);
+            for RemovedEntry { waker, wake_count } in model.removed {
+                assert_eq!(waker.wake_count(), wake_count);
+                assert_eq!(Arc::strong_count(&waker), 1, "no waker is kept");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `OsInterval`: tokio's interval, ticking from the OS.
+//! `OsInterval`: an interval in the shape of tokio's, from the OS's own timer.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -8,16 +8,17 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
 use crate::precision::{Lead, Precision};
-use crate::schedule::{Schedule, interval_surface};
+use crate::schedule::{Schedule, impl_interval_methods};
 use crate::timer::{Timer, spin_until};
 
 pub use cadence::MissedTickBehavior;
 
-/// Ticks at once, then every `period`: [`tokio::time::interval`] over the OS's timer.
+/// Creates an interval that ticks at once, then every `period`: [`tokio::time::interval`] over the
+/// OS's timer.
 ///
 /// # Panics
-/// If `period` is zero, if there is no tokio runtime with I/O enabled, or if the OS has no timer
-/// left. [`OsInterval::builder`] returns an error for the last two.
+/// Panics if `period` is zero, outside of a tokio runtime with I/O enabled, or if the OS has no
+/// timer left. [`OsInterval::builder`] returns an error for the last two.
 ///
 /// # Examples
 /// ```
@@ -30,13 +31,14 @@ pub use cadence::MissedTickBehavior;
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> OsInterval {
-    expect(OsInterval::builder(period).build())
+    unwrap_built(OsInterval::builder(period).build())
 }
 
-/// Ticks at `start`, then every `period`: [`tokio::time::interval_at`] over the OS's timer.
+/// Creates an interval that ticks at `start`, then every `period`: [`tokio::time::interval_at`]
+/// over the OS's timer.
 ///
 /// # Panics
-/// As [`interval`].
+/// Panics if [`interval`] would.
 ///
 /// # Examples
 /// ```
@@ -49,20 +51,20 @@ pub fn interval(period: Duration) -> OsInterval {
 /// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> OsInterval {
-    expect(OsInterval::builder(period).start_at(start).build())
+    unwrap_built(OsInterval::builder(period).start_at(start).build())
 }
 
 #[track_caller]
-fn expect(built: io::Result<OsInterval>) -> OsInterval {
+fn unwrap_built(built: io::Result<OsInterval>) -> OsInterval {
     match built {
         Ok(interval) => interval,
-        // Not in a closure, which would be blamed instead of the caller.
-        Err(error) => panic!("cannot make an interval: {error}"),
+        // Not in a closure: the panic would name its line instead of the caller's.
+        Err(error) => panic!("cannot create the interval: {error}"),
     }
 }
 
-/// Settings for an [`OsInterval`], and the way to one that returns errors; starts at
-/// [`OsInterval::builder`].
+/// Settings for an [`OsInterval`], created by [`OsInterval::builder`]. Unlike [`interval`], it
+/// returns errors instead of panicking.
 ///
 /// # Examples
 /// ```
@@ -91,34 +93,34 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The deadline of the first tick; the first tick comes at once unless set.
+    /// Sets the deadline of the first tick; the first tick comes at once unless set.
     pub fn start_at(mut self, start: Instant) -> Self {
         self.start = Some(start);
         self
     }
 
-    /// What to do about missed ticks; [`MissedTickBehavior::Burst`] unless set.
+    /// Sets the behaviour for missed ticks; [`MissedTickBehavior::Burst`] unless set.
     pub fn missed_tick_behavior(mut self, behavior: impl Into<MissedTickBehavior>) -> Self {
         self.behavior = behavior.into();
         self
     }
 
-    /// How late a tick must be observed to count as missed; tokio's 5 ms unless set, so that both
-    /// deliver the same sequences. At a period of 500 us that is ten periods: a program that uses
-    /// `Delay` or `Skip` may want less.
+    /// Sets how late a tick must be observed to count as missed; tokio's 5 ms unless set, so that
+    /// both deliver the same sequences. At a period of 500 us that is ten periods: a program that
+    /// uses `Delay` or `Skip` may want less.
     pub fn tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// How close to the deadline a tick is delivered, and what it may cost; [`Precision::Os`]
+    /// Sets how close to its deadline a tick is delivered, and at what cost; [`Precision::Os`]
     /// unless set.
     pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
         self.precision = precision.into();
         self
     }
 
-    /// What to do where the OS refuses a timer; the error is returned unless set.
+    /// Sets what to do if the OS refuses a timer; the error is returned unless set.
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
         self
@@ -127,11 +129,12 @@ impl Builder {
     /// Creates the interval on the current tokio runtime. [`Builder`] has an example.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is
-    ///   disabled. tokio reports the latter by a panic, which is caught here: the panic hook sees
-    ///   it, and a program built with `panic = "abort"` ends.
-    /// - The OS's own error where it refuses a timer, for example because no descriptor is left.
-    ///   With [`Fallback::TokioSleep`] there is no such error.
+    /// Returns an error
+    /// - of kind [`io::ErrorKind::NotConnected`] if it is not called within a tokio runtime, or if
+    ///   the runtime's I/O driver is disabled. tokio reports the latter by a panic, which is caught
+    ///   here: the panic hook runs, and a program built with `panic = "abort"` aborts.
+    /// - of the OS if that refuses a timer, for example because no descriptor is left, unless
+    ///   [`Fallback::TokioSleep`] is set.
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
         let deadline = self.start.unwrap_or_else(|| timer.now().into());
@@ -146,23 +149,25 @@ impl Builder {
             tolerance: self.tolerance,
             missed: 0,
         };
-        let mut interval = OsInterval { timer, schedule, lead, wake_up: deadline, waited: false };
-        interval.set_wake_up();
+        let mut interval =
+            OsInterval { timer, schedule, lead, wake_up_time: deadline, has_waited: false };
+        interval.update_wake_up_time();
         Ok(interval)
     }
 }
 
 /// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the OS's own timer.
 ///
-/// Deadlines are absolute: tick k is due at start + k × period whatever happened before, unless a
-/// missed-tick behaviour other than `Burst` moves the schedule. Each interval has one timer of the
-/// OS, armed again for every tick: one system call arms it, and the runtime waits in another.
+/// Deadlines are absolute: tick k is due at start + k × period, however late the ticks before it
+/// were, unless a missed-tick behaviour other than `Burst` moves the schedule. Each interval has
+/// one timer of the OS, armed again for every tick: one system call arms it, and the runtime waits
+/// in another.
 ///
 /// # Precision
-/// Linux: tens of microseconds on an idle machine, for the kernel's high-resolution timer, the
-/// wake-up of the thread and the turn of the runtime together. With [`Precision::Spin`] tens of
-/// nanoseconds for nearly all ticks. Where the timer falls back to tokio's: one to two
-/// milliseconds, whatever the precision.
+/// On an idle Linux machine a tick is tens of microseconds late: the kernel's high-resolution
+/// timer, the wake-up of the thread and the turn of the runtime together. With [`Precision::Spin`]
+/// nearly all ticks are tens of nanoseconds late. If the timer falls back to tokio's, ticks are one
+/// to two milliseconds late with either precision.
 ///
 /// # Examples
 /// ```
@@ -184,20 +189,20 @@ pub struct OsInterval {
     timer: Timer,
     schedule: Schedule,
     lead: Option<Lead>,
-    /// What the timer is armed for: the deadline, or the lead before it.
-    wake_up: Instant,
-    /// Whether the task has waited for the timer since `wake_up` was set: only then its lateness is
-    /// the timer's.
-    waited: bool,
+    /// The time for which the timer is armed: the deadline, or the lead before it.
+    wake_up_time: Instant,
+    /// Whether the task has waited for the timer since `wake_up_time` was set. Only then its
+    /// lateness is the timer's.
+    has_waited: bool,
 }
 
-interval_surface!(OsInterval, "osinterval::interval");
+impl_interval_methods!(OsInterval, "osinterval::interval");
 
 impl OsInterval {
-    /// Starts the settings of an interval; [`Builder`] has an example.
+    /// Creates a builder for an interval of this period; [`Builder`] has an example.
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     #[track_caller]
     pub fn builder(period: Duration) -> Builder {
         assert!(!period.is_zero(), "`period` must be non-zero");
@@ -218,15 +223,16 @@ impl OsInterval {
     /// others run.
     ///
     /// # Panics
-    /// If the runtime it was made on is shutting down, as [`tokio::time::Interval`] does.
+    /// Panics if the runtime on which the interval was created is shutting down, as
+    /// [`tokio::time::Interval`] does.
     ///
     /// # Examples
     /// See [`OsInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        match self.timer.poll_until(cx, self.wake_up.into_std()) {
+        match self.timer.poll_until(cx, self.wake_up_time.into_std()) {
             Poll::Pending => {
-                self.waited = true;
+                self.has_waited = true;
                 return Poll::Pending;
             }
             Poll::Ready(Ok(())) => {}
@@ -235,37 +241,35 @@ impl OsInterval {
             }
         }
         budget.made_progress();
-        self.learn_lead();
-        // What is left of the budget is settled before the deadline too.
+        self.update_lead();
+        // Dropping the budget takes time, so that is done before the deadline as well.
         drop(budget);
         let (due, punctual_until) = (self.schedule.deadline, self.schedule.punctual_until());
-        // The next tick is computed before this one's deadline: little is left to do after it.
+        // The next tick is computed before the deadline of this one, so that little work remains
+        // after it.
         self.schedule.advance();
-        self.set_wake_up();
-        // In the precise mode this is where the rest of the lead passes.
+        self.update_wake_up_time();
+        // In the precise mode this spins for the rest of the lead.
         let now = spin_until(due.into_std(), || self.timer.now());
         if self.schedule.apply_behavior(due, punctual_until, now) {
-            self.set_wake_up();
+            self.update_wake_up_time();
         }
         Poll::Ready(due)
     }
 
-    /// The timer has woken the task: the lead learns from how late.
-    fn learn_lead(&mut self) {
-        if let Some(lead) = self.lead.as_mut().filter(|_| self.waited) {
-            lead.observe(self.timer.now().saturating_duration_since(self.wake_up.into_std()));
+    /// In the precise mode, updates the lead by how late the timer has woken the task.
+    fn update_lead(&mut self) {
+        if let Some(lead) = self.lead.as_mut().filter(|_| self.has_waited) {
+            lead.observe(self.timer.now().saturating_duration_since(self.wake_up_time.into_std()));
         }
     }
 
-    /// The deadline has moved: works out what the timer is to be armed for.
-    fn set_wake_up(&mut self) {
+    /// Recomputes the wake-up time after the deadline or the lead has changed.
+    fn update_wake_up_time(&mut self) {
         let deadline = self.schedule.deadline;
-        self.wake_up = self
-            .lead
-            .as_ref()
-            .and_then(|lead| deadline.checked_sub(lead.get()))
-            .unwrap_or(deadline);
-        self.waited = false;
+        let lead = self.lead.as_ref().map(Lead::duration);
+        self.wake_up_time = lead.and_then(|lead| deadline.checked_sub(lead)).unwrap_or(deadline);
+        self.has_waited = false;
     }
 
     fn now(&self) -> std::time::Instant {
@@ -273,17 +277,17 @@ impl OsInterval {
     }
 
     fn rearm(&mut self) -> io::Result<()> {
-        self.set_wake_up();
-        self.timer.bring_forward(self.wake_up.into_std())
+        self.update_wake_up_time();
+        self.timer.bring_forward(self.wake_up_time.into_std())
     }
 
-    /// How long before a deadline the timer wakes the task, as learnt so far; `None` outside the
-    /// precise mode.
+    /// How long before a deadline the timer wakes the task at present; `None` outside the precise
+    /// mode.
     pub fn lead(&self) -> Option<Duration> {
-        self.lead.as_ref().map(Lead::get)
+        self.lead.as_ref().map(Lead::duration)
     }
 
-    /// What this interval ticks from.
+    /// The timer that this interval ticks from.
     pub fn backend(&self) -> Backend {
         self.timer.backend()
     }

@@ -3,7 +3,7 @@
 //!
 //! tokio keeps time in a wheel that turns once a millisecond, so a tick of
 //! [`tokio::time::Interval`] comes 1 to 2 ms after its deadline, whatever the period. A kernel
-//! timer is tens of microseconds late. Moving over is mostly a change of import:
+//! timer is tens of microseconds late. Switching is mostly a change of import:
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,59 +23,58 @@
 //! | Platform | Ticks from | [`Backend`] |
 //! |---|---|---|
 //! | Linux, Android | `timerfd`, armed for an absolute time | [`Backend::Timerfd`] |
-//! | macOS, iOS and their kin | kqueue, absolute and critical | [`Backend::Kqueue`] |
-//! | FreeBSD, NetBSD, OpenBSD, DragonFly | kqueue, the time left | [`Backend::Kqueue`] |
+//! | macOS, iOS and related systems | kqueue, absolute and critical | [`Backend::Kqueue`] |
+//! | FreeBSD, NetBSD, OpenBSD, DragonFly | kqueue, the remaining time | [`Backend::Kqueue`] |
 //! | Windows 10 1803, Server 2019 and later | a high-resolution waitable timer | [`Backend::WaitableTimer`] |
 //! | older Windows | the thread pool's timer | [`Backend::ThreadpoolTimer`] |
 //! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
 //!
-//! - `OsInterval` has one kernel timer of its own, and on Linux takes two system calls a tick: one
+//! - `OsInterval` has a kernel timer of its own, and on Linux makes two system calls per tick: one
 //!   arms the timer, the runtime waits in the other. It supports every missed-tick behaviour of
 //!   tokio's interval, with the same meaning. With `Precision::spin()` its ticks are tens of
-//!   nanoseconds late, for a few per cent of one core.
+//!   nanoseconds late, at the cost of a few per cent of one core.
 //! - `IntervalGroup` serves any number of intervals from one timer, to within a resolution you set.
 //! - `sleep` and `timeout` wait once. Any number of them share one timer: that of the runtime, or
-//!   of a group.
+//!   that of a group.
 //! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many
 //!   periods have passed.
 //!
 //! # Never early
 //!
-//! No tick, sleep or timeout ends before its deadline: after every wake-up the clock decides
-//! whether that has come. How long after depends on the kernel's timer, the scheduler, and what
-//! else the runtime has to do.
+//! No tick, sleep or timeout ends before its deadline: after every wake-up the deadline is compared
+//! with the clock. How long after it depends on the kernel's timer, the scheduler, and the other
+//! work of the runtime.
 //!
-//! # Which clock
+//! # Clocks
 //!
 //! Native timers follow the kernel's monotonic clock, the one behind [`std::time::Instant`], and
-//! never the clock of a paused tokio runtime: under `tokio::time::pause` ticks and sleeps follow
-//! real time. The fallback follows tokio's clock. The monotonic clock stops while the system is
-//! suspended.
+//! never the clock of a paused tokio runtime: after `tokio::time::pause` ticks and sleeps still
+//! follow real time. The fallback follows tokio's clock. The monotonic clock stops while the system
+//! is suspended.
 //!
 //! # Cancellation, panics, fork
 //!
-//! Dropping a pending `tick` loses no tick; dropping a sleep frees what it used. Each function
-//! documents its panics. A process that forks shares its timers with its child: create them after
-//! the fork.
+//! Dropping a pending `tick` loses no tick, and dropping a sleep frees its place in the queue. Each
+//! function documents its panics. A process that forks shares its timers with its child: create
+//! them after the fork.
 //!
 //! # The runtime's shared timer
 //!
 //! The first `sleep` or `timeout` on a runtime creates a timer and a task that serves it; both last
-//! as long as the runtime. Sleeps may wait on other threads and other runtimes than that, but end
-//! only while it runs: a current-thread runtime within `block_on`, a multi-thread one as soon as
-//! any of its threads is free. Once it has shut down, whoever still waits is woken and panics.
-//! Where that does not fit, an `IntervalGroup` is a timer whose runtime and life you choose.
+//! as long as the runtime. Sleeps may wait on other threads and on other runtimes, but end only
+//! while the runtime of their timer runs: a current-thread runtime within `block_on`, a
+//! multi-thread one as soon as any of its threads is free. Once it has shut down, tasks that still
+//! wait are woken and panic. If that does not fit, create an `IntervalGroup`, which is a timer
+//! whose runtime and lifetime you choose.
 //!
 //! # Features
 //!
 //! `interval` (`OsInterval`, `IntervalGroup`, sleeps and timeouts), `periodic` (`PeriodicInterval`)
-//! and `os-native` (the OS's timers) are on by default; `stream` makes intervals streams.
+//! and `os-native` (the OS's timers) are on by default; `stream` implements `Stream` for intervals.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod backend;
-#[cfg(feature = "interval")]
-mod current;
 #[cfg(feature = "interval")]
 mod group;
 #[cfg(feature = "interval")]
@@ -89,17 +88,19 @@ mod precision;
 #[cfg(feature = "interval")]
 mod queue;
 #[cfg(feature = "interval")]
+mod runtime_queue;
+#[cfg(feature = "interval")]
 mod schedule;
 #[cfg(feature = "interval")]
 mod sleep;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod sys;
+#[cfg(all(test, feature = "interval"))]
+mod test_waker;
 #[cfg(feature = "interval")]
 mod timeout;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod timer;
-#[cfg(all(test, feature = "interval"))]
-mod woken;
 
 pub use backend::{Backend, Fallback};
 #[cfg(feature = "interval")]
@@ -115,7 +116,7 @@ pub use sleep::{Sleep, sleep, sleep_until};
 #[cfg(feature = "interval")]
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
-// The programs of the crate's front page are compiled as documentation tests.
+// Compiles the programs of the README as documentation tests.
 #[cfg(all(doctest, feature = "interval"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

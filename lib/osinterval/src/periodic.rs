@@ -1,4 +1,4 @@
-//! `PeriodicInterval`: the kernel repeats, the reader counts.
+//! `PeriodicInterval`: a timer that the kernel repeats, and that counts periods.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,34 +9,34 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
 use crate::sys;
-use crate::timer::{Timer, add_or_far, on_runtime, real_now};
+use crate::timer::{Timer, add_or_far, catch_driver_panic, real_now};
 
-/// The periods that ended since the last tick: one, or several where the reader was late.
+/// The periods that ended since the last tick: one, or several if the reader was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expirations {
     /// Number of periods; at least one.
     pub count: u64,
-    /// Deadline of the first.
+    /// Deadline of the first period.
     pub first: Instant,
-    /// Deadline of the last: `first` + (`count` − 1) × period.
+    /// Deadline of the last period: `first` + (`count` − 1) × period.
     pub last: Instant,
 }
 
-/// A periodic timer that the kernel arms again by itself.
+/// A periodic timer that the kernel repeats.
 ///
 /// The schedule is absolute: start + k × period. A late reader gets one tick that reports how many
-/// periods have ended and when each was due; none is delivered twice, none is left out. There is no
+/// periods have ended and when each was due; no period is reported twice or left out. There is no
 /// missed-tick behaviour and no reset: for those, and for one tick per period, use `OsInterval`.
 ///
 /// # Platform notes
 /// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue).
-/// Elsewhere, and without the feature `os-native`, the same sequence comes from a timer that is
-/// armed again for each tick.
+/// On other systems, and without the feature `os-native`, a timer that is armed again for each tick
+/// produces the same sequence.
 ///
-/// kqueue starts to repeat only from the moment it is asked to, which is when the first tick has
-/// been delivered: the kernel's wake-ups then come that much after the deadlines for as long as the
-/// interval lives. The deadlines it reports are those of the schedule all the same. Where that
-/// offset matters, use `OsInterval`, which has none.
+/// kqueue can only start to repeat from the present moment, which is when the first tick has been
+/// delivered. The kernel's wake-ups come after the deadlines by that offset for as long as the
+/// interval lives. The reported deadlines are nevertheless those of the schedule. If the offset
+/// matters, use `OsInterval`, which has none.
 ///
 /// # Examples
 /// ```
@@ -66,29 +66,31 @@ enum Repetition {
 }
 
 impl PeriodicInterval {
-    /// Ticks one period from now, then every `period`. [`PeriodicInterval`] has an example.
+    /// Creates an interval that ticks one period from now, then every `period`.
+    /// [`PeriodicInterval`] has an example.
     ///
     /// # Errors
-    /// As [`PeriodicInterval::new_at`].
+    /// Returns an error if [`PeriodicInterval::new_at`] would.
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     #[track_caller]
     pub fn new(period: Duration) -> io::Result<Self> {
         let now = if sys::KERNEL_PERIODIC { real_now().into() } else { Instant::now() };
         Self::new_at(add_or_far(now.into_std(), period, now.into_std()).into(), period)
     }
 
-    /// Ticks at `start`, then every `period`. Where `start` has passed, the first tick comes at
-    /// once and reports how many periods have ended since.
+    /// Creates an interval that ticks at `start`, then every `period`. If `start` has passed, the
+    /// first tick comes at once and reports how many periods have ended since.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::NotConnected`]: not called within a tokio runtime, or its I/O driver is
-    ///   disabled.
-    /// - The OS's own error where it refuses a timer.
+    /// Returns an error
+    /// - of kind [`io::ErrorKind::NotConnected`] if it is not called within a tokio runtime, or if
+    ///   the runtime's I/O driver is disabled.
+    /// - of the OS if that refuses a timer.
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     ///
     /// # Examples
     /// ```
@@ -103,7 +105,7 @@ impl PeriodicInterval {
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
         let repetition = if sys::KERNEL_PERIODIC {
-            Repetition::Kernel(on_runtime(|| sys::Periodic::new(start.into_std(), period))?)
+            Repetition::Kernel(catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?)
         } else {
             Repetition::Rearmed(Timer::new(Fallback::Never)?)
         };
@@ -113,7 +115,7 @@ impl PeriodicInterval {
     /// Waits until at least one period has ended since the last tick.
     ///
     /// # Errors
-    /// If the runtime it was made on is shutting down.
+    /// Returns an error if the runtime on which the interval was created is shutting down.
     ///
     /// # Cancel safety
     /// Dropping the future before it is ready loses nothing.
@@ -121,22 +123,22 @@ impl PeriodicInterval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick, as [`PeriodicInterval::tick`] waits for it. A tick takes from
-    /// tokio's cooperative budget.
+    /// Polls for the next tick, like [`PeriodicInterval::tick`]. A tick takes from tokio's
+    /// cooperative budget.
     ///
     /// # Errors
-    /// As [`PeriodicInterval::tick`].
+    /// Returns an error if [`PeriodicInterval::tick`] would.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let count = match &mut self.repetition {
             Repetition::Kernel(timer) => {
-                // The kernel wakes, the clock counts, and is asked first: what makes the kernel go
-                // on with its repetition programs a hardware timer, and that can wait until the
-                // tick is delivered. Asked again whenever an expiration was taken from the kernel:
-                // another may have gone with it.
-                let mut may_tick = timer.may_be_taken_late();
+                // The number of periods comes from the clock, which is read before the kernel's
+                // expiration is taken if possible. Taking that programs a hardware timer, which can
+                // wait until the tick is delivered. The clock is read again after every expiration,
+                // since taking one may have taken another with it.
+                let mut may_tick = timer.can_take_expiration_late();
                 loop {
-                    let count = periods_ended(self.next.into_std(), real_now(), self.period);
+                    let count = count_ended_periods(self.next.into_std(), real_now(), self.period);
                     if may_tick && count > 0 {
                         break count;
                     }
@@ -146,7 +148,7 @@ impl PeriodicInterval {
             }
             Repetition::Rearmed(timer) => {
                 ready!(timer.poll_until(cx, self.next.into_std()))?;
-                periods_ended(self.next.into_std(), timer.now(), self.period)
+                count_ended_periods(self.next.into_std(), timer.now(), self.period)
             }
         };
         budget.made_progress();
@@ -161,12 +163,12 @@ impl PeriodicInterval {
         self.period
     }
 
-    /// The end of the first period that has not been reported yet.
+    /// Deadline of the first period that has not been reported yet.
     pub fn deadline(&self) -> Instant {
         self.next
     }
 
-    /// What this interval ticks from.
+    /// The timer that this interval ticks from.
     pub fn backend(&self) -> Backend {
         match &self.repetition {
             Repetition::Kernel(_) => sys::native().unwrap_or(Backend::TokioSleep),
@@ -175,13 +177,18 @@ impl PeriodicInterval {
     }
 }
 
-/// Periods that have ended by `now`, the first of them due at `first`.
-fn periods_ended(first: std::time::Instant, now: std::time::Instant, period: Duration) -> u64 {
+/// Returns how many periods have ended by `now`, if the first of them is due at `first`.
+fn count_ended_periods(
+    first: std::time::Instant,
+    now: std::time::Instant,
+    period: Duration,
+) -> u64 {
     let Some(late) = now.checked_duration_since(first) else { return 0 };
     1 + u64::try_from(late.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
-/// `from` + `n` × `period`, exact; far in the future where no instant can hold that.
+/// Returns `from` + `n` × `period`, exactly, or a time in the far future if no instant can
+/// represent that.
 fn add_periods(from: Instant, period: Duration, n: u64) -> Instant {
     const NANOS: u128 = 1_000_000_000;
     let total = period.as_nanos().saturating_mul(u128::from(n));

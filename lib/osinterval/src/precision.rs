@@ -1,36 +1,38 @@
-//! The precise mode: wake up a little before the deadline, and spin on the clock for the rest.
+//! The precise mode: the task wakes up a little before its deadline, and spins on the clock for the
+//! rest.
 
 use std::time::Duration;
 
-/// How close to its deadline a tick is delivered, and what that may cost.
-/// [`Builder`](crate::Builder) has an example.
+/// How close to its deadline a tick is delivered, and at what cost. [`Builder`](crate::Builder) has
+/// an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Precision {
-    /// When the OS's timer wakes the task: tens of microseconds late, next to no CPU time.
+    /// A tick is delivered when the OS's timer wakes the task: tens of microseconds late, for next
+    /// to no CPU time.
     #[default]
     Os,
-    /// Tens of nanoseconds late, paid for in CPU time: the timer is armed a *lead* before the
-    /// deadline, and the poll that finds itself within the lead spins on the kernel's clock until
-    /// the deadline has come.
+    /// A tick is tens of nanoseconds late, at the cost of CPU time: the timer is armed a *lead*
+    /// before the deadline, and a poll within the lead spins on the kernel's clock until the
+    /// deadline.
     ///
-    /// The lead is learnt: it follows the given quantile of how late the timer wakes the task, up
-    /// within tens of ticks, down again within hundreds. A tick for which the timer is later than
-    /// the lead is as late as without it, less the lead. Whatever keeps the task from being polled
-    /// once the timer has woken it counts too: beside tasks that hold the worker for long, the lead
-    /// grows towards its cap. Where the interval falls back to tokio's timer it ticks as with
-    /// [`Precision::Os`]: no lead of reasonable length covers a wheel of a millisecond.
+    /// The lead adapts: it follows the given quantile of how late the timer wakes the task, upwards
+    /// within tens of ticks, downwards within hundreds. A tick for which the timer is later than
+    /// the lead is as late as it would be without a lead, less the lead. The lateness includes the
+    /// time from the wake-up to the poll: if other tasks hold the worker for long, the lead grows
+    /// towards its cap. An interval that falls back to tokio's timer ticks as with
+    /// [`Precision::Os`], since no lead of reasonable length covers a wheel of a millisecond.
     ///
-    /// # What it does to others
+    /// # Effect on other tasks
     /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at
     /// most the share [`Spin::share`] of the period. Other tasks of that worker wait in the
-    /// meantime: on a current-thread runtime all of them. Give such an interval a thread of its own
-    /// where others must not wait.
+    /// meantime: on a current-thread runtime all of them. If others must not wait, give such an
+    /// interval a thread of its own.
     Spin(Spin),
 }
 
 impl Precision {
-    /// The precise mode with its default settings.
+    /// Returns the precise mode with its default settings.
     #[must_use]
     pub fn spin() -> Self {
         Self::Spin(Spin::default())
@@ -51,16 +53,15 @@ impl Precision {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Spin {
-    /// The share of ticks that should find the task awake before the deadline, between 0 and 1
-    /// (0.92). More means more punctual ticks, and more time spent spinning.
+    /// The share of ticks for which the task should be awake before the deadline, between 0 and 1
+    /// (0.92). A larger share means more punctual ticks and more time spent spinning.
     pub quantile: f64,
-    /// The lead is never shorter than this (1 us).
+    /// The minimum of the lead (1 us).
     pub floor: Duration,
-    /// The lead is never longer than this (200 us): the longest time that one poll holds its
-    /// thread.
+    /// The maximum of the lead (200 us), and so of the time for which one poll holds its thread.
     pub cap: Duration,
-    /// The lead is never longer than this share of the period (0.2): the largest share of one core
-    /// that spinning takes.
+    /// The maximum of the lead as a share of the period (0.2), and so of the share of one core that
+    /// is spent spinning.
     pub share: f64,
 }
 
@@ -107,8 +108,10 @@ impl From<Spin> for Precision {
     }
 }
 
-/// The learnt lead: a quantile tracked by stochastic approximation (Robbins and Monro, 1951) on the
-/// logarithm, so that its steps fit leads of one and of a hundred microseconds.
+/// The lead, estimated as a quantile of the lateness.
+///
+/// The estimate is a stochastic approximation (Robbins and Monro, 1951) of the logarithm, so that
+/// its steps fit leads of one and of a hundred microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
     lead: Duration,
@@ -116,23 +119,22 @@ pub(crate) struct Lead {
     ln_floor: f64,
     ln_cap: f64,
     quantile: f64,
-    observed: u32,
+    observations: u32,
 }
 
-/// Size of a step up and a step down together, on the logarithm.
+/// The size of a step up plus a step down, on the logarithm.
 const GAIN: f64 = 0.1;
-/// The first observation is taken as the median; the lead starts this much above it.
+/// The ratio of the first lead to the first observation, which is taken as the median.
 const FIRST_MARGIN: f64 = 1.5;
-/// The steps start this many times larger, and shrink to their size over as many observations.
+/// The first steps are this many times larger, and shrink to their size over as many observations.
 const FIRST_STEPS: u32 = 5;
 
 impl Lead {
     pub(crate) fn new(spin: Spin, period: Duration) -> Self {
-        const LEAST_NS: f64 = 1.0;
+        const MIN_NS: f64 = 1.0;
         let share = if spin.share.is_finite() { spin.share.clamp(0.0, 1.0) } else { 0.0 };
-        let cap_ns =
-            (spin.cap.as_nanos() as f64).min(period.as_nanos() as f64 * share).max(LEAST_NS);
-        let floor_ns = (spin.floor.as_nanos() as f64).clamp(LEAST_NS, cap_ns);
+        let cap_ns = (spin.cap.as_nanos() as f64).min(period.as_nanos() as f64 * share).max(MIN_NS);
+        let floor_ns = (spin.floor.as_nanos() as f64).clamp(MIN_NS, cap_ns);
         let quantile =
             if spin.quantile.is_finite() { spin.quantile.clamp(0.5, 0.999) } else { 0.5 };
         let lead = Duration::from_nanos(floor_ns as u64);
@@ -142,24 +144,24 @@ impl Lead {
             ln_floor: floor_ns.ln(),
             ln_cap: cap_ns.ln(),
             quantile,
-            observed: 0,
+            observations: 0,
         }
     }
 
     /// How long before the deadline to wake up.
-    pub(crate) fn get(&self) -> Duration {
+    pub(crate) fn duration(&self) -> Duration {
         self.lead
     }
 
-    /// The timer woke the task this long after the time it was armed for.
+    /// Updates the lead after the task ran `late` after the time for which the timer was armed.
     pub(crate) fn observe(&mut self, late: Duration) {
-        if self.observed == 0 {
+        if self.observations == 0 {
             self.ln_ns = (late.as_nanos() as f64 * FIRST_MARGIN).ln();
         } else {
-            let gain = GAIN * f64::from((FIRST_STEPS + 1).saturating_sub(self.observed).max(1));
+            let gain = GAIN * f64::from((FIRST_STEPS + 1).saturating_sub(self.observations).max(1));
             self.ln_ns += gain * if late > self.lead { self.quantile } else { self.quantile - 1.0 };
         }
-        self.observed = self.observed.saturating_add(1);
+        self.observations = self.observations.saturating_add(1);
         self.ln_ns = self.ln_ns.clamp(self.ln_floor, self.ln_cap);
         self.lead = Duration::from_nanos(self.ln_ns.exp() as u64);
     }
@@ -173,41 +175,42 @@ mod tests {
     const PERIOD: Duration = Duration::from_micros(500);
     const US: fn(u64) -> Duration = Duration::from_micros;
 
-    /// Lateness of a timer that is 20 to 40 us late, evenly.
-    fn ordinary(i: u64) -> Duration {
+    /// The i-th lateness of a timer that is 20 to 40 us late, evenly distributed.
+    fn usual_lateness(i: u64) -> Duration {
         US(20)
             + Duration::from_nanos(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44) * 20_000 / (1 << 20)
     }
 
     #[test]
-    fn the_lead_finds_the_quantile_and_covers_its_share_of_the_ticks() {
+    fn lead_covers_quantile_of_ticks() {
         for quantile in [0.8, 0.95, 0.99] {
             let mut lead = Lead::new(Spin::default().quantile(quantile), PERIOD);
-            (0..2_000).for_each(|i| lead.observe(ordinary(i)));
-            let covered = (2_000..22_000)
-                .filter(|&i| {
-                    let covered = ordinary(i) <= lead.get();
-                    lead.observe(ordinary(i));
-                    covered
-                })
-                .count();
-            assert!((covered as f64 / 20_000.0 - quantile).abs() < 0.02, "{quantile}: {covered}");
+            (0..2_000).for_each(|i| lead.observe(usual_lateness(i)));
+            let mut covered = 0;
+            for late in (2_000..22_000).map(usual_lateness) {
+                covered += u32::from(late <= lead.duration());
+                lead.observe(late);
+            }
+            assert!(
+                (f64::from(covered) / 20_000.0 - quantile).abs() < 0.02,
+                "{quantile}: {covered}"
+            );
         }
     }
 
     #[test]
-    fn it_comes_down_again_after_a_bad_minute() {
+    fn lead_shrinks_after_a_slow_minute() {
         let mut lead = Lead::new(Spin::default(), PERIOD);
         (0..120_000).for_each(|_| lead.observe(US(5_000)));
         // A fifth of the period, less what the logarithm rounds off.
-        assert!(lead.get() > US(99) && lead.get() <= US(100), "{:?}", lead.get());
-        (0..1_000).for_each(|i| lead.observe(ordinary(i)));
-        assert!(lead.get() < US(50), "{:?}", lead.get());
+        assert!(lead.duration() > US(99) && lead.duration() <= US(100), "{:?}", lead.duration());
+        (0..1_000).for_each(|i| lead.observe(usual_lateness(i)));
+        assert!(lead.duration() < US(50), "{:?}", lead.duration());
     }
 
     proptest! {
         #[test]
-        fn it_never_leaves_its_bounds(
+        fn lead_stays_within_bounds(
             late_ns in proptest::collection::vec(0_u64..10_000_000_000, 0..500),
             quantile in proptest::num::f64::ANY,
             share in proptest::num::f64::ANY,
@@ -219,8 +222,8 @@ mod tests {
             let mut lead = Lead::new(spin, US(period_us));
             for ns in late_ns {
                 lead.observe(Duration::from_nanos(ns));
-                prop_assert!(lead.get() <= US(cap_us).max(Duration::from_nanos(1)));
-                prop_assert!(lead.get() <= US(period_us));
+                prop_assert!(lead.duration() <= US(cap_us).max(Duration::from_nanos(1)));
+                prop_assert!(lead.duration() <= US(period_us));
             }
         }
     }

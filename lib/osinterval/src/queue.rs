@@ -1,4 +1,5 @@
-//! The engine of a group: one timer, everyone who waits for it, and the task that wakes them.
+//! The timer queue behind a group: one timer, the tasks that wait for it, and the driver task that
+//! wakes them.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,71 +13,82 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
 use crate::backend::{Backend, Fallback};
-use crate::heap::{NOWHERE, Waits};
+use crate::heap::{NIL, TimerHeap};
 use crate::precision::{Lead, Precision};
 use crate::timer::{Timer, add_or_far, real_now, spin_until};
 
-/// Wakes everyone who waits, at its time, from one timer. A task on the runtime on which it was
-/// made serves it, until the last owner is gone.
+/// Wakes any number of tasks, each at its time, from one timer.
 ///
-/// Times are nanoseconds since its origin, at the ends of slots.
+/// A driver task on the runtime on which the queue was created polls the timer and wakes the tasks.
+/// It ends with the last owner of the queue.
+///
+/// Times are nanoseconds since the queue's origin, at the ends of slots.
 pub(crate) struct TimerQueue {
     native: bool,
     backend: Backend,
     /// End of slot 0.
     origin: Instant,
     resolution: Duration,
-    /// The same in nanoseconds.
-    slot: u64,
+    /// The resolution in nanoseconds.
+    slot_ns: u64,
     /// Whether waits end in spinning on the clock; then `state` has a lead.
     precise: bool,
-    /// Nobody serves it any more.
-    ended: AtomicBool,
+    /// Whether the driver has ended: tasks that wait would not be woken any more.
+    driver_ended: AtomicBool,
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None` once the timer has failed or its runtime is gone: nobody would be woken. Then nobody
-    /// is kept either, and places mean nothing.
+    /// `None` once the timer has failed or its runtime has shut down. From then on `heap` is empty,
+    /// and keys of registrations are invalid.
     timer: Option<Timer>,
-    /// What the timer has failed with.
-    failure: Option<(io::ErrorKind, String)>,
-    waits: Waits,
-    /// The latest time that anyone read from the clock.
-    seen: u64,
-    /// In the precise mode: how long before its time everybody is woken.
+    /// The error with which the timer has failed.
+    failure: Option<TimerFailure>,
+    heap: TimerHeap,
+    /// The time that was last read from the clock.
+    last_read: u64,
+    /// In the precise mode: how long before its time a task is woken.
     lead: Option<Lead>,
     driver: Option<AbortHandle>,
 }
 
-/// One who may wait. Whoever has one ends it with [`TimerQueue::cancel`].
+/// The parts of an [`io::Error`], which cannot be cloned.
+struct TimerFailure {
+    kind: io::ErrorKind,
+    message: String,
+}
+
+/// A registration in a queue. Its owner ends it with [`TimerQueue::cancel`].
 #[derive(Debug)]
 pub(crate) struct Wait {
-    place: usize,
-    /// The end of the slot that it waits for.
+    /// The key in the queue's heap; [`NIL`] while no task waits.
+    key: usize,
+    /// The end of the slot of the deadline.
     due: u64,
 }
 
 impl Wait {
     pub(crate) const fn new() -> Self {
-        Self { place: NOWHERE, due: 0 }
+        Self { key: NIL, due: 0 }
     }
 }
 
 impl TimerQueue {
+    /// Creates a queue on the current runtime, and spawns its driver.
+    ///
     /// # Errors
-    /// As [`Builder::build`](crate::Builder::build).
+    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
     pub(crate) fn new(
         resolution: Duration,
         precision: Precision,
         fallback: Fallback,
     ) -> io::Result<Arc<Self>> {
-        Ok(Self::on(Timer::new(fallback)?, resolution, precision))
+        Ok(Self::with_timer(Timer::new(fallback)?, resolution, precision))
     }
 
-    fn on(timer: Timer, resolution: Duration, precision: Precision) -> Arc<Self> {
+    fn with_timer(timer: Timer, resolution: Duration, precision: Precision) -> Arc<Self> {
         let lead = match precision {
-            // Without a period there is no share of it.
+            // A queue has no period to take a share of.
             Precision::Spin(spin) if timer.is_native() => {
                 Some(Lead::new(spin.share(1.0), Duration::MAX))
             }
@@ -87,30 +99,30 @@ impl TimerQueue {
             backend: timer.backend(),
             origin: timer.now(),
             resolution,
-            slot: nanos(resolution),
+            slot_ns: saturating_nanos(resolution),
             precise: lead.is_some(),
-            ended: AtomicBool::new(false),
+            driver_ended: AtomicBool::new(false),
             state: Mutex::new(State {
                 timer: Some(timer),
                 failure: None,
-                waits: Waits::default(),
-                seen: 0,
+                heap: TimerHeap::default(),
+                last_read: 0,
                 lead,
                 driver: None,
             }),
         });
-        let driver = tokio::spawn(drive(Served(Arc::downgrade(&queue)))).abort_handle();
+        let driver = tokio::spawn(run_driver(DriverGuard(Arc::downgrade(&queue)))).abort_handle();
         let mut state = queue.lock();
-        // A runtime that is shutting down has dropped the task already, and `driver` would keep a
-        // part of it.
+        // A runtime that is shutting down has dropped the task already, and the handle would keep a
+        // part of it alive.
         state.driver = state.timer.is_some().then_some(driver);
         drop(state);
         queue
     }
 
-    /// Whether those who wait are woken.
-    pub(crate) fn is_served(&self) -> bool {
-        !self.ended.load(Ordering::Relaxed)
+    /// Whether the driver is alive.
+    pub(crate) fn has_driver(&self) -> bool {
+        !self.driver_ended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn backend(&self) -> Backend {
@@ -121,17 +133,18 @@ impl TimerQueue {
         self.resolution
     }
 
-    /// The clock that it follows.
+    /// The current time of the clock that the queue follows.
     pub(crate) fn now(&self) -> Instant {
         if self.native { real_now() } else { tokio::time::Instant::now().into_std() }
     }
 
+    /// Polls for a deadline.
+    ///
     /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. In the
-    /// precise mode, ready once `deadline` has come; the task is woken before, and the last poll
-    /// spins.
+    /// precise mode the task is woken before, and the last poll spins until `deadline`.
     ///
     /// # Errors
-    /// If the timer has failed, or its runtime is gone.
+    /// Returns an error if the timer has failed or its runtime has shut down.
     pub(crate) fn poll(
         &self,
         wait: &mut Wait,
@@ -139,48 +152,49 @@ impl TimerQueue {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let due = self.slot_end(deadline);
-        let ready = if wait.place == NOWHERE {
-            self.begin(wait, due, cx)
+        let result = if wait.key == NIL {
+            self.poll_new(wait, due, cx)
         } else {
-            self.go_on(wait, due, cx)
+            self.poll_registered(wait, due, cx)
         };
-        if self.precise && matches!(ready, Poll::Ready(Ok(()))) {
+        if self.precise && matches!(result, Poll::Ready(Ok(()))) {
             spin_until(deadline, || self.now());
         }
-        ready
+        result
     }
 
-    fn begin(&self, wait: &mut Wait, due: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Cloning and dropping a waker may run anything: not under the lock.
+    fn poll_new(&self, wait: &mut Wait, due: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Cloning or dropping a waker may run any code, so neither is done under the lock.
         let waker = cx.waker().clone();
         let state = self.lock();
         if state.timer.is_none() {
-            return Poll::Ready(Err(state.gone()));
+            return Poll::Ready(Err(state.timer_error()));
         }
-        self.enlist(state, wait, due, waker)
+        self.register(state, wait, due, waker)
     }
 
-    fn enlist(
+    /// Registers a wait, unless its time has come.
+    fn register(
         &self,
         mut state: MutexGuard<'_, State>,
         wait: &mut Wait,
         due: u64,
         waker: Waker,
     ) -> Poll<io::Result<()>> {
-        let time = state.wake_up(due);
-        if time <= state.seen {
+        let time = state.wake_up_time(due);
+        if time <= state.last_read {
             drop(state);
             drop(waker);
             return Poll::Ready(Ok(()));
         }
-        wait.place = state.waits.insert(time, waker);
+        wait.key = state.heap.insert(time, waker);
         wait.due = due;
-        // The clock is asked by the first only. If the time of another has come, so has that of the
-        // first, and the timer is about to fire.
-        if state.waits.is_first(wait.place) {
-            if time <= self.look(&mut state) {
-                let waker = state.waits.remove(wait.place);
-                wait.place = NOWHERE;
+        // Only a wait that is first reads the clock. If the time of any other one has come, so has
+        // that of the first, and the timer is about to fire.
+        if state.heap.is_first(wait.key) {
+            if time <= self.read_clock(&mut state) {
+                let waker = state.heap.remove(wait.key);
+                wait.key = NIL;
                 drop(state);
                 drop(waker);
                 return Poll::Ready(Ok(()));
@@ -190,86 +204,95 @@ impl TimerQueue {
         Poll::Pending
     }
 
-    fn go_on(&self, wait: &mut Wait, due: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_registered(
+        &self,
+        wait: &mut Wait,
+        due: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         let moved = due != wait.due;
-        let mut fresh = moved.then(|| cx.waker().clone());
+        let mut new_waker = moved.then(|| cx.waker().clone());
         loop {
             let mut state = self.lock();
             if state.timer.is_none() {
-                return Poll::Ready(Err(state.gone()));
+                return Poll::Ready(Err(state.timer_error()));
             }
-            if state.waits.has_fired(wait.place) {
+            if state.heap.has_fired(wait.key) {
                 if !moved {
-                    self.learn_lead(&mut state, wait.place);
+                    self.update_lead(&mut state, wait.key);
                 }
-                state.waits.remove(wait.place);
-                wait.place = NOWHERE;
-                return match fresh {
-                    // Its time had come, and it waits for another now: an interval, once more.
-                    Some(waker) if moved => self.enlist(state, wait, due, waker),
+                state.heap.remove(wait.key);
+                wait.key = NIL;
+                return match new_waker {
+                    // The old deadline has passed, and the task waits for another one now, as that
+                    // of an interval does.
+                    Some(waker) if moved => self.register(state, wait, due, waker),
                     _ => Poll::Ready(Ok(())),
                 };
             }
-            let known = state.waits.waker(wait.place);
-            let replaced = if known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            let stored = state.heap.waker_mut(wait.key);
+            let replaced = if stored.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 None
-            } else if let Some(fresh) = fresh.take() {
-                known.replace(fresh)
+            } else if let Some(waker) = new_waker.take() {
+                stored.replace(waker)
             } else {
+                // The waker is cloned without the lock.
                 drop(state);
-                fresh = Some(cx.waker().clone());
+                new_waker = Some(cx.waker().clone());
                 continue;
             };
-            let moved = self.move_to(&mut state, wait, due);
+            let result = self.move_to(&mut state, wait, due);
             drop(state);
             drop(replaced);
-            return match moved {
+            return match result {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
     }
 
-    /// The deadline has moved: if a task waits, it is woken at the new one.
+    /// Moves the deadline of a wait. A task that waits is woken at the new one.
     pub(crate) fn reset(&self, wait: &mut Wait, deadline: Instant) -> io::Result<()> {
-        if wait.place == NOWHERE {
+        if wait.key == NIL {
             return Ok(());
         }
         let due = self.slot_end(deadline);
         let mut state = self.lock();
         if state.timer.is_none() {
-            wait.place = NOWHERE;
-        } else if state.waits.has_fired(wait.place) {
-            // The task has been woken and not come yet; when it does it waits anew.
-            state.waits.remove(wait.place);
-            wait.place = NOWHERE;
+            wait.key = NIL;
+        } else if state.heap.has_fired(wait.key) {
+            // The task has been woken but has not polled yet. Its next poll registers it again.
+            state.heap.remove(wait.key);
+            wait.key = NIL;
         } else {
             self.move_to(&mut state, wait, due)?;
         }
         Ok(())
     }
 
-    /// The task is there, and may find by itself that its deadline has come.
-    pub(crate) fn arrived(&self, wait: &mut Wait) {
-        if !self.precise || wait.place == NOWHERE {
+    /// Removes a wait that has fired, and updates the lead from it. Only the precise mode needs it,
+    /// before the task compares its deadline with the clock: if that has passed, the task does not
+    /// poll the queue.
+    pub(crate) fn acknowledge_wakeup(&self, wait: &mut Wait) {
+        if !self.precise || wait.key == NIL {
             return;
         }
         let mut state = self.lock();
-        if state.timer.is_some() && state.waits.has_fired(wait.place) {
-            self.learn_lead(&mut state, wait.place);
-            state.waits.remove(wait.place);
-            wait.place = NOWHERE;
+        if state.timer.is_some() && state.heap.has_fired(wait.key) {
+            self.update_lead(&mut state, wait.key);
+            state.heap.remove(wait.key);
+            wait.key = NIL;
         }
     }
 
-    /// Nobody waits any longer.
+    /// Removes a wait.
     pub(crate) fn cancel(&self, wait: &mut Wait) {
-        if wait.place == NOWHERE {
+        if wait.key == NIL {
             return;
         }
         let mut state = self.lock();
-        let waker = if state.timer.is_some() { state.waits.remove(wait.place) } else { None };
-        wait.place = NOWHERE;
+        let waker = if state.timer.is_some() { state.heap.remove(wait.key) } else { None };
+        wait.key = NIL;
         drop(state);
         drop(waker);
     }
@@ -283,58 +306,58 @@ impl TimerQueue {
             return Ok(());
         }
         wait.due = due;
-        let time = state.wake_up(due);
-        state.waits.move_to(wait.place, time);
-        if state.waits.is_first(wait.place) { self.bring_forward(state, time) } else { Ok(()) }
+        let time = state.wake_up_time(due);
+        state.heap.move_to(wait.key, time);
+        if state.heap.is_first(wait.key) { self.bring_forward(state, time) } else { Ok(()) }
     }
 
-    /// The first has changed. Armed for a later time, or for none, the timer is armed for this one.
+    /// Arms the timer for `time`, at which the first wait is due now, unless it is armed for an
+    /// earlier time.
     fn bring_forward(&self, state: &mut State, time: u64) -> io::Result<()> {
-        let time = self.instant(time);
+        let time = self.to_instant(time);
         state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time))
     }
 
-    /// A task has come because its time had: in the precise mode the lead learns from how late.
-    fn learn_lead(&self, state: &mut State, place: usize) {
+    /// In the precise mode, updates the lead by how late a task polls after its wake-up time.
+    fn update_lead(&self, state: &mut State, key: usize) {
         if self.precise {
-            let late = self.look(state).saturating_sub(state.waits.time(place));
+            let late = self.read_clock(state).saturating_sub(state.heap.time(key));
             if let Some(lead) = &mut state.lead {
                 lead.observe(Duration::from_nanos(late));
             }
         }
     }
 
-    /// Reads the clock.
-    fn look(&self, state: &mut State) -> u64 {
-        state.seen = nanos(self.now().saturating_duration_since(self.origin));
-        state.seen
+    fn read_clock(&self, state: &mut State) -> u64 {
+        state.last_read = saturating_nanos(self.now().saturating_duration_since(self.origin));
+        state.last_read
     }
 
-    /// The end of the slot in which a deadline lies: when it has passed.
+    /// The end of the slot that contains a deadline.
     fn slot_end(&self, deadline: Instant) -> u64 {
-        let after = nanos(deadline.saturating_duration_since(self.origin));
-        if self.slot <= 1 {
-            after
+        let time = saturating_nanos(deadline.saturating_duration_since(self.origin));
+        if self.slot_ns <= 1 {
+            time
         } else {
-            after.checked_next_multiple_of(self.slot).unwrap_or(u64::MAX)
+            time.checked_next_multiple_of(self.slot_ns).unwrap_or(u64::MAX)
         }
     }
 
-    fn instant(&self, time: u64) -> Instant {
+    fn to_instant(&self, time: u64) -> Instant {
         add_or_far(self.origin, Duration::from_nanos(time), self.origin)
     }
 }
 
 impl State {
-    /// When to wake whoever waits until `due`.
-    fn wake_up(&self, due: u64) -> u64 {
-        self.lead.as_ref().map_or(due, |lead| due.saturating_sub(nanos(lead.get())))
+    /// When to wake a task whose slot ends at `due`.
+    fn wake_up_time(&self, due: u64) -> u64 {
+        self.lead.as_ref().map_or(due, |lead| due.saturating_sub(saturating_nanos(lead.duration())))
     }
 
-    /// Why there is no timer.
-    fn gone(&self) -> io::Error {
+    /// The error to return if `timer` is `None`.
+    fn timer_error(&self) -> io::Error {
         match &self.failure {
-            Some((kind, why)) => io::Error::new(*kind, why.clone()),
+            Some(failure) => io::Error::new(failure.kind, failure.message.clone()),
             None => io::Error::new(
                 io::ErrorKind::NotConnected,
                 "the timer of the group is gone; is its runtime shutting down?",
@@ -361,70 +384,85 @@ impl fmt::Debug for TimerQueue {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+fn saturating_nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
-/// A queue that has a task to serve it. When that ends, for whatever reason, nobody would be woken
-/// any more: all are told now, and what belongs to the runtime is given back.
-struct Served(Weak<TimerQueue>);
+/// The driver's reference to its queue.
+///
+/// When the driver ends, for whatever reason, this wakes all tasks that wait, so that their next
+/// poll returns an error, and drops what belongs to the runtime.
+struct DriverGuard(Weak<TimerQueue>);
 
-impl Drop for Served {
+impl Drop for DriverGuard {
     fn drop(&mut self) {
         let Some(queue) = self.0.upgrade() else { return };
-        queue.ended.store(true, Ordering::Relaxed);
+        queue.driver_ended.store(true, Ordering::Relaxed);
         let mut state = queue.lock();
         let (timer, driver) = (state.timer.take(), state.driver.take());
-        let waits = std::mem::take(&mut state.waits);
+        let heap = std::mem::take(&mut state.heap);
         drop(state);
         drop((timer, driver));
-        waits.into_wakers().for_each(Waker::wake);
+        heap.into_wakers().for_each(Waker::wake);
     }
 }
 
-/// Serves a queue until it is dropped.
-async fn drive(served: Served) {
-    // One thread runs both this task and those that it wakes: they come first, the timer is armed
-    // for the next of them afterwards, and what has come due in the meantime costs no wake-up of
-    // its own. Among several threads that would wake another one, to come and take this task.
-    let after_them = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+/// Serves a queue until that is dropped or its timer fails.
+async fn run_driver(guard: DriverGuard) {
+    // On a current-thread runtime the woken tasks run before the driver polls the timer again. The
+    // timer is armed after that, and tasks that came due in the meantime need no further wake-up of
+    // the thread. A multi-thread runtime would wake another worker to take over this task.
+    let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let mut due = Vec::new();
     let _: io::Result<()> = poll_fn(|cx| {
-        let Some(queue) = served.0.upgrade() else { return Poll::Ready(Ok(())) };
-        loop {
-            let result = queue.turn(cx, &mut due);
-            if let Poll::Ready(Err(error)) = &result {
-                queue.lock().failure = Some((error.kind(), error.to_string()));
-            }
-            if due.is_empty() {
-                return result;
-            }
-            due.drain(..).for_each(Waker::wake);
-            if after_them {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
+        let Some(queue) = guard.0.upgrade() else { return Poll::Ready(Ok(())) };
+        queue.poll_driver(cx, &mut due, yields_to_woken)
     })
     .await;
 }
 
 impl TimerQueue {
-    /// Takes those whose time has come; if there are none, waits for the first that is left.
-    fn turn(&self, cx: &mut Context<'_>, due: &mut Vec<Waker>) -> Poll<io::Result<()>> {
-        /// As many are woken before any of them runs.
+    /// Wakes the tasks that are due, and waits for the next one. Ready only if the timer fails.
+    fn poll_driver(
+        &self,
+        cx: &mut Context<'_>,
+        due: &mut Vec<Waker>,
+        yields_to_woken: bool,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let result = self.poll_due(cx, due);
+            if let Poll::Ready(Err(error)) = &result {
+                self.lock().failure =
+                    Some(TimerFailure { kind: error.kind(), message: error.to_string() });
+            }
+            if due.is_empty() {
+                return result;
+            }
+            due.drain(..).for_each(Waker::wake);
+            if yields_to_woken {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Moves the wakers of due tasks into `due`; if no task is due, polls the timer for the first.
+    fn poll_due(&self, cx: &mut Context<'_>, due: &mut Vec<Waker>) -> Poll<io::Result<()>> {
+        /// Tasks that are woken before any of them runs.
         const BATCH: usize = 256;
         let state = &mut *self.lock();
         loop {
-            let now = self.look(state);
-            state.waits.take_due(now, BATCH, due);
-            let Some(timer) = &mut state.timer else { return Poll::Ready(Err(state.gone())) };
+            let now = self.read_clock(state);
+            state.heap.take_due(now, BATCH, due);
+            let Some(timer) = &mut state.timer else {
+                return Poll::Ready(Err(state.timer_error()));
+            };
             if !due.is_empty() {
-                timer.forget();
+                timer.forget_armed();
                 return Poll::Pending;
             }
-            let result = match state.waits.first() {
-                Some(first) => timer.poll_until(cx, self.instant(first)),
+            let result = match state.heap.first_time() {
+                Some(first) => timer.poll_until(cx, self.to_instant(first)),
                 None => timer.poll_idle(cx),
             };
             match result {
@@ -437,13 +475,13 @@ impl TimerQueue {
 
 #[cfg(test)]
 impl TimerQueue {
-    /// One that follows tokio's clock, which a test can set.
-    pub(crate) fn on_tokios_clock(resolution: Duration) -> Arc<Self> {
-        Self::on(Timer::tokio().expect("on a runtime"), resolution, Precision::Os)
+    /// Creates a queue on tokio's clock, which a test can set.
+    pub(crate) fn with_tokio_clock(resolution: Duration) -> Arc<Self> {
+        Self::with_timer(Timer::new_tokio().expect("on a runtime"), resolution, Precision::Os)
     }
 
-    /// How many wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.lock().waits.check()
+    /// The number of tasks that wait.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.lock().heap.check_invariants()
     }
 }

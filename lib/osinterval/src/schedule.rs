@@ -1,4 +1,4 @@
-//! When the next tick is due, and the methods that all kinds of interval share.
+//! The schedule of an interval, and the methods that all kinds of interval share.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::timer::add_or_far;
 /// The deadlines of an interval and its missed-tick policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    /// When the next tick is due.
+    /// The deadline of the next tick.
     pub(crate) deadline: Instant,
     pub(crate) period: Duration,
     pub(crate) behavior: MissedTickBehavior,
@@ -19,8 +19,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Delivers the tick observed at `now`, not before its deadline: returns that, and advances to
-    /// the next.
+    /// Delivers the tick that was observed at `now`, which is not before its deadline. Advances to
+    /// the next tick and returns the deadline of this one.
     pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
         let (due, punctual_until) = (self.deadline, self.punctual_until());
         self.advance();
@@ -28,21 +28,24 @@ impl Schedule {
         due
     }
 
-    /// A tick that is observed later than this is missed.
+    /// The latest time at which the next tick can be observed without being missed.
     pub(crate) fn punctual_until(&self) -> std::time::Instant {
         let due = self.deadline.into_std();
         add_or_far(due, self.tolerance, due)
     }
 
-    /// Advances to the next tick, as if this one were observed at its deadline.
+    /// Advances to the next tick as if this one was observed at its deadline.
     pub(crate) fn advance(&mut self) {
         let due = self.deadline.into_std();
         self.deadline = add_or_far(due, self.period, due).into();
     }
 
-    /// Applies the missed-tick behaviour where the tick that was due at `due`, from which the
-    /// schedule has advanced, was observed too late. Returns whether that moved the deadline. One
-    /// comparison, unless it was: this is what lies between the end of a spin and its tick.
+    /// Applies the missed-tick behaviour if the tick that was due at `due` was observed too late.
+    /// Must be called after [`Schedule::advance`]. Returns whether the deadline of the next tick
+    /// moved.
+    ///
+    /// In the precise mode this runs between the end of the spin and the delivery of the tick, so a
+    /// punctual tick costs one comparison.
     #[inline]
     pub(crate) fn apply_behavior(
         &mut self,
@@ -50,11 +53,11 @@ impl Schedule {
         punctual_until: std::time::Instant,
         now: std::time::Instant,
     ) -> bool {
-        now > punctual_until && self.deviate(due, now)
+        now > punctual_until && self.handle_missed(due, now)
     }
 
     #[cold]
-    fn deviate(&mut self, due: Instant, now: std::time::Instant) -> bool {
+    fn handle_missed(&mut self, due: Instant, now: std::time::Instant) -> bool {
         let late = now.saturating_duration_since(due.into_std());
         let step = cadence::next(self.behavior, late, self.period, self.tolerance);
         let next = add_or_far(due.into_std(), step.after, now).into();
@@ -63,18 +66,21 @@ impl Schedule {
     }
 }
 
-/// The methods of an interval type that has a `schedule`, a `poll_tick`, a `now()` of its clock,
-/// and a `rearm()` to be called when the deadline has been changed from outside.
+/// Implements the methods that all interval types share.
 ///
-/// For the examples: `$make` is a function from a period to the type, `$setup` a line that it needs
-/// before.
-macro_rules! interval_surface {
+/// The type needs a field `schedule` and the methods `poll_tick`, `now`, which reads the clock that
+/// the interval follows, and `rearm`, which is called after a change of the deadline.
+///
+/// `$make` and `$setup` are for the examples in the documentation: a function from a period to the
+/// type, and a line to run before it.
+macro_rules! impl_interval_methods {
     ($type:ident, $make:literal $(, $setup:literal)?) => {
         impl $type {
             /// Waits for the next tick and returns its deadline, which has passed by then.
             ///
             /// # Panics
-            /// If the runtime it was made on is shutting down, as `tokio::time::Interval` does.
+            /// Panics if the runtime on which the interval was created is shutting down, as
+            /// `tokio::time::Interval` does.
             ///
             /// # Cancel safety
             /// Dropping the future before it is ready loses nothing: the next call waits for the
@@ -86,7 +92,7 @@ macro_rules! interval_surface {
             $(#[doc = $setup])?
             #[doc = concat!("let mut interval = ", $make, "(std::time::Duration::from_millis(1));")]
             /// let deadline = interval.tick().await;
-            /// // A tick is the same for whoever polls it:
+            /// // `poll_tick` delivers the next tick like `tick`.
             /// let next = std::future::poll_fn(|cx| interval.poll_tick(cx)).await;
             /// assert_eq!(next, deadline + interval.period());
             /// # std::io::Result::Ok(()) }).unwrap();
@@ -95,7 +101,8 @@ macro_rules! interval_surface {
                 std::future::poll_fn(|cx| self.poll_tick(cx)).await
             }
 
-            /// Moves the next tick to one period from now. See [`Self::reset_at`] for all four.
+            /// Moves the next tick to one period from now. See [`Self::reset_at`], which applies to
+            /// all four.
             pub fn reset(&mut self) {
                 self.reset_after(self.schedule.period);
             }
@@ -113,15 +120,15 @@ macro_rules! interval_surface {
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
             ///
-            /// A system call, one, is made only where the tick was polled for, was not due, and now
-            /// comes earlier: a task that waits for it is woken at the new time. Whether one still
-            /// waits, as it does not after `select!` has dropped the tick, makes no difference. A
-            /// tick that is put off, however often, costs none: a task that waits may be woken at
-            /// the time of the last poll, for nothing, and waits again.
+            /// A task that waits for the tick is woken at the new deadline. That costs one system
+            /// call if the tick was polled, was not due, and now comes earlier, even if the task no
+            /// longer waits because `select!` has dropped the tick. Postponing a tick costs no
+            /// system call, however often it is done: the task may be woken once at the old
+            /// deadline, and then waits again.
             ///
             /// # Panics
-            /// If a task waits and the OS refuses to arm the timer again, for which it has no
-            /// reason.
+            /// Panics if a task waits and the OS refuses to arm the timer again, for which no
+            /// reason is known.
             ///
             /// # Examples
             /// ```
@@ -154,17 +161,17 @@ macro_rules! interval_surface {
                 self.schedule.period
             }
 
-            /// When the next tick is due.
+            /// The deadline of the next tick.
             pub fn deadline(&self) -> tokio::time::Instant {
                 self.schedule.deadline
             }
 
-            /// What happens to missed ticks.
+            /// The behaviour for missed ticks.
             pub fn missed_tick_behavior(&self) -> cadence::MissedTickBehavior {
                 self.schedule.behavior
             }
 
-            /// Sets what happens to missed ticks from the next one on.
+            /// Sets the behaviour for missed ticks, from the next tick on.
             pub fn set_missed_tick_behavior(&mut self, behavior: impl Into<cadence::MissedTickBehavior>) {
                 self.schedule.behavior = behavior.into();
             }
@@ -174,20 +181,20 @@ macro_rules! interval_surface {
                 self.schedule.tolerance
             }
 
-            /// Sets how late a tick must be observed to count as missed. tokio's 5 ms unless set,
-            /// so that both deliver the same sequences; at a period of 500 us that is ten periods.
+            /// Sets how late a tick must be observed to count as missed; tokio's 5 ms unless set,
+            /// so that both deliver the same sequences. At a period of 500 us that is ten periods.
             pub fn set_tolerance(&mut self, tolerance: std::time::Duration) {
                 self.schedule.tolerance = tolerance;
             }
 
-            /// How many ticks were observed later than the tolerance so far, and so were subject to
-            /// the missed-tick behaviour.
+            /// The number of ticks observed so far that were later than the tolerance, and so were
+            /// subject to the missed-tick behaviour.
             pub fn missed(&self) -> u64 {
                 self.schedule.missed
             }
         }
 
-        /// Ticks without end; each item is a tick's deadline.
+        /// An endless stream of ticks; each item is the deadline of one.
         #[cfg(feature = "stream")]
         impl futures_core::Stream for $type {
             type Item = tokio::time::Instant;
@@ -205,16 +212,16 @@ macro_rules! interval_surface {
         }
     };
 }
-pub(crate) use interval_surface;
+pub(crate) use impl_interval_methods;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// tokio's rule as its documentation and its behaviour have it, on plain nanoseconds: a tick
-    /// observed more than 5 ms late is missed, and only a missed tick asks the behaviour.
-    fn tokio_next(behavior: MissedTickBehavior, due: u64, now: u64, period: u64) -> u64 {
+    /// tokio's rule on plain nanoseconds, by its documentation and its behaviour: a tick that is
+    /// observed more than 5 ms late is missed, and the behaviour applies only to missed ticks.
+    fn tokio_next_deadline(behavior: MissedTickBehavior, due: u64, now: u64, period: u64) -> u64 {
         const TOLERANCE: u64 = 5_000_000;
         if now <= due + TOLERANCE {
             return due + period;
@@ -230,7 +237,7 @@ mod tests {
     enum Step {
         /// The next tick is observed this long after its deadline.
         Observe { late: u64 },
-        /// The deadline is moved to this long after the latest observation.
+        /// The deadline moves to this long after the latest observation.
         Reset { after: u64 },
     }
 
@@ -254,7 +261,7 @@ mod tests {
     proptest! {
         #[test]
         #[allow(clippy::disallowed_methods, reason = "any instant will do for an origin")]
-        fn deadlines_are_those_of_tokio(
+        fn deadlines_match_tokio(
             behavior in prop_oneof![
                 Just(MissedTickBehavior::Burst),
                 Just(MissedTickBehavior::Delay),
@@ -285,7 +292,7 @@ mod tests {
                         now = due + late;
                         prop_assert_eq!(schedule.observe(at(now)), at(due).into());
                         missed += u64::from(late > 5_000_000);
-                        due = tokio_next(behavior, due, now, period);
+                        due = tokio_next_deadline(behavior, due, now, period);
                     }
                     Step::Reset { after } => {
                         due = now + after;

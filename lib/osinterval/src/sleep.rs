@@ -1,4 +1,4 @@
-//! Sleeps: wait once, until a deadline.
+//! Sleeps: futures that wait for one deadline.
 
 use std::io;
 use std::pin::Pin;
@@ -9,20 +9,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
-use crate::current;
 use crate::group::IntervalGroup;
 use crate::queue::{TimerQueue, Wait};
+use crate::runtime_queue::current_queue;
 use crate::timer::add_or_far;
 
 /// Waits until `deadline`: [`tokio::time::sleep_until`] over the OS's timer.
 ///
-/// All sleeps and timeouts of a runtime that are made without a group share one timer, which lives
-/// as long as the runtime. [`IntervalGroup::sleep_until`] has one of its own, with settings.
+/// All sleeps and timeouts of a runtime that are created without a group share one timer, which
+/// lives as long as the runtime. The sleeps of a group, from [`IntervalGroup::sleep_until`], use
+/// the group's timer and settings.
 ///
 /// # Panics
-/// If there is no tokio runtime with I/O enabled (on Windows: no runtime), or if the OS has no
-/// timer left for the first sleep of the runtime. [`IntervalGroup::builder`] returns an error for
-/// both.
+/// Panics outside of a tokio runtime with I/O enabled (on Windows: of any runtime), or if the OS
+/// has no timer left for the first sleep of the runtime. [`IntervalGroup::builder`] returns an
+/// error for both.
 ///
 /// # Examples
 /// ```
@@ -36,14 +37,14 @@ use crate::timer::add_or_far;
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::at(of_runtime(), deadline)
+    Sleep::new(expect_current_queue(), deadline)
 }
 
-/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. Durations too long for the
-/// clock never end.
+/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. A duration too long for the
+/// clock never ends.
 ///
 /// # Panics
-/// As [`sleep_until`].
+/// Panics if [`sleep_until`] would.
 ///
 /// # Examples
 /// ```
@@ -53,20 +54,24 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(of_runtime(), duration)
+    Sleep::with_duration(expect_current_queue(), duration)
 }
 
+/// The queue of the current runtime.
+///
+/// # Panics
+/// Panics if [`sleep_until`] would.
 #[track_caller]
-pub(crate) fn of_runtime() -> Arc<TimerQueue> {
-    match current::queue() {
+pub(crate) fn expect_current_queue() -> Arc<TimerQueue> {
+    match current_queue() {
         Ok(queue) => queue,
-        // Not in a closure, which would be blamed instead of the caller.
-        Err(error) => panic!("cannot make a sleep: {error}"),
+        // Not in a closure: the panic would name its line instead of the caller's.
+        Err(error) => panic!("cannot create the sleep: {error}"),
     }
 }
 
 impl IntervalGroup {
-    /// A sleep of this group that ends at `deadline`, or with its slot.
+    /// Waits until `deadline`, or until its slot ends, with this group's timer.
     ///
     /// # Examples
     /// ```
@@ -82,37 +87,40 @@ impl IntervalGroup {
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::at(Arc::clone(self.queue()), deadline)
+        Sleep::new(Arc::clone(self.queue()), deadline)
     }
 
-    /// A sleep of this group that ends after `duration`, or with its slot.
+    /// Waits for `duration`, or until its slot ends, with this group's timer.
     /// [`IntervalGroup::sleep_until`] has an example.
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::after(Arc::clone(self.queue()), duration)
+        Sleep::with_duration(Arc::clone(self.queue()), duration)
     }
 }
 
-/// A future that ends at its deadline: [`tokio::time::Sleep`] over the OS's timer. Made by
-/// [`sleep`], [`sleep_until`], and the methods of the same names of [`IntervalGroup`].
+/// A future that ends at its deadline: [`tokio::time::Sleep`] over the OS's timer. It is returned
+/// by [`sleep`], [`sleep_until`], and the methods of [`IntervalGroup`] with these names.
 ///
-/// It waits from its first poll on; made, polled and dropped it takes no system call, unless it is
-/// the next of its group to end. Unlike tokio's it is `Unpin`: `select!` takes a `&mut` of it. It
-/// may be polled on another thread, or another runtime, than that on which it was made, which has
-/// to run for it to end.
+/// A sleep waits from its first poll on. To create, poll and drop one makes no system call, unless
+/// it is the next of its group to end. Unlike tokio's it is `Unpin`, so `select!` accepts a `&mut`
+/// of it.
+///
+/// A sleep may be polled on another thread, or another runtime, than that on which it was created.
+/// It ends only while the latter runs.
 ///
 /// # Precision
-/// That of [`OsInterval`](crate::OsInterval): tens of microseconds on an idle Linux, or the
-/// precision of the group; where there is no native timer, one to two milliseconds. Never early.
+/// A sleep is never early. On an idle Linux machine it ends tens of microseconds late, as a tick of
+/// [`OsInterval`](crate::OsInterval) does, or with the precision of its group. Without a native
+/// timer it ends one to two milliseconds late.
 ///
 /// # Panics
-/// Polling it panics if the runtime on which it, or its group, was made is shutting down or has
-/// ended, as tokio's does.
+/// Polling panics if the runtime on which the sleep, or its group, was created is shutting down or
+/// has ended, as it does with tokio's.
 ///
 /// # Cancel safety
-/// Nothing is lost by dropping it: it no longer waits, and what it used is free for another.
+/// Dropping a sleep loses nothing and frees its place in the queue.
 ///
 /// # Examples
-/// One sleep that watches a loop, put off by every message:
+/// A sleep that watches for silence; every message postpones it:
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::pin::Pin;
@@ -137,63 +145,63 @@ pub struct Sleep {
     queue: Arc<TimerQueue>,
     deadline: Instant,
     wait: Wait,
-    /// It has ended, whatever the clock of the caller says.
-    ended: bool,
+    /// Whether it has ended, even if the caller's clock shows a time before the deadline.
+    has_ended: bool,
 }
 
 impl Sleep {
-    pub(crate) fn at(queue: Arc<TimerQueue>, deadline: Instant) -> Self {
-        Self { queue, deadline, wait: Wait::new(), ended: false }
+    pub(crate) fn new(queue: Arc<TimerQueue>, deadline: Instant) -> Self {
+        Self { queue, deadline, wait: Wait::new(), has_ended: false }
     }
 
-    pub(crate) fn after(queue: Arc<TimerQueue>, duration: Duration) -> Self {
+    pub(crate) fn with_duration(queue: Arc<TimerQueue>, duration: Duration) -> Self {
         let now = queue.now();
-        let mut sleep = Self::at(queue, add_or_far(now, duration, now).into());
-        sleep.ended = duration.is_zero();
+        let mut sleep = Self::new(queue, add_or_far(now, duration, now).into());
+        sleep.has_ended = duration.is_zero();
         sleep
     }
 
-    /// When it ends.
+    /// The deadline at which the sleep ends.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether its deadline has passed. [`Sleep`] has an example.
+    /// Whether the deadline has passed. [`Sleep`] has an example.
     pub fn is_elapsed(&self) -> bool {
-        self.ended || self.queue.now() >= self.deadline.into_std()
+        self.has_ended || self.queue.now() >= self.deadline.into_std()
     }
 
-    /// What it is woken by.
+    /// The timer that wakes the task.
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }
 
     /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one.
-    /// Pinned only because tokio's is. [`Sleep`] has an example.
+    /// [`Sleep`] has an example.
     ///
-    /// To put it off takes no system call; to move it nearer takes one where it becomes the next of
-    /// its group to end.
+    /// A later deadline costs no system call. An earlier one costs one if the sleep becomes the
+    /// next of its group to end. `self` is pinned only because that of tokio's method is.
     ///
     /// # Panics
-    /// If the OS refuses to arm the timer again, for which it has no reason.
+    /// Panics if the OS refuses to arm the timer again, for which no reason is known.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.get_mut();
         this.deadline = deadline;
-        this.ended = false;
+        this.has_ended = false;
         if let Err(error) = this.queue.reset(&mut this.wait, deadline.into_std()) {
             panic!("cannot arm the timer of a sleep: {error}");
         }
     }
 
-    /// As [`Future::poll`], with no regard to the cooperative budget.
-    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.ended {
+    /// Polls the sleep, like [`Future::poll`], but ignores the cooperative budget.
+    pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.has_ended {
             let result: io::Result<()> =
                 ready!(self.queue.poll(&mut self.wait, self.deadline.into_std(), cx));
             if let Err(error) = result {
                 panic!("the timer of a sleep failed: {error}");
             }
-            self.ended = true;
+            self.has_ended = true;
         }
         Poll::Ready(())
     }
@@ -204,7 +212,7 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        ready!(self.get_mut().poll_ended(cx));
+        ready!(self.get_mut().poll_unbudgeted(cx));
         budget.made_progress();
         Poll::Ready(())
     }
@@ -219,24 +227,14 @@ impl Drop for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::woken::Woken;
+    use crate::test_waker::CountingWaker;
     use proptest::prelude::*;
     use std::task::Waker;
 
-    /// What should become of a sleep.
-    struct Known {
-        sleep: Sleep,
-        deadline_ms: i64,
-        /// It was polled, and has not been woken since.
-        waits: bool,
-        woken: Arc<Woken>,
-        wakes: usize,
-    }
-
     #[derive(Clone, Debug)]
     enum Step {
-        /// Times in milliseconds from now: tokio's clock has no finer ones.
-        Make(i64),
+        /// Times are in milliseconds from now, since tokio's clock counts milliseconds.
+        Create(i64),
         Poll(usize),
         Reset(usize, i64),
         Drop(usize),
@@ -246,95 +244,157 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         let time = prop_oneof![3 => -5_i64..60, 1 => Just(i64::from(i32::MAX))];
         prop_oneof![
-            4 => time.clone().prop_map(Step::Make),
+            4 => time.clone().prop_map(Step::Create),
             4 => any::<usize>().prop_map(Step::Poll),
-            2 => (any::<usize>(), time).prop_map(|(which, time)| Step::Reset(which, time)),
+            2 => (any::<usize>(), time).prop_map(|(index, time)| Step::Reset(index, time)),
             1 => any::<usize>().prop_map(Step::Drop),
             3 => (0_u64..40).prop_map(Step::Advance),
         ]
     }
 
-    async fn play(steps: Vec<Step>, slot_ms: i64) {
-        let queue = TimerQueue::on_tokios_clock(Duration::from_millis(slot_ms as u64));
-        // Far enough from the start of the queue for deadlines in the past, by whole slots.
-        let start = Duration::from_millis(slot_ms as u64 * 100);
-        tokio::time::advance(start).await;
-        let origin = Instant::now();
-        let at = |ms: i64| match u64::try_from(ms) {
-            Ok(ms) => origin + Duration::from_millis(ms),
-            Err(_) => origin - Duration::from_millis(ms.unsigned_abs()),
-        };
-        let slot_end = |ms: i64| (ms + slot_ms - 1).div_euclid(slot_ms) * slot_ms;
-        let (mut now, mut known, mut gone) = (0_i64, Vec::<Known>::new(), Vec::new());
-        for step in steps {
-            match step {
-                Step::Make(after) => {
-                    let sleep = Sleep::at(Arc::clone(&queue), at(now + after));
-                    let deadline_ms = now + after;
-                    known.push(Known {
-                        sleep,
-                        deadline_ms,
-                        waits: false,
-                        woken: Arc::default(),
-                        wakes: 0,
-                    });
-                }
-                Step::Poll(which) if !known.is_empty() => {
-                    let which = which % known.len();
-                    let of = &mut known[which];
-                    let waker = Waker::from(Arc::clone(&of.woken));
-                    let mut context = Context::from_waker(&waker);
-                    let result = of.sleep.poll_ended(&mut context);
-                    assert_eq!(result.is_ready(), slot_end(of.deadline_ms) <= now);
-                    of.waits = result.is_pending();
-                }
-                Step::Reset(which, after) if !known.is_empty() => {
-                    let which = which % known.len();
-                    let of = &mut known[which];
-                    of.deadline_ms = now + after;
-                    Pin::new(&mut of.sleep).reset(at(of.deadline_ms));
-                }
-                Step::Drop(which) if !known.is_empty() => {
-                    let of = known.swap_remove(which % known.len());
-                    gone.push((of.woken, of.wakes));
-                }
-                Step::Advance(by) => {
-                    now += by as i64;
-                    tokio::time::advance(Duration::from_millis(by)).await;
-                }
-                Step::Poll(_) | Step::Reset(..) | Step::Drop(_) => {}
+    /// A sleep and its expected state.
+    struct ModelSleep {
+        sleep: Sleep,
+        deadline_ms: i64,
+        /// Whether it was polled and has not been woken since.
+        waits: bool,
+        waker: Arc<CountingWaker>,
+        wake_count: usize,
+    }
+
+    /// A sleep that was dropped, and how often its waker should have been called.
+    struct DroppedSleep {
+        waker: Arc<CountingWaker>,
+        wake_count: usize,
+    }
+
+    /// A queue on tokio's paused clock, and a list of its sleeps.
+    struct Model {
+        queue: Arc<TimerQueue>,
+        origin: Instant,
+        slot_ms: i64,
+        now_ms: i64,
+        sleeps: Vec<ModelSleep>,
+        dropped: Vec<DroppedSleep>,
+    }
+
+    impl Model {
+        async fn new(slot_ms: i64) -> Self {
+            let queue = TimerQueue::with_tokio_clock(Duration::from_millis(slot_ms as u64));
+            // Far enough from the start of the queue for deadlines in the past, by whole slots.
+            tokio::time::advance(Duration::from_millis(slot_ms as u64 * 100)).await;
+            let origin = Instant::now();
+            Self { queue, origin, slot_ms, now_ms: 0, sleeps: Vec::new(), dropped: Vec::new() }
+        }
+
+        fn instant(&self, ms: i64) -> Instant {
+            match u64::try_from(ms) {
+                Ok(ms) => self.origin + Duration::from_millis(ms),
+                Err(_) => self.origin - Duration::from_millis(ms.unsigned_abs()),
             }
-            // The driver takes its turns.
+        }
+
+        /// Whether the slot of a deadline has ended.
+        fn is_due(&self, deadline_ms: i64) -> bool {
+            let slot = (deadline_ms + self.slot_ms - 1).div_euclid(self.slot_ms);
+            slot * self.slot_ms <= self.now_ms
+        }
+
+        async fn apply(&mut self, step: Step) {
+            match step {
+                Step::Create(after) => self.create(after),
+                Step::Advance(ms) => {
+                    self.now_ms += ms as i64;
+                    tokio::time::advance(Duration::from_millis(ms)).await;
+                }
+                Step::Poll(_) | Step::Reset(..) | Step::Drop(_) if self.sleeps.is_empty() => {}
+                Step::Poll(index) => self.poll(index % self.sleeps.len()),
+                Step::Reset(index, after) => self.reset(index % self.sleeps.len(), after),
+                Step::Drop(index) => {
+                    let index = index % self.sleeps.len();
+                    let ModelSleep { waker, wake_count, .. } = self.sleeps.swap_remove(index);
+                    self.dropped.push(DroppedSleep { waker, wake_count });
+                }
+            }
+            // Lets the driver run.
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
-            for of in &mut known {
-                if of.waits && slot_end(of.deadline_ms) <= now {
-                    of.waits = false;
-                    of.wakes += 1;
+        }
+
+        fn create(&mut self, after: i64) {
+            let deadline_ms = self.now_ms + after;
+            self.sleeps.push(ModelSleep {
+                sleep: Sleep::new(Arc::clone(&self.queue), self.instant(deadline_ms)),
+                deadline_ms,
+                waits: false,
+                waker: Arc::default(),
+                wake_count: 0,
+            });
+        }
+
+        fn poll(&mut self, index: usize) {
+            let is_due = self.is_due(self.sleeps[index].deadline_ms);
+            let ModelSleep { sleep, waits, waker, .. } = &mut self.sleeps[index];
+            let waker = Waker::from(Arc::clone(waker));
+            let result = sleep.poll_unbudgeted(&mut Context::from_waker(&waker));
+            assert_eq!(result.is_ready(), is_due);
+            *waits = result.is_pending();
+        }
+
+        fn reset(&mut self, index: usize, after: i64) {
+            let deadline_ms = self.now_ms + after;
+            let deadline = self.instant(deadline_ms);
+            self.sleeps[index].deadline_ms = deadline_ms;
+            Pin::new(&mut self.sleeps[index].sleep).reset(deadline);
+        }
+
+        /// Checks that every sleep was woken once, at its time.
+        fn check(&mut self) {
+            for index in 0..self.sleeps.len() {
+                let deadline_ms = self.sleeps[index].deadline_ms;
+                let (is_due, deadline) = (self.is_due(deadline_ms), self.instant(deadline_ms));
+                let ModelSleep { sleep, waits, waker, wake_count, .. } = &mut self.sleeps[index];
+                if *waits && is_due {
+                    *waits = false;
+                    *wake_count += 1;
                 }
-                assert_eq!(of.woken.times(), of.wakes, "woken once, at its time");
-                assert_eq!(of.sleep.deadline(), at(of.deadline_ms));
-                assert_eq!(of.sleep.is_elapsed(), of.deadline_ms <= now);
+                assert_eq!(waker.wake_count(), *wake_count, "woken once, at its time");
+                assert_eq!(sleep.deadline(), deadline);
+                assert_eq!(sleep.is_elapsed(), deadline_ms <= self.now_ms);
             }
-            assert_eq!(queue.waiting(), known.iter().filter(|of| of.waits).count());
+            let waiting = self.sleeps.iter().filter(|sleep| sleep.waits).count();
+            assert_eq!(self.queue.waiting_count(), waiting);
         }
-        drop(known);
-        assert_eq!(queue.waiting(), 0);
-        for (woken, wakes) in gone {
-            assert_eq!(woken.times(), wakes, "woken after it was dropped");
-            assert_eq!(Arc::strong_count(&woken), 1, "its waker is kept");
+
+        fn finish(self) {
+            drop(self.sleeps);
+            assert_eq!(self.queue.waiting_count(), 0);
+            for DroppedSleep { waker, wake_count } in self.dropped {
+                assert_eq!(waker.wake_count(), wake_count, "woken after it was dropped");
+                assert_eq!(Arc::strong_count(&waker), 1, "its waker is kept");
+            }
         }
+    }
+
+    async fn check_against_model(steps: Vec<Step>, slot_ms: i64) {
+        let mut model = Model::new(slot_ms).await;
+        for step in steps {
+            model.apply(step).await;
+            model.check();
+        }
+        model.finish();
     }
 
     proptest! {
         #[test]
-        fn sleeps_end_as_a_list_of_them_says(
+        fn sleeps_match_list_model(
             steps in proptest::collection::vec(step(), 1..150),
             slot_ms in prop_oneof![Just(1_i64), 1_i64..20],
         ) {
-            let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-            paused.block_on(play(steps, slot_ms));
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let paused = builder.enable_all().start_paused(true).build().unwrap();
+            paused.block_on(check_against_model(steps, slot_ms));
         }
     }
 }

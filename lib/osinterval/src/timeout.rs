@@ -1,4 +1,4 @@
-//! Timeouts: a future, or a deadline, whichever comes first.
+//! Timeouts: futures with a deadline.
 
 use std::fmt;
 use std::io;
@@ -11,12 +11,12 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::group::IntervalGroup;
-use crate::sleep::{Sleep, of_runtime};
+use crate::sleep::{Sleep, expect_current_queue};
 
-/// Gives `future` until `deadline`: [`tokio::time::timeout_at`] over the OS's timer.
+/// Waits for `future` until `deadline`: [`tokio::time::timeout_at`] over the OS's timer.
 ///
 /// # Panics
-/// As [`sleep_until`](crate::sleep_until).
+/// Panics if [`sleep_until`](crate::sleep_until) would.
 ///
 /// # Examples
 /// ```
@@ -29,14 +29,14 @@ use crate::sleep::{Sleep, of_runtime};
 /// ```
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout { future: future.into_future(), sleep: Sleep::at(of_runtime(), deadline) }
+    Timeout { future: future.into_future(), sleep: Sleep::new(expect_current_queue(), deadline) }
 }
 
-/// Gives `future` as long as `duration`: [`tokio::time::timeout`] over the OS's timer. Durations
-/// too long for the clock never end.
+/// Waits for `future` for at most `duration`: [`tokio::time::timeout`] over the OS's timer. A
+/// duration too long for the clock never ends.
 ///
 /// # Panics
-/// As [`sleep_until`](crate::sleep_until).
+/// Panics if [`sleep_until`](crate::sleep_until) would.
 ///
 /// # Examples
 /// ```
@@ -48,17 +48,20 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout { future: future.into_future(), sleep: Sleep::after(of_runtime(), duration) }
+    Timeout {
+        future: future.into_future(),
+        sleep: Sleep::with_duration(expect_current_queue(), duration),
+    }
 }
 
 impl IntervalGroup {
-    /// Gives `future` until `deadline`, or the end of its slot.
+    /// Waits for `future` until `deadline`, or until the slot of that ends.
     ///
     /// # Examples
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// use std::time::Duration;
-    /// // A database that batches its commits: as many as come within 50 us wake the thread once.
+    /// // A database that batches its commits: all that come within 50 us wake the thread once.
     /// let group = osinterval::IntervalGroup::builder().resolution(Duration::from_micros(50)).build()?;
     /// let commit = async { "done" };
     /// assert_eq!(group.timeout(Duration::from_millis(5), commit).await?, "done");
@@ -72,7 +75,7 @@ impl IntervalGroup {
         Timeout { future: future.into_future(), sleep: self.sleep_until(deadline) }
     }
 
-    /// Gives `future` as long as `duration`, or until the end of the slot.
+    /// Waits for `future` for at most `duration`, or until the slot ends.
     /// [`IntervalGroup::timeout_at`] has an example.
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout { future: future.into_future(), sleep: self.sleep(duration) }
@@ -80,16 +83,16 @@ impl IntervalGroup {
 }
 
 pin_project! {
-    /// A future with a deadline: [`tokio::time::Timeout`] over the OS's timer. Made by [`timeout`],
-    /// [`timeout_at`], and the methods of the same names of [`IntervalGroup`].
+    /// A future with a deadline: [`tokio::time::Timeout`] over the OS's timer. It is returned by
+    /// [`timeout`], [`timeout_at`], and the methods of [`IntervalGroup`] with these names.
     ///
-    /// The future is polled first: if it is ready it wins, however late. Then the deadline is
-    /// looked at, even where the future has used up tokio's cooperative budget. Precision and
-    /// panics are those of [`Sleep`].
+    /// A poll first polls the future: if that is ready it wins, however late. Then it checks the
+    /// deadline, even if the future has used up tokio's cooperative budget. Precision and panics
+    /// are those of [`Sleep`].
     ///
     /// # Cancel safety
-    /// Dropping it drops the future; it is as safe to cancel as that is. After [`Elapsed`] the
-    /// future is still there: [`Timeout::into_inner`] returns it.
+    /// Dropping a timeout drops the future, and is as safe as that. After [`Elapsed`] the future
+    /// still exists: [`Timeout::into_inner`] returns it.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
@@ -100,17 +103,17 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    /// The future.
+    /// Returns a reference to the future.
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The future.
+    /// Returns a mutable reference to the future.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// The future, with no deadline any more.
+    /// Returns the future, without a deadline.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -127,22 +130,22 @@ impl<F: Future> Future for Timeout<F> {
         }
         let ended = match coop::poll_proceed(cx) {
             Poll::Ready(budget) => {
-                let ended = this.sleep.poll_ended(cx);
+                let ended = this.sleep.poll_unbudgeted(cx);
                 if ended.is_ready() {
                     budget.made_progress();
                 }
                 ended
             }
-            // The future took what was left of the budget, and might do so at each poll: the
-            // deadline holds all the same.
-            Poll::Pending if had_budget => this.sleep.poll_ended(cx),
+            // The future has used up the budget, and might do so at each poll. The deadline is
+            // checked nevertheless.
+            Poll::Pending if had_budget => this.sleep.poll_unbudgeted(cx),
             Poll::Pending => Poll::Pending,
         };
         ended.map(|()| Err(Elapsed(())))
     }
 }
 
-/// The deadline of a [`Timeout`] came before its future was ready.
+/// The error of a [`Timeout`] whose deadline came before its future was ready.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! One timer that waits for a deadline: the OS's, or tokio's.
+//! A timer that waits for one deadline: the OS's own, or tokio's.
 
 use std::future::Future;
 use std::io;
@@ -12,84 +12,86 @@ use tokio::time::Sleep;
 use crate::backend::{Backend, Fallback};
 use crate::sys;
 
-/// Longer than any program runs, and not so long that a clock overflows.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+/// Added to the current time for a deadline that never comes: longer than any program runs, and too
+/// short to overflow a clock.
+const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// `deadline` plus `after`, or a time in the far future where no instant can hold that.
+/// Adds `after` to `deadline`. Returns a time in the far future if no instant can represent the
+/// sum.
 pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> Instant {
-    deadline.checked_add(after).or_else(|| now.checked_add(FAR)).unwrap_or(deadline)
+    deadline.checked_add(after).or_else(|| now.checked_add(FAR_FUTURE)).unwrap_or(deadline)
 }
 
 #[derive(Debug)]
 pub(crate) struct Timer {
-    kind: Kind,
-    /// What the timer is armed for, and a waker registered with it: the deadline, or one from
-    /// before it was put off.
+    source: TimerSource,
+    /// The time for which the timer is armed, with a waker registered. It is earlier than the
+    /// current deadline if that was postponed.
     armed: Option<Instant>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum TimerSource {
     Native(sys::OneShot),
     Tokio(Pin<Box<Sleep>>),
 }
 
 impl Timer {
-    /// A disarmed timer on the current runtime.
+    /// Creates a disarmed timer on the current runtime.
     pub(crate) fn new(fallback: Fallback) -> io::Result<Self> {
-        let native = sys::native().map(|_| on_runtime(sys::OneShot::new));
-        let kind = match (native, fallback) {
-            (Some(Ok(timer)), _) => Kind::Native(timer),
+        let native = sys::native().map(|_| catch_driver_panic(sys::OneShot::new));
+        let source = match (native, fallback) {
+            (Some(Ok(timer)), _) => TimerSource::Native(timer),
             (Some(Err(error)), Fallback::Never) => return Err(error),
-            _ => return Self::tokio(),
+            _ => return Self::new_tokio(),
         };
-        Ok(Self { kind, armed: None })
+        Ok(Self { source, armed: None })
     }
 
-    /// The same from tokio's timer.
-    pub(crate) fn tokio() -> io::Result<Self> {
-        let sleep = on_runtime(|| Ok(tokio::time::sleep(FAR)))?;
-        Ok(Self { kind: Kind::Tokio(Box::pin(sleep)), armed: None })
+    /// Creates a disarmed timer that is tokio's.
+    pub(crate) fn new_tokio() -> io::Result<Self> {
+        let sleep = catch_driver_panic(|| Ok(tokio::time::sleep(FAR_FUTURE)))?;
+        Ok(Self { source: TimerSource::Tokio(Box::pin(sleep)), armed: None })
     }
 
     pub(crate) fn backend(&self) -> Backend {
-        match &self.kind {
-            Kind::Native(_) => sys::native().unwrap_or(Backend::TokioSleep),
-            Kind::Tokio(_) => Backend::TokioSleep,
+        match &self.source {
+            TimerSource::Native(_) => sys::native().unwrap_or(Backend::TokioSleep),
+            TimerSource::Tokio(_) => Backend::TokioSleep,
         }
     }
 
-    /// The clock this timer follows.
+    /// The current time of the clock that this timer follows.
     pub(crate) fn now(&self) -> Instant {
-        match &self.kind {
-            Kind::Native(_) => real_now(),
-            Kind::Tokio(_) => tokio::time::Instant::now().into_std(),
+        match &self.source {
+            TimerSource::Native(_) => real_now(),
+            TimerSource::Tokio(_) => tokio::time::Instant::now().into_std(),
         }
     }
 
-    /// Ready once the clock has reached `deadline`, never before; otherwise the task is woken when
-    /// it does.
+    /// Polls for a deadline. Ready once the clock has reached `deadline`, never before; otherwise
+    /// the task is woken when it has.
     pub(crate) fn poll_until(
         &mut self,
         cx: &mut Context<'_>,
         deadline: Instant,
     ) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Native(timer) => loop {
+        match &mut self.source {
+            TimerSource::Native(timer) => loop {
                 if real_now() >= deadline {
-                    // What is armed has fired or is about to, and nobody waits for it.
+                    // The timer has fired or is about to, and no task waits for that.
                     self.armed = None;
                     return Poll::Ready(Ok(()));
                 }
                 if self.armed.is_some_and(|armed| armed <= deadline) {
                     ready!(timer.poll_fired(cx))?;
-                    // It fired and it is not time yet: an earlier arming, unless the clocks
-                    // disagree. Arming again is right in both cases. So a deadline may be put off
-                    // again and again at the price of one wake-up.
+                    // It fired before the deadline: the arming was an earlier one, or the clocks
+                    // disagree. Arming again is right in both cases. Thus a deadline may be
+                    // postponed any number of times at the cost of one wake-up.
                     self.armed = None;
                 } else {
-                    // The waker is registered before the timer can fire, and what fired before is
-                    // forgotten.
+                    // Registers the waker before the timer can fire, and discards earlier
+                    // expirations.
                     while let Poll::Ready(result) = timer.poll_fired(cx) {
                         result?;
                     }
@@ -98,7 +100,7 @@ impl Timer {
                     return Poll::Pending;
                 }
             },
-            Kind::Tokio(sleep) => {
+            TimerSource::Tokio(sleep) => {
                 if self.armed != Some(deadline) {
                     sleep.as_mut().reset(deadline.into());
                     self.armed = Some(deadline);
@@ -113,23 +115,24 @@ impl Timer {
 
 #[cfg(feature = "interval")]
 impl Timer {
-    /// Whether it is the OS's, and follows real time.
+    /// Whether the timer is the OS's, and follows real time.
     pub(crate) fn is_native(&self) -> bool {
-        matches!(self.kind, Kind::Native(_))
+        matches!(self.source, TimerSource::Native(_))
     }
 
-    /// Nobody relies on what is armed: whoever waits polls again soon.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets what is armed: until the next poll, [`Timer::bring_forward`] does nothing. For a
+    /// caller that polls again soon.
+    pub(crate) fn forget_armed(&mut self) {
         self.armed = None;
     }
 
-    /// Pending, with the waker registered for [`Timer::bring_forward`]: there is no deadline to
-    /// wait for. The OS is asked for nothing.
+    /// Registers the waker for a later [`Timer::bring_forward`], while no deadline is known.
+    /// Pending unless the timer fails. A native timer is not armed for this.
     pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let now = self.now();
         let far = add_or_far(now, Duration::MAX, now);
-        match &mut self.kind {
-            Kind::Native(timer) => {
+        match &mut self.source {
+            TimerSource::Native(timer) => {
                 while let Poll::Ready(result) = timer.poll_fired(cx) {
                     result?;
                     self.armed = None;
@@ -137,19 +140,19 @@ impl Timer {
                 self.armed.get_or_insert(far);
                 Poll::Pending
             }
-            Kind::Tokio(_) => self.poll_until(cx, far),
+            TimerSource::Tokio(_) => self.poll_until(cx, far),
         }
     }
 
-    /// The deadline has moved: a task that waits is woken no later than at the new one. Costs
-    /// nothing unless the timer is armed for later.
+    /// Ensures that a task that waits is woken no later than at `deadline`. Makes no system call
+    /// unless the timer is armed for a later time.
     pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
         if self.armed.is_none_or(|armed| armed <= deadline) {
             return Ok(());
         }
-        match &mut self.kind {
-            Kind::Native(timer) => timer.arm(deadline)?,
-            Kind::Tokio(sleep) => sleep.as_mut().reset(deadline.into()),
+        match &mut self.source {
+            TimerSource::Native(timer) => timer.arm(deadline)?,
+            TimerSource::Tokio(sleep) => sleep.as_mut().reset(deadline.into()),
         }
         self.armed = Some(deadline);
         Ok(())
@@ -161,17 +164,16 @@ pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Reads a clock until it has reached `due`, and returns what it read last.
+/// Reads a clock until it has reached `due`, and returns the last reading.
 #[cfg(feature = "interval")]
 pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
-    /// A pause of the CPU between two readings is good for its other hyperthread; this close to the
-    /// end, where it would make the step in which time is seen to pass half as long again, there is
-    /// none.
-    const CLOSE: Duration = Duration::from_micros(1);
-    let close = due.checked_sub(CLOSE).unwrap_or(due);
+    /// The last part of the spin, without pauses. A pause of the CPU between two readings helps its
+    /// other hyperthread, but makes the time between them half as long again.
+    const UNPAUSED_SPAN: Duration = Duration::from_micros(1);
+    let pause_until = due.checked_sub(UNPAUSED_SPAN).unwrap_or(due);
     let mut now = clock();
     while now < due {
-        if now < close {
+        if now < pause_until {
             std::hint::spin_loop();
         }
         now = clock();
@@ -179,10 +181,15 @@ pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
     now
 }
 
-/// Runs `make` where a tokio runtime is there to register with; an error, not a panic, where it is
-/// not or where its drivers are disabled. tokio reports the latter by a panic only, which is caught
-/// here (the panic hook still sees it).
-pub(crate) fn on_runtime<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Calls `make`, which registers a timer with the current tokio runtime.
+///
+/// tokio reports a disabled driver only by a panic. That is caught here, although the panic hook
+/// still runs.
+///
+/// # Errors
+/// Returns an error if `make` does, outside of a tokio runtime, or if the driver that `make` needs
+/// is disabled.
+pub(crate) fn catch_driver_panic<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     tokio::runtime::Handle::try_current()
         .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
     catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {

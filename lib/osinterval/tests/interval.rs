@@ -1,5 +1,7 @@
-//! `OsInterval` in real time. Nothing here asserts that a tick is punctual: only order, deadlines,
-//! that nothing is early, and that whoever waits is woken before a watchdog gives up.
+//! Tests of `OsInterval` in real time.
+//!
+//! No test asserts that a tick is punctual. They check order and deadlines, that no tick is early,
+//! and that tasks are woken before a watchdog gives up.
 #![cfg(feature = "interval")]
 
 mod common;
@@ -8,7 +10,7 @@ use std::future::{pending, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::blames_this_line;
+use common::assert_panic_names_this_line;
 use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision, Spin};
 use tokio::time::Instant;
 
@@ -18,58 +20,64 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// The kernel's clock, whatever tokio's does.
+/// The time of the kernel's clock, even if that of tokio is paused.
 #[allow(clippy::disallowed_methods, reason = "the tests compare with the clock")]
 fn real_now() -> Instant {
     std::time::Instant::now().into()
 }
 
-/// Holds the thread, as a slow consumer does.
-#[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+/// Blocks the thread, as a slow consumer does.
+#[allow(clippy::disallowed_methods, reason = "the thread has to stall")]
 fn stall(length: Duration) {
     std::thread::sleep(length);
 }
 
-/// A task that is woken too late, or never, fails the test instead of hanging it.
-async fn watched<T>(future: impl Future<Output = T>) -> T {
+/// Makes a test fail instead of hang if its task is woken too late, or never.
+async fn with_watchdog<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(WATCHDOG, future).await.expect("woken before the watchdog")
 }
 
 #[tokio::test]
-async fn the_schedule_is_start_plus_k_periods_and_never_early() {
+async fn ticks_follow_schedule_never_early() {
     let start = real_now() + ms(5);
     let period = Duration::from_micros(333);
     let mut interval = osinterval::interval_at(start, period);
     for k in 0..2_000_u32 {
-        let deadline = watched(interval.tick()).await;
+        let deadline = with_watchdog(interval.tick()).await;
         assert!(real_now() >= deadline, "tick {k} came early");
         assert_eq!(deadline, start + period * k);
     }
 }
 
 #[tokio::test]
-async fn the_precise_mode_is_never_early_either_and_keeps_its_bounds() {
+async fn precise_ticks_are_never_early() {
     let start = real_now() + ms(5);
     let period = Duration::from_micros(500);
     let cap = Duration::from_micros(60);
     let spin = Spin::default().cap(cap);
     let mut interval = OsInterval::builder(period).start_at(start).precision(spin).build().unwrap();
     for k in 0..1_000_u32 {
-        let deadline = watched(interval.tick()).await;
+        let deadline = with_watchdog(interval.tick()).await;
         assert!(real_now() >= deadline, "tick {k} came early");
         assert_eq!(deadline, start + period * k);
         assert_eq!(interval.lead().is_some(), interval.backend() != Backend::TokioSleep);
         assert!(interval.lead().is_none_or(|lead| lead <= cap));
     }
-    // A reset holds for it as well.
+}
+
+#[tokio::test]
+async fn precise_mode_honours_reset() {
+    let builder = OsInterval::builder(Duration::from_micros(500));
+    let mut interval = builder.precision(Precision::spin()).build().unwrap();
+    with_watchdog(interval.tick()).await;
     interval.reset_after(ms(3));
     let due = interval.deadline();
-    assert_eq!(watched(interval.tick()).await, due);
+    assert_eq!(with_watchdog(interval.tick()).await, due);
     assert!(real_now() >= due);
 }
 
 #[tokio::test]
-async fn the_precise_mode_loses_no_tick_when_ticks_are_dropped() {
+async fn precise_mode_keeps_dropped_ticks() {
     let start = real_now() + ms(1);
     let period = Duration::from_micros(700);
     let mut interval =
@@ -85,27 +93,27 @@ async fn the_precise_mode_loses_no_tick_when_ticks_are_dropped() {
             () = tokio::task::yield_now() => {}
         }
     }
-    assert_eq!(watched(interval.tick()).await, start + period * delivered);
+    assert_eq!(with_watchdog(interval.tick()).await, start + period * delivered);
 }
 
 #[tokio::test]
-async fn the_first_tick_of_an_interval_is_at_once() {
+async fn first_tick_is_immediate() {
     let before = real_now();
     let mut interval = osinterval::interval(Duration::from_secs(3_600));
-    let first = watched(interval.tick()).await;
+    let first = with_watchdog(interval.tick()).await;
     assert!(first >= before && first <= real_now());
     assert_eq!(interval.deadline(), first + Duration::from_secs(3_600));
 }
 
 #[tokio::test]
-async fn a_native_timer_is_what_it_ticks_from_where_there_is_one() {
+async fn native_timer_is_preferred() {
     let native = cfg!(all(feature = "os-native", not(osinterval_force_fallback)));
     let expected: &[Backend] = if !native {
         &[Backend::TokioSleep]
     } else if cfg!(any(target_os = "linux", target_os = "android")) {
         &[Backend::Timerfd]
     } else if cfg!(windows) {
-        // Which of the two, an old system decides, or a new one that is asked to be old.
+        // An old system has no waitable timer, and a new one can be forced to do without.
         if cfg!(osinterval_force_threadpool) {
             &[Backend::ThreadpoolTimer]
         } else {
@@ -121,7 +129,7 @@ async fn a_native_timer_is_what_it_ticks_from_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn behaviours_after_a_stall() {
+async fn behaviours_apply_after_stall() {
     for (behavior, tolerance) in [
         (MissedTickBehavior::Burst, ms(5)),
         (MissedTickBehavior::Delay, ms(5)),
@@ -136,14 +144,14 @@ async fn behaviours_after_a_stall() {
             .tolerance(tolerance)
             .build()
             .unwrap();
-        let first = watched(interval.tick()).await;
+        let first = with_watchdog(interval.tick()).await;
         let missed = interval.missed();
         stall(ms(70));
         let before = real_now();
-        let second = watched(interval.tick()).await;
+        let second = with_watchdog(interval.tick()).await;
         let after = real_now();
         let next = interval.deadline();
-        // A late first tick may have moved the grid already, on a busy machine.
+        // On a busy machine a late first tick may have moved the schedule already.
         assert_eq!(second, if missed == 0 { first + period } else { second });
         assert_eq!(interval.missed(), missed + 1, "{behavior:?}");
         match behavior {
@@ -158,7 +166,7 @@ async fn behaviours_after_a_stall() {
 }
 
 #[tokio::test]
-async fn a_dropped_tick_is_neither_lost_nor_doubled() {
+async fn dropped_tick_is_delivered_once() {
     let start = real_now() + ms(1);
     let period = ms(1);
     let mut interval = osinterval::interval_at(start, period);
@@ -174,34 +182,34 @@ async fn a_dropped_tick_is_neither_lost_nor_doubled() {
             () = tokio::task::yield_now() => dropped += 1,
         }
     }
-    let deadline = watched(interval.tick()).await;
+    let deadline = with_watchdog(interval.tick()).await;
     assert_eq!(deadline, start + period * delivered);
 }
 
 #[tokio::test]
-async fn a_reset_moves_the_next_tick() {
+async fn reset_moves_next_tick() {
     let period = Duration::from_secs(3_600);
     let mut interval = osinterval::interval(period);
-    watched(interval.tick()).await;
+    with_watchdog(interval.tick()).await;
     interval.reset_after(ms(2));
     let due = interval.deadline();
-    assert_eq!(watched(interval.tick()).await, due);
+    assert_eq!(with_watchdog(interval.tick()).await, due);
     assert_eq!(interval.deadline(), due + period);
     interval.reset_immediately();
-    watched(interval.tick()).await;
+    with_watchdog(interval.tick()).await;
     let before = real_now();
     interval.reset();
     assert!(interval.deadline() >= before + period && interval.deadline() <= real_now() + period);
     let at = real_now() + ms(1);
     interval.reset_at(at);
-    assert_eq!(watched(interval.tick()).await, at);
+    assert_eq!(with_watchdog(interval.tick()).await, at);
 }
 
 #[tokio::test]
-async fn a_reset_wakes_a_task_that_waits() {
+async fn reset_wakes_waiting_task() {
     for immediately in [false, true] {
         let mut interval = osinterval::interval_at(real_now() + Duration::from_secs(3_600), ms(1));
-        // The waker of the task is registered, and nobody polls again until it is woken.
+        // The waker of the task is registered, and the task is not polled again until it is woken.
         let mut polled = false;
         let tick = poll_fn(|cx| {
             let result = interval.poll_tick(cx);
@@ -216,33 +224,33 @@ async fn a_reset_wakes_a_task_that_waits() {
             }
             result
         });
-        watched(tick).await;
+        with_watchdog(tick).await;
     }
 }
 
 #[tokio::test]
-async fn a_tick_that_is_put_off_comes_at_its_new_time() {
+async fn postponed_tick_comes_at_new_deadline() {
     let mut interval = osinterval::interval_at(real_now() + ms(5), ms(5));
     for _ in 0..5 {
-        // Armed for the time before, and that comes first.
-        let mut put_off = false;
+        // The timer is armed for the old deadline, which comes first.
+        let mut postponed = false;
         let mut due = interval.deadline();
         let tick = poll_fn(|cx| {
             let result = interval.poll_tick(cx);
-            if result.is_pending() && !put_off {
-                put_off = true;
+            if result.is_pending() && !postponed {
+                postponed = true;
                 interval.reset_after(ms(20));
                 due = interval.deadline();
             }
             result
         });
-        assert_eq!(watched(tick).await, due);
+        assert_eq!(with_watchdog(tick).await, due);
         assert!(real_now() >= due);
     }
 }
 
 #[tokio::test]
-async fn settings_are_reported_and_can_be_changed() {
+async fn setters_change_settings() {
     let mut interval = OsInterval::builder(ms(1))
         .missed_tick_behavior(tokio::time::MissedTickBehavior::Delay)
         .tolerance(ms(2))
@@ -266,7 +274,7 @@ async fn settings_are_reported_and_can_be_changed() {
 }
 
 #[tokio::test]
-async fn an_interval_that_is_always_behind_lets_others_run() {
+async fn late_interval_yields_to_others() {
     let mut interval = osinterval::interval(Duration::from_nanos(1));
     let endless = async {
         loop {
@@ -280,7 +288,7 @@ async fn an_interval_that_is_always_behind_lets_others_run() {
 
 #[cfg(all(feature = "os-native", target_os = "linux", not(osinterval_force_fallback)))]
 #[tokio::test(start_paused = true)]
-async fn under_a_paused_clock_native_ticks_follow_real_time() {
+async fn native_ticks_ignore_paused_clock() {
     for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
     {
         let start = real_now() + ms(2);
@@ -294,7 +302,7 @@ async fn under_a_paused_clock_native_ticks_follow_real_time() {
             assert!(real_now() >= deadline);
         }
         assert!(real_now() - start >= ms(2) * 19);
-        // Nor does a leap of tokio's clock bring a tick.
+        // A leap of tokio's clock does not bring a tick either.
         interval.reset_after(ms(200));
         let due = interval.deadline();
         tokio::time::advance(Duration::from_secs(25)).await;
@@ -304,19 +312,23 @@ async fn under_a_paused_clock_native_ticks_follow_real_time() {
 }
 
 #[tokio::test]
-async fn the_longest_period_saturates() {
+async fn longest_period_saturates() {
     let mut interval = osinterval::interval(Duration::MAX);
-    watched(interval.tick()).await;
+    with_watchdog(interval.tick()).await;
     assert!(interval.deadline() > real_now() + Duration::from_secs(365 * 86_400));
     interval.reset_after(Duration::MAX);
     assert!(poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_pending())).await);
 }
 
 #[test]
-fn without_a_runtime_there_is_an_error_or_a_documented_panic() {
+fn missing_runtime_is_an_error() {
     let error = OsInterval::builder(ms(1)).build().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotConnected, "{error}");
-    // A timer of Windows asks nothing of the runtime's drivers; every other one does.
+}
+
+#[test]
+fn disabled_driver_is_an_error() {
+    // The timers of Windows need no driver of the runtime.
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
     match bare.block_on(async { OsInterval::builder(ms(1)).build() }) {
         Ok(interval) => assert!(cfg!(windows) && interval.backend() != Backend::TokioSleep),
@@ -326,59 +338,62 @@ fn without_a_runtime_there_is_an_error_or_a_documented_panic() {
 
 #[tokio::test]
 #[should_panic(expected = "`period` must be non-zero")]
-async fn a_period_of_zero_is_refused() {
+async fn zero_period_panics() {
     let _ = osinterval::interval(Duration::ZERO);
 }
 
 #[test]
-fn a_panic_names_the_line_that_asked_for_the_interval() {
-    blames_this_line(|| osinterval::interval(ms(1)));
-    blames_this_line(|| osinterval::interval_at(real_now(), ms(1)));
-    blames_this_line(|| osinterval::interval(Duration::ZERO));
-    blames_this_line(|| osinterval::interval_at(real_now(), Duration::ZERO));
-    blames_this_line(|| OsInterval::builder(Duration::ZERO));
+fn interval_panics_name_caller() {
+    assert_panic_names_this_line(|| osinterval::interval(ms(1)));
+    assert_panic_names_this_line(|| osinterval::interval_at(real_now(), ms(1)));
+    assert_panic_names_this_line(|| osinterval::interval(Duration::ZERO));
+    assert_panic_names_this_line(|| osinterval::interval_at(real_now(), Duration::ZERO));
+    assert_panic_names_this_line(|| OsInterval::builder(Duration::ZERO));
 }
 
 #[test]
-fn a_panic_names_the_line_that_asked_for_the_sleep_or_the_timeout() {
+fn sleep_panics_name_caller() {
     let due = real_now() + ms(1);
-    blames_this_line(|| osinterval::sleep(ms(1)));
-    blames_this_line(|| osinterval::sleep_until(due));
-    blames_this_line(|| osinterval::timeout(ms(1), pending::<()>()));
-    blames_this_line(|| osinterval::timeout_at(due, pending::<()>()));
-    // Where the drivers are disabled tokio panics first, and that is not what is reported. Windows
-    // needs none.
-    if cfg!(not(windows)) {
-        let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let _entered = bare.enter();
-        blames_this_line(|| osinterval::sleep(ms(1)));
-        blames_this_line(|| osinterval::timeout(ms(1), pending::<()>()));
-        blames_this_line(|| osinterval::interval(ms(1)));
-    }
+    assert_panic_names_this_line(|| osinterval::sleep(ms(1)));
+    assert_panic_names_this_line(|| osinterval::sleep_until(due));
+    assert_panic_names_this_line(|| osinterval::timeout(ms(1), pending::<()>()));
+    assert_panic_names_this_line(|| osinterval::timeout_at(due, pending::<()>()));
+}
+
+/// tokio panics first, at a line of its own, which must not be the one reported. The timers of
+/// Windows need no driver.
+#[cfg(not(windows))]
+#[test]
+fn disabled_driver_panics_name_caller() {
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _entered = bare.enter();
+    assert_panic_names_this_line(|| osinterval::sleep(ms(1)));
+    assert_panic_names_this_line(|| osinterval::timeout(ms(1), pending::<()>()));
+    assert_panic_names_this_line(|| osinterval::interval(ms(1)));
 }
 
 #[tokio::test]
-async fn a_period_of_zero_is_blamed_on_the_line_that_asked_for_it() {
+async fn zero_period_panics_name_caller() {
     let group = IntervalGroup::new().unwrap();
-    blames_this_line(|| group.interval(Duration::ZERO));
-    blames_this_line(|| group.interval_at(real_now(), Duration::ZERO));
+    assert_panic_names_this_line(|| group.interval(Duration::ZERO));
+    assert_panic_names_this_line(|| group.interval_at(real_now(), Duration::ZERO));
     #[cfg(feature = "periodic")]
     {
         use osinterval::PeriodicInterval;
-        blames_this_line(|| PeriodicInterval::new(Duration::ZERO));
-        blames_this_line(|| PeriodicInterval::new_at(real_now(), Duration::ZERO));
+        assert_panic_names_this_line(|| PeriodicInterval::new(Duration::ZERO));
+        assert_panic_names_this_line(|| PeriodicInterval::new_at(real_now(), Duration::ZERO));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_moves_between_threads_and_ticks_on() {
+async fn interval_ticks_across_threads() {
     let mut interval = osinterval::interval(Duration::from_micros(200));
     let mut last = None;
     for _ in 0..20 {
         (interval, last) = tokio::spawn(async move {
             for _ in 0..20 {
-                let deadline = watched(interval.tick()).await;
-                assert!(real_now() >= deadline && last.is_none_or(|l| l < deadline));
+                let deadline = with_watchdog(interval.tick()).await;
+                assert!(real_now() >= deadline && last.is_none_or(|last| last < deadline));
                 last = Some(deadline);
             }
             (interval, last)

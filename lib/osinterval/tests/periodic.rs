@@ -1,4 +1,4 @@
-//! `PeriodicInterval` in real time: every period is reported exactly once.
+//! Tests of `PeriodicInterval` in real time: every period is reported exactly once.
 #![cfg(feature = "periodic")]
 
 use std::time::Duration;
@@ -14,25 +14,25 @@ fn real_now() -> Instant {
 }
 
 #[tokio::test]
-async fn every_period_is_reported_once_and_never_early() {
+async fn every_period_is_reported_once() {
     let start = real_now() + Duration::from_millis(3);
     let mut interval = PeriodicInterval::new_at(start, PERIOD).unwrap();
     let mut reported = 0_u32;
     while reported < 500 {
-        let e = interval.tick().await.unwrap();
-        assert!(e.count >= 1 && real_now() >= e.last);
-        assert_eq!(e.first, start + PERIOD * reported);
-        reported += u32::try_from(e.count).unwrap();
-        assert_eq!(e.last, start + PERIOD * (reported - 1));
+        let expirations = interval.tick().await.unwrap();
+        assert!(expirations.count >= 1 && real_now() >= expirations.last);
+        assert_eq!(expirations.first, start + PERIOD * reported);
+        reported += u32::try_from(expirations.count).unwrap();
+        assert_eq!(expirations.last, start + PERIOD * (reported - 1));
         assert_eq!(interval.deadline(), start + PERIOD * reported);
     }
 }
 
 #[tokio::test]
-async fn a_late_reader_is_told_how_many_it_missed() {
+async fn late_reader_gets_missed_count() {
     let mut interval = PeriodicInterval::new_at(real_now(), PERIOD).unwrap();
     let first = interval.tick().await.unwrap();
-    #[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+    #[allow(clippy::disallowed_methods, reason = "the thread has to stall")]
     std::thread::sleep(PERIOD * 30);
     let second = interval.tick().await.unwrap();
     assert!(second.count >= 29, "{second:?}");
@@ -41,37 +41,37 @@ async fn a_late_reader_is_told_how_many_it_missed() {
 }
 
 #[tokio::test]
-async fn a_start_in_the_past_is_caught_up_with_in_one_tick() {
+async fn past_start_gives_one_tick() {
     let Some(start) = real_now().checked_sub(PERIOD * 10) else { return };
     let mut interval = PeriodicInterval::new_at(start, PERIOD).unwrap();
-    let e = interval.tick().await.unwrap();
-    assert!(e.count >= 11, "{e:?}");
-    assert_eq!(e.first, start);
+    let expirations = interval.tick().await.unwrap();
+    assert!(expirations.count >= 11, "{expirations:?}");
+    assert_eq!(expirations.first, start);
 }
 
-/// Where the kernel can only begin to repeat at some expiration, one that is seen late must not
-/// shift all that follow.
+/// On systems where the kernel begins to repeat when an expiration is taken, one that is taken late
+/// must not shift all that follow.
 #[tokio::test]
-async fn a_late_first_tick_is_made_up_for() {
+async fn late_first_tick_keeps_schedule() {
     let start = real_now() + PERIOD;
     let mut interval = PeriodicInterval::new_at(start, PERIOD).unwrap();
-    #[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+    #[allow(clippy::disallowed_methods, reason = "the thread has to stall")]
     std::thread::sleep(PERIOD * 20 + PERIOD / 2);
     let first = interval.tick().await.unwrap();
     assert!(first.first == start && first.count >= 20, "{first:?}");
     let mut next = first.last + PERIOD;
     for _ in 0..20 {
         let before = real_now();
-        let e = interval.tick().await.unwrap();
-        assert_eq!(e.first, next);
-        next = e.last + PERIOD;
-        // Nothing that had ended before the call is kept back.
-        assert!(next > before, "{e:?}");
+        let expirations = interval.tick().await.unwrap();
+        assert_eq!(expirations.first, next);
+        next = expirations.last + PERIOD;
+        // Every period that had ended before the call is reported.
+        assert!(next > before, "{expirations:?}");
     }
 }
 
 #[tokio::test]
-async fn dropping_a_tick_loses_no_expiration() {
+async fn dropped_tick_loses_no_expiration() {
     let start = real_now() + PERIOD;
     let mut interval = PeriodicInterval::new_at(start, PERIOD).unwrap();
     let mut next = start;
@@ -79,10 +79,10 @@ async fn dropping_a_tick_loses_no_expiration() {
     while dropped < 1_000 {
         tokio::select! {
             biased;
-            e = interval.tick() => {
-                let e = e.unwrap();
-                assert_eq!(e.first, next);
-                next = e.last + PERIOD;
+            expirations = interval.tick() => {
+                let expirations = expirations.unwrap();
+                assert_eq!(expirations.first, next);
+                next = expirations.last + PERIOD;
             }
             () = tokio::task::yield_now() => dropped += 1,
         }
@@ -91,6 +91,6 @@ async fn dropping_a_tick_loses_no_expiration() {
 }
 
 #[test]
-fn without_a_runtime_there_is_an_error() {
+fn missing_runtime_is_an_error() {
     assert_eq!(PeriodicInterval::new(PERIOD).unwrap_err().kind(), std::io::ErrorKind::NotConnected);
 }

@@ -1,9 +1,9 @@
-//! The same script on `tokio::time::Interval` and on ours, in real time: the same deadlines come
-//! out.
+//! Runs one script on `tokio::time::Interval` and on each interval of this crate, in real time, and
+//! checks that both have the same deadlines.
 //!
-//! A stall is as long as the script says *at least*, and a busy machine makes it longer. A trial
-//! counts only if what was observed leaves no doubt on which side of the tolerance, and of a
-//! multiple of the period, each tick was; else it is repeated.
+//! A stall is *at least* as long as the script says, and a busy machine makes it longer. A trial
+//! counts only if each tick was observed clearly on one side of the tolerance, and of each multiple
+//! of the period; otherwise it is repeated.
 #![cfg(feature = "interval")]
 
 use std::time::Duration;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use osinterval::{GroupInterval, IntervalGroup, MissedTickBehavior, OsInterval, Precision};
 use tokio::time::Instant;
 
-/// A busy machine, or an emulated one, takes many trials.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+/// Long, since a busy or emulated machine needs many trials.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(60);
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 #[allow(clippy::disallowed_methods, reason = "the tests compare with the clock")]
@@ -20,7 +20,7 @@ fn real_now() -> Instant {
     std::time::Instant::now().into()
 }
 
-/// What both kinds of interval can do.
+/// The methods that the scripts use.
 trait Interval {
     async fn tick(&mut self) -> Instant;
     fn reset_after(&mut self, after: Duration);
@@ -61,180 +61,234 @@ enum Step {
     Reset(Duration),
 }
 
-/// What the policy did at one tick, as far as it does not depend on how long the stall really was.
+/// The effect of the policy after one tick, as far as it does not depend on the length of the
+/// stall.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Next {
-    /// So long after the deadline, exactly.
+enum NextDeadline {
+    /// Exactly this long after the deadline before.
     After(Duration),
     /// One period after the tick was observed.
     Restarted,
-    /// Set by hand.
+    /// Set by a reset.
     Reset,
 }
 
-/// On which side of the tolerance a tick was observed, and, where that decides, after how many
-/// whole periods.
-type Observed = (bool, u128);
+/// The lateness of an observed tick, as far as the policy depends on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct LatenessClass {
+    is_missed: bool,
+    /// The number of whole periods, if the policy depends on that.
+    periods: u128,
+}
 
-/// Runs the script: what was observed of each tick, and what was made of it for the next. `None`
-/// where something was too close to an edge to tell.
-async fn run(
-    interval: &mut impl Interval,
-    script: &[Step],
+/// A range of time that contains an event.
+#[derive(Clone, Copy)]
+struct Span {
+    earliest: Instant,
+    latest: Instant,
+}
+
+/// A tick and the time at which the interval observed it.
+#[derive(Clone, Copy)]
+struct ObservedTick {
+    deadline: Instant,
+    observed: Span,
+}
+
+/// The lateness of each tick and the effect on the next one.
+#[derive(Debug, Default)]
+struct Trial {
+    lateness: Vec<LatenessClass>,
+    deadlines: Vec<NextDeadline>,
+}
+
+#[derive(Clone, Copy)]
+struct Policy {
     period: Duration,
     behavior: MissedTickBehavior,
-) -> Option<(Vec<Observed>, Vec<Next>)> {
-    let mut sides = Vec::new();
-    let mut seen = Vec::new();
-    // Deadline of the last tick, and the times between which it was observed.
-    let mut last: Option<(Instant, Instant, Instant)> = None;
-    let mut reset = None;
+}
+
+impl Policy {
+    /// Classifies the lateness of a tick. `None` if the policy depends on when exactly the tick was
+    /// observed.
+    fn classify(&self, tick: &ObservedTick) -> Option<LatenessClass> {
+        let class_at = |now: Instant| {
+            let late = now - tick.deadline;
+            let is_missed = late > TOLERANCE;
+            let depends_on_periods = is_missed && self.behavior == MissedTickBehavior::Skip;
+            let periods = late.as_nanos() / self.period.as_nanos();
+            LatenessClass { is_missed, periods: if depends_on_periods { periods } else { 0 } }
+        };
+        let class = class_at(tick.observed.earliest);
+        (class == class_at(tick.observed.latest)).then_some(class)
+    }
+
+    /// The effect on the deadline after `tick`, whose lateness is `class`.
+    fn next_deadline(
+        &self,
+        tick: &ObservedTick,
+        class: LatenessClass,
+        deadline: Instant,
+    ) -> NextDeadline {
+        if self.behavior == MissedTickBehavior::Delay && class.is_missed {
+            assert!(deadline >= tick.observed.earliest + self.period);
+            assert!(deadline <= tick.observed.latest + self.period);
+            NextDeadline::Restarted
+        } else {
+            NextDeadline::After(deadline - tick.deadline)
+        }
+    }
+}
+
+/// Runs a script. `None` if a tick was observed too close to the boundary of a class.
+async fn run(interval: &mut impl Interval, script: &[Step], policy: Policy) -> Option<Trial> {
+    let mut trial = Trial::default();
+    let mut last: Option<ObservedTick> = None;
+    let mut reset: Option<Span> = None;
     for step in script {
         match *step {
-            #[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+            #[allow(clippy::disallowed_methods, reason = "the thread has to stall")]
             Step::Stall(length) => std::thread::sleep(length),
             Step::Reset(after) => {
-                let before = real_now();
+                let earliest = real_now() + after;
                 interval.reset_after(after);
-                reset = Some((before + after, real_now() + after));
+                reset = Some(Span { earliest, latest: real_now() + after });
             }
             Step::Tick => {
-                let polled = real_now();
-                let due =
-                    tokio::time::timeout(GIVE_UP_AFTER, interval.tick()).await.expect("a tick");
-                let observed = (polled.max(due), real_now());
-                assert!(observed.1 >= due, "early");
-                if let Some((from, to)) = reset.take() {
-                    assert!(due >= from && due <= to, "{behavior:?}: a reset moves the deadline");
-                    seen.push(Next::Reset);
-                } else if let Some((before, earliest, latest)) = last {
-                    let late = [earliest - before, latest - before];
-                    // What the policy makes of it must not depend on the instant within the
-                    // observation.
-                    let multiple = |l: Duration| match behavior {
-                        MissedTickBehavior::Skip if l > TOLERANCE => {
-                            l.as_nanos() / period.as_nanos()
-                        }
-                        _ => 0,
-                    };
-                    let side = late.map(|l| (l > TOLERANCE, multiple(l)));
-                    if side[0] != side[1] {
-                        return None;
-                    }
-                    sides.push(side[0]);
-                    let restarted = behavior == MissedTickBehavior::Delay && side[0].0;
-                    if restarted {
-                        assert!(due >= earliest + period && due <= latest + period);
-                    }
-                    seen.push(if restarted { Next::Restarted } else { Next::After(due - before) });
+                let tick = observe_tick(interval).await;
+                if let Some(Span { earliest, latest }) = reset.take() {
+                    assert!(tick.deadline >= earliest && tick.deadline <= latest, "not reset");
+                    trial.deadlines.push(NextDeadline::Reset);
+                } else if let Some(last) = last {
+                    let class = policy.classify(&last)?;
+                    trial.lateness.push(class);
+                    trial.deadlines.push(policy.next_deadline(&last, class, tick.deadline));
                 }
-                last = Some((due, observed.0, observed.1));
+                last = Some(tick);
             }
         }
     }
-    Some((sides, seen))
+    Some(trial)
 }
 
-fn scripts() -> Vec<(Duration, Vec<Step>)> {
+async fn observe_tick(interval: &mut impl Interval) -> ObservedTick {
+    let polled = real_now();
+    let tick = tokio::time::timeout(TRIAL_TIMEOUT, interval.tick());
+    let deadline = tick.await.expect("a tick");
+    let latest = real_now();
+    assert!(latest >= deadline, "early");
+    ObservedTick { deadline, observed: Span { earliest: polled.max(deadline), latest } }
+}
+
+struct Script {
+    period: Duration,
+    steps: Vec<Step>,
+}
+
+fn scripts() -> [Script; 4] {
     use Step::{Reset, Stall, Tick};
     let ms = Duration::from_millis;
-    vec![
-        // Below the tolerance, though several periods long.
-        (ms(1), vec![Tick, Stall(ms(3)), Tick, Tick, Tick, Tick, Tick]),
-        // Above it.
-        (ms(10), vec![Tick, Stall(ms(37)), Tick, Tick, Tick, Tick, Tick, Tick]),
-        // At a multiple of the period and the tolerance together, and a second stall while catching
-        // up.
-        (ms(50), vec![Tick, Stall(ms(92)), Tick, Stall(ms(20)), Tick, Tick, Tick]),
+    [
+        // A stall shorter than the tolerance, though several periods long.
+        Script { period: ms(1), steps: vec![Tick, Stall(ms(3)), Tick, Tick, Tick, Tick, Tick] },
+        // A stall longer than the tolerance.
+        Script {
+            period: ms(10),
+            steps: vec![Tick, Stall(ms(37)), Tick, Tick, Tick, Tick, Tick, Tick],
+        },
+        // A stall close to a multiple of the period, and a second one while catching up.
+        Script {
+            period: ms(50),
+            steps: vec![Tick, Stall(ms(92)), Tick, Stall(ms(20)), Tick, Tick, Tick],
+        },
         // Resets between ticks, before and after a stall.
-        (
-            ms(15),
-            vec![Tick, Tick, Reset(ms(4)), Tick, Stall(ms(40)), Tick, Reset(ms(0)), Tick, Tick],
-        ),
+        Script {
+            period: ms(15),
+            steps: vec![
+                Tick,
+                Tick,
+                Reset(ms(4)),
+                Tick,
+                Stall(ms(40)),
+                Tick,
+                Reset(ms(0)),
+                Tick,
+                Tick,
+            ],
+        },
     ]
 }
 
-async fn compare(
-    make: impl Fn(Instant, Duration, MissedTickBehavior) -> Box<dyn FnOnce() -> Ours>,
-) {
+/// Compares an interval with tokio's, for all behaviours and scripts.
+async fn compare<I: Interval>(create: impl Fn(Instant, Policy) -> I) {
     for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
     {
-        for (period, script) in scripts() {
-            let mut decided = false;
-            let give_up = real_now() + GIVE_UP_AFTER;
-            while !decided && real_now() < give_up {
-                let start = real_now() + Duration::from_millis(2);
-                let mut theirs = tokio::time::interval_at(start, period);
-                theirs.set_missed_tick_behavior(behavior.into());
-                let theirs = run(&mut theirs, &script, period, behavior).await;
-                let start = real_now() + Duration::from_millis(2);
-                let ours = match make(start, period, behavior)() {
-                    Ours::Single(mut interval) => {
-                        run(&mut interval, &script, period, behavior).await
-                    }
-                    Ours::Member(mut interval) => {
-                        run(&mut interval, &script, period, behavior).await
-                    }
-                };
-                let (Some((theirs_saw, theirs)), Some((ours_saw, ours))) = (theirs, ours) else {
-                    continue;
-                };
-                // Where one of them was later than the other, the trial decides nothing.
-                if theirs_saw == ours_saw {
-                    assert_eq!(
-                        theirs, ours,
-                        "{behavior:?} at {period:?}: the same was observed, {ours_saw:?}"
-                    );
-                    decided = true;
-                }
+        for Script { period, steps } in scripts() {
+            let policy = Policy { period, behavior };
+            let give_up = real_now() + TRIAL_TIMEOUT;
+            while !compare_once(&create, &steps, policy).await {
+                assert!(
+                    real_now() < give_up,
+                    "{behavior:?} at {period:?}: no comparable trials within {TRIAL_TIMEOUT:?}"
+                );
             }
-            assert!(
-                decided,
-                "{behavior:?} at {period:?}: never observed alike within {GIVE_UP_AFTER:?}"
-            );
         }
     }
 }
 
-enum Ours {
-    Single(OsInterval),
-    Member(GroupInterval),
+/// Runs a script on both intervals. Returns `false` if the trials are not comparable, because one
+/// was later than the other, or too close to a boundary.
+async fn compare_once<I: Interval>(
+    create: &impl Fn(Instant, Policy) -> I,
+    script: &[Step],
+    policy: Policy,
+) -> bool {
+    let Policy { period, behavior } = policy;
+    let start = real_now() + Duration::from_millis(2);
+    let mut interval = tokio::time::interval_at(start, period);
+    interval.set_missed_tick_behavior(behavior.into());
+    let expected = run(&mut interval, script, policy).await;
+
+    let start = real_now() + Duration::from_millis(2);
+    let actual = run(&mut create(start, policy), script, policy).await;
+
+    let (Some(expected), Some(actual)) = (expected, actual) else { return false };
+    if expected.lateness != actual.lateness {
+        return false;
+    }
+    assert_eq!(
+        expected.deadlines, actual.deadlines,
+        "{behavior:?} at {period:?}, both after {:?}",
+        actual.lateness
+    );
+    true
 }
 
 #[tokio::test]
-async fn an_os_interval_has_the_deadlines_of_tokio() {
-    compare(|start, period, behavior| {
-        Box::new(move || {
-            let builder =
-                OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
-            Ours::Single(builder.build().unwrap())
-        })
+async fn os_interval_matches_tokio() {
+    compare(|start, Policy { period, behavior }| {
+        let builder = OsInterval::builder(period).start_at(start);
+        builder.missed_tick_behavior(behavior).build().unwrap()
     })
     .await;
 }
 
 #[tokio::test]
-async fn the_precise_mode_has_the_deadlines_of_tokio() {
-    compare(|start, period, behavior| {
-        Box::new(move || {
-            let builder =
-                OsInterval::builder(period).start_at(start).missed_tick_behavior(behavior);
-            Ours::Single(builder.precision(Precision::spin()).build().unwrap())
-        })
+async fn precise_mode_matches_tokio() {
+    compare(|start, Policy { period, behavior }| {
+        let builder = OsInterval::builder(period).start_at(start).precision(Precision::spin());
+        builder.missed_tick_behavior(behavior).build().unwrap()
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_interval_of_a_group_has_the_deadlines_of_tokio() {
+async fn group_interval_matches_tokio() {
     let group = IntervalGroup::new().unwrap();
-    compare(|start, period, behavior| {
-        let group = group.clone();
-        Box::new(move || {
-            let mut interval = group.interval_at(start, period);
-            interval.set_missed_tick_behavior(behavior);
-            Ours::Member(interval)
-        })
+    compare(|start, Policy { period, behavior }| {
+        let mut interval = group.interval_at(start, period);
+        interval.set_missed_tick_behavior(behavior);
+        interval
     })
     .await;
 }

@@ -1,5 +1,4 @@
-//! What ticks ask of the kernel, and in which order: counted by standing between this program and
-//! its libc.
+//! Counts the system calls of ticks and checks their order, by replacing functions of libc.
 #![cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -8,7 +7,7 @@
     feature = "periodic",
     not(osinterval_force_fallback)
 ))]
-#![allow(unsafe_code, reason = "a test that stands in for functions of libc")]
+#![allow(unsafe_code, reason = "this test replaces functions of libc")]
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -31,29 +30,29 @@ enum Call {
 
 thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
-    /// How long the next `read` stalls before it reads.
-    static STALL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// The time for which the next `read` stalls before it reads.
+    static READ_STALL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// The calls of this thread since the last time.
+/// Returns the calls of this thread since the last call of this function.
 fn take_calls() -> Vec<Call> {
     CALLS.with(|calls| std::mem::take(&mut *calls.borrow_mut()))
 }
 
-/// Allocates, but where a thread ends nothing is left to note.
-fn note(call: Call) {
+/// Records a call, unless the thread is ending. Allocates.
+fn record_call(call: Call) {
     let _ = CALLS.try_with(|calls| calls.borrow_mut().push(call));
 }
 
-// The linker finds these before libc's. Each makes the system call that libc's makes, and sets
-// `errno` as it does.
+// The linker finds these functions before those of libc. Each makes the same system call as libc's
+// function, and sets `errno` like it.
 
 #[unsafe(no_mangle)]
 extern "C" fn read(fd: c_int, buffer: *mut c_void, size: usize) -> isize {
-    note(Call::Read);
-    let stall = STALL.try_with(Cell::take).unwrap_or_default();
+    record_call(Call::Read);
+    let stall = READ_STALL.try_with(Cell::take).unwrap_or_default();
     if !stall.is_zero() {
-        #[allow(clippy::disallowed_methods, reason = "a stall is what is wanted")]
+        #[allow(clippy::disallowed_methods, reason = "the thread has to stall")]
         std::thread::sleep(stall);
     }
     // SAFETY: the caller's arguments, as it would have given them to libc.
@@ -67,7 +66,7 @@ extern "C" fn timerfd_settime(
     new: *const libc::itimerspec,
     old: *mut libc::itimerspec,
 ) -> c_int {
-    note(Call::Arm);
+    record_call(Call::Arm);
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int }
 }
@@ -79,7 +78,7 @@ extern "C" fn epoll_wait(
     max: c_int,
     timeout: c_int,
 ) -> c_int {
-    note(Call::Wait);
+    record_call(Call::Wait);
     // SAFETY: as above; without a signal mask its size does not matter.
     unsafe {
         let no_mask = std::ptr::null::<libc::sigset_t>();
@@ -87,19 +86,20 @@ extern "C" fn epoll_wait(
     }
 }
 
-/// Two a tick, and a few for whatever else the runtime looks at.
-fn assert_two_a_tick(calls: &[Call]) {
+/// Asserts that there are two calls per tick, and a few that the runtime makes for itself.
+fn assert_two_calls_per_tick(calls: &[Call]) {
     assert!(
         calls.len() <= 2 * TICKS + TICKS / 10,
         "{} calls in {TICKS} ticks: {calls:?}",
         calls.len()
     );
-    // Unless the machine stalls all the time, most ticks are waited for: then they were counted.
+    // Unless the machine stalls all the time, most ticks are waited for. This shows that the calls
+    // are counted.
     assert!(calls.contains(&Call::Wait), "{calls:?}");
 }
 
 #[tokio::test]
-async fn an_os_interval_makes_two_system_calls_a_tick() {
+async fn os_interval_makes_two_calls() {
     let mut interval = OsInterval::builder(PERIOD).build().unwrap();
     interval.tick().await;
     take_calls();
@@ -107,42 +107,42 @@ async fn an_os_interval_makes_two_system_calls_a_tick() {
         interval.tick().await;
     }
     let calls = take_calls();
-    assert_two_a_tick(&calls);
+    assert_two_calls_per_tick(&calls);
     assert!(!calls.contains(&Call::Read), "{calls:?}");
 }
 
 #[tokio::test]
-async fn a_group_makes_two_system_calls_a_tick_and_none_before_it_is_delivered() {
+async fn group_arms_after_delivery() {
     let group = IntervalGroup::new().unwrap();
     let mut interval = group.interval(PERIOD);
-    // A task: to wake the future of `block_on` takes a system call of the runtime's own.
+    // In a task, since waking the future of `block_on` costs another system call of the runtime.
     let ticks = tokio::spawn(async move {
         interval.tick().await;
         take_calls();
         let mut calls = Vec::new();
-        let mut right_after_the_wait = 0;
+        let mut undelayed_ticks = 0;
         for _ in 0..TICKS {
             interval.tick().await;
-            let of_this_tick = take_calls();
-            right_after_the_wait += usize::from(of_this_tick.last() == Some(&Call::Wait));
-            calls.extend(of_this_tick);
+            let tick_calls = take_calls();
+            undelayed_ticks += usize::from(tick_calls.last() == Some(&Call::Wait));
+            calls.extend(tick_calls);
         }
-        (calls, right_after_the_wait)
+        (calls, undelayed_ticks)
     });
-    let (calls, right_after_the_wait) = ticks.await.unwrap();
-    assert_two_a_tick(&calls);
-    // On a slow machine most ticks are due already, and nobody waits for them.
+    let (calls, undelayed_ticks) = ticks.await.unwrap();
+    assert_two_calls_per_tick(&calls);
+    // On a slow machine most ticks are due already and are not waited for.
     let waits = calls.iter().filter(|call| **call == Call::Wait).count();
     assert!(
-        2 * right_after_the_wait > waits,
+        2 * undelayed_ticks > waits,
         "the timer was armed between a wake-up and its tick: {calls:?}"
     );
 }
 
-/// Polled once and dropped, as nearly all timeouts are.
+/// The timeouts are polled once and dropped, as nearly all timeouts are.
 #[tokio::test]
-async fn timeouts_that_never_fire_cost_no_system_call_each() {
-    // Lets the timer's task take its first turn.
+async fn unfired_timeouts_cost_no_calls() {
+    // Lets the driver of the timer run once.
     osinterval::sleep(PERIOD).await;
     tokio::task::yield_now().await;
     take_calls();
@@ -151,14 +151,14 @@ async fn timeouts_that_never_fire_cost_no_system_call_each() {
         assert!(timeout.await.is_ok());
     }
     let calls = take_calls();
-    // The runtime looks at its poller now and then; the timer was armed for the first.
-    let armed = calls.iter().filter(|call| **call == Call::Arm).count();
-    assert!(armed <= 1, "{calls:?}");
+    // The runtime polls for events now and then. The timer may be armed for the first timeout.
+    let arm_calls = calls.iter().filter(|call| **call == Call::Arm).count();
+    assert!(arm_calls <= 1, "{calls:?}");
     assert!(!calls.contains(&Call::Read), "{calls:?}");
 }
 
 #[tokio::test]
-async fn sleeps_in_turn_make_two_system_calls_each() {
+async fn successive_sleeps_make_two_calls() {
     let sleeps = tokio::spawn(async {
         let start = tokio::time::Instant::now();
         osinterval::sleep_until(start + PERIOD).await;
@@ -168,60 +168,57 @@ async fn sleeps_in_turn_make_two_system_calls_each() {
         }
         take_calls()
     });
-    assert_two_a_tick(&sleeps.await.unwrap());
+    assert_two_calls_per_tick(&sleeps.await.unwrap());
 }
 
 #[tokio::test]
-async fn a_periodic_interval_makes_two_system_calls_a_tick_and_none_before_it_is_delivered() {
+async fn periodic_interval_reads_after_delivery() {
     let mut interval = PeriodicInterval::new(PERIOD).unwrap();
     interval.tick().await.unwrap();
     take_calls();
     let mut calls = Vec::new();
-    let mut at_once = 0;
+    let mut delayed_ticks = 0;
     for _ in 0..TICKS {
         interval.tick().await.unwrap();
-        let of_this_tick = take_calls();
-        // A tick that was waited for comes right after the wait. Others, on a machine that stalls,
-        // were due already.
-        match of_this_tick.last() {
-            Some(Call::Wait) => {}
-            _ => at_once += 1,
-        }
-        calls.extend(of_this_tick);
+        let tick_calls = take_calls();
+        // A tick that was waited for comes directly after the wait. On a machine that stalls, other
+        // ticks were due already.
+        delayed_ticks += usize::from(tick_calls.last() != Some(&Call::Wait));
+        calls.extend(tick_calls);
     }
-    assert_two_a_tick(&calls);
+    assert_two_calls_per_tick(&calls);
     assert!(!calls.contains(&Call::Arm), "{calls:?}");
     assert!(
-        at_once < TICKS,
-        "the kernel was asked for something between each wake-up and its tick: {calls:?}"
+        delayed_ticks < TICKS,
+        "a system call was made between each wake-up and its tick: {calls:?}"
     );
 }
 
-/// An expiration that comes between a look at the clock and the read goes with that read, and makes
-/// no further edge.
+/// An expiration between the reading of the clock and the `read` is taken by that `read`, and
+/// causes no further edge.
 #[tokio::test]
-async fn an_expiration_that_a_read_takes_along_is_not_lost() {
+async fn coalesced_expiration_is_not_lost() {
     let mut interval = PeriodicInterval::new(PERIOD).unwrap();
     for _ in 0..10 {
         interval.tick().await.unwrap();
-        // Delivered late, the next one may be there already: then nothing is read.
+        // If the tick was delivered late, the next one may be due already: then nothing is read.
         let next = interval.deadline();
         take_calls();
-        STALL.set(PERIOD * 3);
-        let e = interval.tick().await.unwrap();
+        READ_STALL.set(PERIOD * 3);
+        let expirations = interval.tick().await.unwrap();
         let calls = take_calls();
-        STALL.set(Duration::ZERO);
-        assert_eq!(e.first, next);
+        READ_STALL.set(Duration::ZERO);
+        assert_eq!(expirations.first, next);
         if calls.contains(&Call::Read) {
-            assert!(e.count >= 2, "{e:?}");
-            assert_eq!(calls.last(), Some(&Call::Read), "it waited for the one after: {calls:?}");
+            assert!(expirations.count >= 2, "{expirations:?}");
+            assert_eq!(calls.last(), Some(&Call::Read), "it waited for the next one: {calls:?}");
         }
     }
 }
 
-/// As `select!` does: the tick is polled and dropped, and something else makes the loop put it off.
+/// The tick is polled and dropped, as by `select!`, and then postponed.
 #[tokio::test]
-async fn a_tick_that_is_put_off_costs_no_system_call() {
+async fn postponed_tick_costs_no_call() {
     let start = tokio::time::Instant::now() + HOUR;
     let poll = async |interval: &mut OsInterval| {
         poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_pending())).await
@@ -231,14 +228,14 @@ async fn a_tick_that_is_put_off_costs_no_system_call() {
     for _ in 0..1_000 {
         interval.reset();
     }
-    assert_eq!(take_calls(), [], "nobody has polled");
+    assert_eq!(take_calls(), [], "not polled yet");
     assert!(poll(&mut interval).await);
     assert_eq!(take_calls(), [Call::Arm]);
     for _ in 0..1_000 {
         interval.reset();
         assert!(poll(&mut interval).await);
     }
-    assert_eq!(take_calls(), [], "put off");
+    assert_eq!(take_calls(), [], "postponed");
     interval.reset_after(HOUR / 2);
     assert!(poll(&mut interval).await);
     assert_eq!(take_calls(), [Call::Arm], "brought forward");

@@ -1,6 +1,7 @@
-//! `EVFILT_TIMER` of kqueue: macOS, iOS and their kin, FreeBSD, NetBSD, OpenBSD, DragonFly.
+//! `EVFILT_TIMER` of kqueue: macOS, iOS and related systems, FreeBSD, NetBSD, OpenBSD, DragonFly.
 //!
-//! A deadline is absolute on Apple's systems, and the time left elsewhere: see the dialects below.
+//! A deadline is absolute on Apple's systems, and the remaining time on the others: see the
+//! dialects below.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,13 +13,15 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::kqueue_time::{units_until, wait_for_grid};
+use super::kqueue_time::{units_until, wait_for_schedule};
 use crate::backend::Backend;
 
-// The dialects. Each states: whether the kernel can repeat by itself in nanoseconds (whole
-// milliseconds would bend a period of 500 us); the unit of a time to wait, with its flag; data and
-// flags of an absolute deadline where the kernel has one on the monotonic clock (the BSDs' is on
-// the wall clock, which can be set).
+// The dialects. Each defines
+// - `KERNEL_PERIODIC`: whether the kernel can repeat a timer in nanoseconds, since whole
+//   milliseconds would distort a period of 500 us,
+// - `UNIT`: the unit of a time to wait, with its flag,
+// - `ABSOLUTE`: a function to the data and flags of an absolute deadline, if the kernel supports
+//   one on the monotonic clock. That of the BSDs is on the wall clock, which can be set.
 #[cfg(target_vendor = "apple")]
 #[path = "kqueue_apple.rs"]
 mod dialect;
@@ -37,7 +40,7 @@ mod dialect {
     use std::time::{Duration, Instant};
 
     pub(crate) const KERNEL_PERIODIC: bool = false;
-    /// Milliseconds are what a timer without a flag counts in.
+    /// A timer without a flag counts milliseconds.
     pub(super) const UNIT: (Duration, u32) = (Duration::from_millis(1), 0);
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
 }
@@ -49,10 +52,10 @@ pub(crate) fn native() -> Option<Backend> {
     Some(Backend::Kqueue)
 }
 
-/// The only timer of its queue.
+/// The identifier of the timer, which is the only one of its queue.
 const IDENT: usize = 1;
 
-/// A queue with one timer in it, seen through the runtime's poller.
+/// A queue with a timer that fires once, registered with the runtime's poller.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     queue: AsyncFd<OwnedFd>,
@@ -60,48 +63,50 @@ pub(crate) struct OneShot {
 
 impl OneShot {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { queue: registered()? })
+        Ok(Self { queue: create_queue()? })
     }
 
     pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
-        let (data, fflags) = one_shot(deadline);
+        let (data, fflags) = encode_deadline(deadline);
         add_timer(self.queue.get_ref(), data, fflags, libc::EV_ADD as _, libc::EV_ONESHOT as _)
     }
 
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut guard = ready!(self.queue.poll_read_ready(cx))?;
-        // What is pending is taken out: a queue that stays readable makes no further edge.
+        // The pending event is taken out, since a queue that stays readable makes no further edge.
         let taken = take_expiration(self.queue.get_ref());
         guard.clear_ready();
         Poll::Ready(taken.map(drop))
     }
 }
 
-/// A queue whose timer first fires once, at the start, and then repeats.
+/// A queue whose timer fires once, at the start, and then repeats.
 #[derive(Debug)]
 pub(crate) struct Periodic {
     queue: AsyncFd<OwnedFd>,
     first: Instant,
     period: Duration,
-    repeating: bool,
+    is_repeating: bool,
 }
 
 impl Periodic {
     pub(crate) fn new(first: Instant, period: Duration) -> io::Result<Self> {
-        let queue = registered()?;
-        let (data, fflags) = one_shot(first);
+        let queue = create_queue()?;
+        let (data, fflags) = encode_deadline(first);
         add_timer(queue.get_ref(), data, fflags, libc::EV_ADD as _, libc::EV_ONESHOT as _)?;
-        Ok(Self { queue, first, period, repeating: false })
+        Ok(Self { queue, first, period, is_repeating: false })
     }
 
-    /// Once the repetition has begun. Until then it begins where an expiration is taken.
-    pub(crate) fn may_be_taken_late(&self) -> bool {
-        self.repeating
+    /// True once the repetition has begun. Before that, taking an expiration begins it.
+    pub(crate) fn can_take_expiration_late(&self) -> bool {
+        self.is_repeating
     }
 
-    /// A repetition can only begin now. So it does at an expiration that is seen early in its
-    /// period; one that is seen late in it, because the reader came late, is followed by another
-    /// single one at the next time of the schedule.
+    /// Polls for an expiration, and begins the repetition.
+    ///
+    /// A repetition can only begin at the present moment, so it begins at an expiration that is
+    /// taken early in its period. If the reader is late and takes it later in the period, the timer
+    /// fires once more, at the next deadline of the schedule.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.queue.poll_read_ready(cx))?;
@@ -110,8 +115,8 @@ impl Periodic {
             if taken? == 0 {
                 continue;
             }
-            if !self.repeating {
-                self.follow_schedule()?;
+            if !self.is_repeating {
+                self.begin_repetition()?;
             }
             return Poll::Ready(Ok(()));
         }
@@ -119,15 +124,15 @@ impl Periodic {
 
     #[allow(
         clippy::disallowed_methods,
-        reason = "where in the period we are decides what the kernel is asked for"
+        reason = "the position in the period decides how the timer is armed"
     )]
-    fn follow_schedule(&mut self) -> io::Result<()> {
+    fn begin_repetition(&mut self) -> io::Result<()> {
         let late = Instant::now().saturating_duration_since(self.first);
-        match wait_for_grid(late, self.period)
+        match wait_for_schedule(late, self.period)
             .and_then(|wait| self.first.checked_add(late)?.checked_add(wait))
         {
             Some(next) => {
-                let (data, fflags) = one_shot(next);
+                let (data, fflags) = encode_deadline(next);
                 add_timer(
                     self.queue.get_ref(),
                     data,
@@ -138,14 +143,15 @@ impl Periodic {
             }
             None => {
                 let data = units_until(self.period, Duration::ZERO, UNIT.0);
-                self.repeating = true;
+                self.is_repeating = true;
                 add_timer(self.queue.get_ref(), data, UNIT.1, libc::EV_ADD as _, 0)
             }
         }
     }
 }
 
-fn registered() -> io::Result<AsyncFd<OwnedFd>> {
+/// Creates a queue and registers it with the current runtime.
+fn create_queue() -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the call takes no argument.
     let fd = unsafe { libc::kqueue() };
     if fd < 0 {
@@ -159,14 +165,14 @@ fn registered() -> io::Result<AsyncFd<OwnedFd>> {
         return Err(io::Error::last_os_error());
     }
     // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
-    // unsafe constructor asks for; this one exists in every tokio that we support.
+    // unsafe constructor requires. This one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
-/// Data and flags of a timer for one deadline.
-#[allow(clippy::disallowed_methods, reason = "the kernel is given the time left")]
-fn one_shot(deadline: Instant) -> (i64, u32) {
+/// The data and flags of a timer that fires once, at `deadline`.
+#[allow(clippy::disallowed_methods, reason = "the kernel needs the remaining time")]
+fn encode_deadline(deadline: Instant) -> (i64, u32) {
     match ABSOLUTE {
         Some(absolute) => absolute(deadline),
         None => (
@@ -176,8 +182,8 @@ fn one_shot(deadline: Instant) -> (i64, u32) {
     }
 }
 
-/// Adds or replaces the timer. The flags' types differ from system to system; the constants' own
-/// types are kept.
+/// Adds or replaces the timer. The types of the flags differ between systems, so they are converted
+/// here.
 fn add_timer(queue: &OwnedFd, data: i64, fflags: u32, add: u32, once: u32) -> io::Result<()> {
     // SAFETY: all-zero is a valid `kevent`; some systems have more fields than those set below.
     let mut event = unsafe { std::mem::zeroed::<libc::kevent>() };
@@ -192,7 +198,7 @@ fn add_timer(queue: &OwnedFd, data: i64, fflags: u32, add: u32, once: u32) -> io
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Takes the pending expiration out of the queue, and returns how many it stands for.
+/// Takes the pending event out of the queue, and returns the number of expirations since the last.
 fn take_expiration(queue: &OwnedFd) -> io::Result<u64> {
     // SAFETY: all-zero is a valid `kevent`.
     let mut event = unsafe { std::mem::zeroed::<libc::kevent>() };

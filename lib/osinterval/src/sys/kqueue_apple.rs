@@ -1,6 +1,7 @@
-//! kqueue on macOS, iOS and their kin: deadlines are absolute, on the clock of `mach_absolute_time`
-//! (which is the one below `std::time::Instant`), and critical, so that the kernel does not put
-//! them off to serve them together with others.
+//! kqueue on macOS, iOS and related systems.
+//!
+//! Deadlines are absolute, on the clock of `mach_absolute_time`, which `std::time::Instant` uses.
+//! They are critical, so that the kernel does not postpone them to serve them together with others.
 
 use std::time::{Duration, Instant};
 
@@ -10,33 +11,33 @@ pub(crate) const KERNEL_PERIODIC: bool = true;
 pub(super) const UNIT: (Duration, u32) =
     (Duration::from_nanos(1), libc::NOTE_NSECONDS | libc::NOTE_CRITICAL);
 pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = Some(|deadline| {
-    let at = i64::try_from(mach_time(deadline)).unwrap_or(i64::MAX);
-    (at, libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL)
+    let time = i64::try_from(mach_time(deadline)).unwrap_or(i64::MAX);
+    (time, libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL)
 });
 
-/// `mach_absolute_time` at `instant`, never less than the truth.
+/// An upper bound of `mach_absolute_time` at `instant`.
 #[allow(deprecated, reason = "libc's declarations, so that no further crate is needed")]
 fn mach_time(instant: Instant) -> u64 {
     use std::sync::OnceLock;
 
-    struct Line {
+    struct ClockLine {
         origin: Instant,
         ticks_at_origin: u64,
         numer: u32,
         denom: u32,
     }
 
-    #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
-    fn measure() -> Line {
-        const READS: usize = 16;
+    #[allow(clippy::disallowed_methods, reason = "the clocks have to be read to be paired")]
+    fn measure() -> ClockLine {
+        const PAIRS: usize = 16;
         let mut base = libc::mach_timebase_info { numer: 0, denom: 0 };
         // SAFETY: the structure is ours, and the call fills it.
         unsafe { libc::mach_timebase_info(&mut base) };
         let (numer, denom) = (base.numer.max(1), base.denom.max(1));
         let origin = Instant::now();
-        // Each pair bounds the ticks at the origin from above; a pause between its reads only makes
-        // that bound loose.
-        let bound = |_| {
+        // Each pair is an upper bound of the ticks at the origin; a pause between its reads only
+        // makes the bound loose.
+        let ticks_bound = |_| {
             let since = origin.elapsed();
             // SAFETY: the call takes no argument and reads a clock.
             let now = unsafe { libc::mach_absolute_time() };
@@ -44,17 +45,17 @@ fn mach_time(instant: Instant) -> u64 {
                 .unwrap_or(0);
             now.saturating_sub(whole)
         };
-        let ticks_at_origin = (0..READS).map(bound).min().unwrap_or(u64::MAX);
-        Line { origin, ticks_at_origin, numer, denom }
+        let ticks_at_origin = (0..PAIRS).map(ticks_bound).min().unwrap_or(u64::MAX);
+        ClockLine { origin, ticks_at_origin, numer, denom }
     }
 
-    static LINE: OnceLock<Line> = OnceLock::new();
+    static LINE: OnceLock<ClockLine> = OnceLock::new();
     let line = LINE.get_or_init(measure);
     match instant.checked_duration_since(line.origin) {
         Some(after) => {
             line.ticks_at_origin.saturating_add(clock_ticks(after, line.numer, line.denom))
         }
-        // Before the first timer of the process: it fires at once.
+        // A time before the first timer of the process has passed, so the timer fires at once.
         None => line.ticks_at_origin,
     }
 }

@@ -1,33 +1,34 @@
-//! The OS's timers, one file a kernel, chosen once below.
+//! The OS's timers: one file per kernel, one of which is selected below.
 //!
-//! Every file provides, with the same meaning:
+//! Every file provides:
 //!
-//! - `native() -> Option<Backend>`: which timer it is, or `None` where there is nothing native.
+//! - `native() -> Option<Backend>`: the kind of timer, or `None` if the platform has no native one.
 //! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current
-//!   runtime, which is known to exist.
-//! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: to fire once, not before
-//!   `deadline`, at once if that has passed. Replaces whatever was armed, and forgets an expiration
-//!   that was not seen yet.
-//! - `OneShot::poll_fired(&mut self, cx) -> Poll<io::Result<()>>`: ready when something fired since
-//!   the last call, perhaps an earlier arming; pending with the waker registered for the next
-//!   expiration otherwise. The caller asks the clock.
+//!   runtime. The caller has checked that there is one.
+//! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: arms the timer to fire once,
+//!   not before `deadline`, at once if that has passed. Replaces an earlier arming, and discards an
+//!   expiration that was not polled yet.
+//! - `OneShot::poll_fired(&mut self, cx) -> Poll<io::Result<()>>`: ready if the timer has fired
+//!   since the last call, perhaps by an earlier arming; otherwise pending, with the waker
+//!   registered for the next expiration. The caller compares the deadline with the clock.
 //! - `Periodic::new(first: Instant, period: Duration) -> io::Result<Periodic>` and
-//!   `Periodic::poll_expired(&mut self, cx) -> Poll<io::Result<()>>`: ready when at least one
-//!   period has ended since the last call; how many, the caller asks the clock. Only where
+//!   `Periodic::poll_expired(&mut self, cx) -> Poll<io::Result<()>>`: ready if at least one period
+//!   has ended since the last call. The caller counts them by the clock. Only used if
 //!   `KERNEL_PERIODIC` is true.
-//! - `Periodic::may_be_taken_late(&self) -> bool`: whether the caller may deliver a tick before it
-//!   calls `poll_expired` for the expiration behind it, without a shift of those that follow.
+//! - `Periodic::can_take_expiration_late(&self) -> bool`: whether the caller may deliver a tick
+//!   before it calls `poll_expired` for the expiration of that tick, without shifting the ticks
+//!   that follow.
 //!
-//! A backend only talks to its kernel: deadlines, policy and the check against the clock live above
-//! it.
+//! A backend only makes system calls. Deadlines, policy and the comparison with the clock belong to
+//! the modules that use it.
 #![cfg_attr(
     not(feature = "periodic"),
-    allow(dead_code, reason = "one feature uses a part of a backend")
+    allow(dead_code, reason = "each feature uses a part of a backend")
 )]
 
 mod kqueue_time;
 
-// The ladder. Where no rung holds, the module is the file of its own name.
+// The ladder of backends. If no condition is true, the module is `stub.rs`, the file of its name.
 #[cfg_attr(
     all(feature = "os-native", not(osinterval_force_fallback)),
     cfg_attr(any(target_os = "linux", target_os = "android"), path = "timerfd.rs"),
@@ -43,7 +44,7 @@ mod kqueue_time;
     ),
     cfg_attr(windows, path = "windows.rs")
 )]
-mod none;
+mod stub;
 
-use none as selected;
 pub(crate) use selected::*;
+use stub as selected;

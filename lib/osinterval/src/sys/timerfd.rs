@@ -19,8 +19,10 @@ pub(crate) fn native() -> Option<Backend> {
     Some(Backend::Timerfd)
 }
 
-/// A timer whose expiration is seen through the runtime's poller and never read: arming sets its
-/// count back to zero, and the caller's look at the clock decides what an expiration was worth.
+/// A timer that fires once.
+///
+/// The runtime's poller reports its expiration, which is never read: arming resets the count, and
+/// the caller compares its deadline with the clock.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     fd: AsyncFd<OwnedFd>,
@@ -28,22 +30,23 @@ pub(crate) struct OneShot {
 
 impl OneShot {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { fd: registered()? })
+        Ok(Self { fd: create_timer()? })
     }
 
     pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
-        set(self.fd.get_ref(), deadline, Duration::ZERO)
+        set_time(self.fd.get_ref(), deadline, Duration::ZERO)
     }
 
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut guard = ready!(self.fd.poll_read_ready(cx))?;
-        // Clears no readiness that is newer than the guard: an expiration in between is not lost.
+        // An expiration after the poll is not lost: this clears no readiness that is newer than the
+        // guard.
         guard.clear_ready();
         Poll::Ready(Ok(()))
     }
 }
 
-/// A timer that the kernel arms again by itself.
+/// A timer that the kernel repeats.
 #[derive(Debug)]
 pub(crate) struct Periodic {
     fd: AsyncFd<OwnedFd>,
@@ -51,25 +54,24 @@ pub(crate) struct Periodic {
 
 impl Periodic {
     pub(crate) fn new(first: Instant, period: Duration) -> io::Result<Self> {
-        let fd = registered()?;
-        set(fd.get_ref(), first, period)?;
+        let fd = create_timer()?;
+        set_time(fd.get_ref(), first, period)?;
         Ok(Self { fd })
     }
 
-    /// The grid is the kernel's from the start.
-    #[allow(clippy::unused_self, reason = "elsewhere it depends on how far the timer has come")]
-    pub(crate) fn may_be_taken_late(&self) -> bool {
+    /// Always true: the kernel repeats on the schedule from the start.
+    #[allow(clippy::unused_self, reason = "on other systems it depends on the timer's state")]
+    pub(crate) fn can_take_expiration_late(&self) -> bool {
         true
     }
 
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
-            // Read although nobody wants the count: only a read makes the kernel go on with its
-            // repetition.
+            // The count is not used, but only a read makes the kernel continue its repetition.
             let count = read_count(self.fd.get_ref());
-            // A whole count was read, or there was none: either way the next one makes an edge of
-            // its own.
+            // A whole count was read, or there was none. Either way the next expiration is a new
+            // edge for the poller.
             guard.clear_ready();
             match count {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -79,7 +81,8 @@ impl Periodic {
     }
 }
 
-fn registered() -> io::Result<AsyncFd<OwnedFd>> {
+/// Creates a disarmed timer and registers it with the current runtime.
+fn create_timer() -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the call takes no pointer.
     let fd = unsafe {
         libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
@@ -90,13 +93,15 @@ fn registered() -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the call above has just made this descriptor, and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
-    // unsafe constructor asks for; this one exists in every tokio that we support.
+    // unsafe constructor requires. This one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
-fn set(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
-    // A value of zero would disarm; the first nanosecond of the clock's life has passed long ago.
+/// Arms a timer for `first`, then for every `period` unless that is zero.
+fn set_time(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
+    // A value of zero would disarm the timer. One nanosecond has passed as well, so it fires at
+    // once.
     let value = timespec(kernel_time(first).max(Duration::from_nanos(1)));
     let spec = libc::itimerspec { it_interval: timespec(period), it_value: value };
     // SAFETY: `spec` is ours and only read; no old value is asked for; the descriptor is open as
@@ -116,34 +121,33 @@ fn read_count(fd: &OwnedFd) -> io::Result<u64> {
         match usize::try_from(read).map_err(|_| io::Error::last_os_error()) {
             Ok(size) if size == size_of::<u64>() => return Ok(count),
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // Linux does not interrupt what does not wait; what stands in for it, a sandbox for
-            // one, may.
+            // Linux does not interrupt a call that does not block, but a sandbox that emulates it
+            // may.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// A time on the kernel's clock, in its own field types; saturates where they are narrow.
+/// Converts a time on the kernel's clock to its field types; saturates if they are narrow.
 fn timespec(time: Duration) -> libc::timespec {
     // SAFETY: all-zero is a valid `timespec`; some targets have padding in it, which has no name to
     // be set by.
     let mut spec = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
     spec.tv_sec = time.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-    // Below 10^9, so it fits whichever width the target has.
+    // Below 10^9, so it fits the field on every target.
     spec.tv_nsec = time.subsec_nanos() as _;
     spec
 }
 
-/// The kernel's clock at `instant`, never less than the truth: a timer armed with it does not fire
-/// early.
+/// An upper bound of the kernel's clock at `instant`: a timer armed with it does not fire early.
 fn kernel_time(instant: Instant) -> Duration {
     static LINE: OnceLock<ClockLine> = OnceLock::new();
-    LINE.get_or_init(ClockLine::measure).kernel(instant)
+    LINE.get_or_init(ClockLine::measure).kernel_time(instant)
 }
 
-/// The line between `std::time::Instant` and the kernel's clock. Both have one rate on this
-/// platform, so one point is enough, measured once per process.
+/// The line that maps `std::time::Instant` to the kernel's clock. Both have the same rate on this
+/// platform, so one point is enough, which is measured once per process.
 #[derive(Clone, Copy, Debug)]
 struct ClockLine {
     origin: Instant,
@@ -152,20 +156,20 @@ struct ClockLine {
 }
 
 impl ClockLine {
-    /// Pairs read: enough that one of them is not interrupted.
-    const READS: usize = 16;
+    /// Pairs that are read: enough that one of them is not interrupted.
+    const PAIRS: usize = 16;
 
-    #[allow(clippy::disallowed_methods, reason = "pairing the clocks is reading them")]
+    #[allow(clippy::disallowed_methods, reason = "the clocks have to be read to be paired")]
     fn measure() -> Self {
         let origin = Instant::now();
-        let reads = std::array::from_fn::<_, { Self::READS }, _>(|_| {
+        let reads = std::array::from_fn::<_, { Self::PAIRS }, _>(|_| {
             let before = Instant::now();
             (before.saturating_duration_since(origin), kernel_now())
         });
         Self { origin, kernel_at_origin: kernel_at_origin(&reads) }
     }
 
-    fn kernel(&self, instant: Instant) -> Duration {
+    fn kernel_time(&self, instant: Instant) -> Duration {
         match instant.checked_duration_since(self.origin) {
             Some(after) => self.kernel_at_origin.saturating_add(after),
             None => {
@@ -175,9 +179,9 @@ impl ClockLine {
     }
 }
 
-/// From pairs of (time since the origin, kernel's clock read *after* it), the least upper bound of
-/// the kernel's clock at the origin. Each pair bounds it from above; a pause between its two reads
-/// only makes that bound loose.
+/// The least upper bound of the kernel's clock at the origin, from pairs of a time since the origin
+/// and the kernel's clock read *after* it. Each pair is an upper bound; a pause between its two
+/// reads only makes the bound loose.
 fn kernel_at_origin(reads: &[(Duration, Duration)]) -> Duration {
     reads.iter().map(|(since, kernel)| kernel.saturating_sub(*since)).min().unwrap_or(Duration::MAX)
 }
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_between_the_two_reads_does_not_shift_the_clock() {
+    fn torn_pair_does_not_shift_clock() {
         let us = Duration::from_micros;
         // The kernel's clock was 1,000 us at the origin; the first pair was torn apart by 3 ms.
         let reads = [(us(0), us(4_000)), (us(3_010), us(4_011)), (us(3_020), us(4_023))];
@@ -205,16 +209,16 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "the line is checked against the clocks")]
-    fn the_line_is_never_below_the_clock() {
+    #[allow(clippy::disallowed_methods, reason = "the test compares the line with the clocks")]
+    fn line_is_never_below_clock() {
         let line = ClockLine::measure();
         for _ in 0..1_000 {
             let kernel = kernel_now();
             let later = Instant::now();
             // The kernel's clock at `later` was at least `kernel`.
-            assert!(line.kernel(later) >= kernel);
+            assert!(line.kernel_time(later) >= kernel);
         }
         let past = line.origin.checked_sub(Duration::from_millis(1));
-        assert!(past.is_none_or(|past| line.kernel(past) < line.kernel(line.origin)));
+        assert!(past.is_none_or(|past| line.kernel_time(past) < line.kernel_time(line.origin)));
     }
 }

@@ -2,8 +2,8 @@
 //! the thread pool's timer.
 //!
 //! Both wake the task through a callback on a thread of the system's pool. A callback reports only
-//! that something fired: which arming it was, and whether the deadline has come, the caller finds
-//! out from the clock.
+//! that the timer fired, perhaps by an earlier arming. The caller compares its deadline with the
+//! clock.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -26,31 +26,33 @@ use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
 
-/// Which of the two it is: found out by making one, once per process unless that fails for a
-/// passing reason.
+/// The kind of timer. It is determined by creating one, once per process unless that fails for a
+/// transient reason.
 pub(crate) fn native() -> Option<Backend> {
-    Some(if high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
+    Some(if has_high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
 }
 
-fn high_resolution() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
+/// Whether the system has high-resolution timers.
+fn has_high_resolution() -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
     if cfg!(osinterval_force_threadpool) {
         return false;
     }
-    if let Some(found) = FOUND.get() {
-        return *found;
+    if let Some(supported) = SUPPORTED.get() {
+        return *supported;
     }
-    match is_known(Handle::high_resolution_timer().as_ref().err()) {
-        Some(known) => *FOUND.get_or_init(|| known),
-        // Whoever makes a timer now gets the error; the next one asks again.
+    match support_from_error(TimerHandle::new().as_ref().err()) {
+        Some(supported) => *SUPPORTED.get_or_init(|| supported),
+        // Creating a timer now returns the error; the next call tries again.
         None => true,
     }
 }
 
-/// What making a timer proves about the system. One that is too old does not know the flag; any
-/// other error is a matter of the moment, and must not leave the process with a worse timer for
-/// good.
-fn is_known(error: Option<&io::Error>) -> Option<bool> {
+/// Returns whether the system supports high-resolution timers, from the error of creating one.
+///
+/// A system that is too old rejects the flag. Any other error is transient and returns `None`, so
+/// that the process does not keep a worse timer for good.
+fn support_from_error(error: Option<&io::Error>) -> Option<bool> {
     match error {
         None => Some(true),
         Some(error) if error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed()) => {
@@ -60,14 +62,14 @@ fn is_known(error: Option<&io::Error>) -> Option<bool> {
     }
 }
 
-/// What callback and task share.
+/// The state that the callback and the task share.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     fired: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Shared {
+impl SharedState {
     fn fire(&self) {
         self.fired.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -81,14 +83,14 @@ impl Shared {
             return Poll::Ready(());
         }
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        // The flag is set before the lock is taken over there: either it is seen here, or the waker
-        // is seen there.
+        // `fire` sets the flag before it takes the lock, so either this reads the flag, or `fire`
+        // finds the waker.
         if self.fired.swap(false, Ordering::Acquire) {
             return Poll::Ready(());
         }
         match &mut *waker {
-            Some(known) if known.will_wake(cx.waker()) => {}
-            other => *other = Some(cx.waker().clone()),
+            Some(stored) if stored.will_wake(cx.waker()) => {}
+            stored => *stored = Some(cx.waker().clone()),
         }
         Poll::Pending
     }
@@ -96,24 +98,24 @@ impl Shared {
 
 #[derive(Debug)]
 pub(crate) struct OneShot {
-    // Dropped first: no callback runs after that, so `shared` outlives all of them.
+    // Dropped first. No callback runs after that, so `shared` outlives all of them.
     timer: Timer,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 #[derive(Debug)]
 enum Timer {
-    Waitable { wait: Wait, handle: Handle },
+    Waitable { wait: PoolWait, handle: TimerHandle },
     Pool(PoolTimer),
 }
 
 impl OneShot {
     pub(crate) fn new() -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedState::default());
         let context = Arc::as_ptr(&shared);
-        let timer = if high_resolution() {
-            let handle = Handle::high_resolution_timer()?;
-            Timer::Waitable { wait: Wait::new(context)?, handle }
+        let timer = if has_high_resolution() {
+            let handle = TimerHandle::new()?;
+            Timer::Waitable { wait: PoolWait::new(context)?, handle }
         } else {
             Timer::Pool(PoolTimer::new(context)?)
         };
@@ -121,9 +123,9 @@ impl OneShot {
     }
 
     pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
-        // An expiration that nobody has seen belongs to an earlier arming.
+        // An expiration that was not polled yet belongs to an earlier arming.
         self.shared.fired.store(false, Ordering::Relaxed);
-        let due = relative_due(deadline);
+        let due = relative_due_time(deadline);
         match &mut self.timer {
             Timer::Waitable { wait, handle } => {
                 // SAFETY: the handle is an open timer, `due` is ours and only read, and there is no
@@ -152,26 +154,27 @@ impl OneShot {
     }
 }
 
-/// The time left in units of 100 ns, negative as the interface has it for relative times, rounded
-/// up: never early, and at least one, since zero would be an absolute time.
-#[allow(clippy::disallowed_methods, reason = "the kernel is given the time left")]
-fn relative_due(deadline: Instant) -> i64 {
+/// The remaining time in units of 100 ns, rounded up so that the timer is not early. It is
+/// negative, which means a relative time, and at least one unit, since zero would be an absolute
+/// time.
+#[allow(clippy::disallowed_methods, reason = "the kernel needs the remaining time")]
+fn relative_due_time(deadline: Instant) -> i64 {
     const UNIT_NS: u128 = 100;
-    let left: Duration = deadline.saturating_duration_since(Instant::now());
-    -i64::try_from(left.as_nanos().div_ceil(UNIT_NS).max(1)).unwrap_or(i64::MAX)
+    let remaining: Duration = deadline.saturating_duration_since(Instant::now());
+    -i64::try_from(remaining.as_nanos().div_ceil(UNIT_NS).max(1)).unwrap_or(i64::MAX)
 }
 
-/// An owned handle.
+/// An owned handle of a high-resolution waitable timer.
 #[derive(Debug)]
-struct Handle(HANDLE);
+struct TimerHandle(HANDLE);
 
 // SAFETY: a handle of a kernel object may be used and closed from any thread.
-unsafe impl Send for Handle {}
+unsafe impl Send for TimerHandle {}
 // SAFETY: through a shared reference nothing is done with it.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for TimerHandle {}
 
-impl Handle {
-    fn high_resolution_timer() -> io::Result<Self> {
+impl TimerHandle {
+    fn new() -> io::Result<Self> {
         // SAFETY: no security attributes and no name: both pointers may be null.
         let handle = unsafe {
             CreateWaitableTimerExW(
@@ -185,7 +188,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for TimerHandle {
     fn drop(&mut self) {
         // SAFETY: this is the only owner of an open handle.
         unsafe { CloseHandle(self.0) };
@@ -194,25 +197,25 @@ impl Drop for Handle {
 
 /// A registered wait of the thread pool.
 #[derive(Debug)]
-struct Wait(PTP_WAIT);
+struct PoolWait(PTP_WAIT);
 
 // SAFETY: an object of the thread pool may be used and closed from any thread.
-unsafe impl Send for Wait {}
+unsafe impl Send for PoolWait {}
 // SAFETY: through a shared reference nothing is done with it.
-unsafe impl Sync for Wait {}
+unsafe impl Sync for PoolWait {}
 
-impl Wait {
+impl PoolWait {
     /// `context` must outlive the wait.
-    fn new(context: *const Shared) -> io::Result<Self> {
-        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means
-        // the default pool.
+    fn new(context: *const SharedState) -> io::Result<Self> {
+        // SAFETY: the callback takes the context for a `SharedState`, which it is; no environment
+        // means the default pool.
         let wait =
             unsafe { CreateThreadpoolWait(Some(wait_fired), context.cast_mut().cast(), null()) };
         if wait == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(wait)) }
     }
 }
 
-impl Drop for Wait {
+impl Drop for PoolWait {
     fn drop(&mut self) {
         // SAFETY: the wait is open and this is its only owner. It is unregistered, callbacks that
         // have not begun are cancelled, and those under way are waited for, so that none sees a
@@ -236,9 +239,9 @@ unsafe impl Sync for PoolTimer {}
 
 impl PoolTimer {
     /// `context` must outlive the timer.
-    fn new(context: *const Shared) -> io::Result<Self> {
-        // SAFETY: the callback takes the context for a `Shared`, which it is; no environment means
-        // the default pool.
+    fn new(context: *const SharedState) -> io::Result<Self> {
+        // SAFETY: the callback takes the context for a `SharedState`, which it is; no environment
+        // means the default pool.
         let timer =
             unsafe { CreateThreadpoolTimer(Some(timer_fired), context.cast_mut().cast(), null()) };
         if timer == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(timer)) }
@@ -247,7 +250,7 @@ impl PoolTimer {
 
 impl Drop for PoolTimer {
     fn drop(&mut self) {
-        // SAFETY: as for `Wait`: disarmed, cancelled or waited for, closed, by the only owner.
+        // SAFETY: as for `PoolWait`: disarmed, cancelled or waited for, closed, by the only owner.
         unsafe {
             SetThreadpoolTimer(self.0, null(), 0, 0);
             WaitForThreadpoolTimerCallbacks(self.0, 1);
@@ -262,9 +265,9 @@ unsafe extern "system" fn wait_fired(
     _: PTP_WAIT,
     _: u32,
 ) {
-    // SAFETY: the context is the `Shared` of the `OneShot` that owns the wait, which is alive until
-    // no callback is.
-    unsafe { &*context.cast::<Shared>() }.fire();
+    // SAFETY: the context is the `SharedState` of the `OneShot` that owns the wait, which is alive
+    // until no callback is.
+    unsafe { &*context.cast::<SharedState>() }.fire();
 }
 
 unsafe extern "system" fn timer_fired(
@@ -273,11 +276,11 @@ unsafe extern "system" fn timer_fired(
     _: PTP_TIMER,
 ) {
     // SAFETY: as in `wait_fired`.
-    unsafe { &*context.cast::<Shared>() }.fire();
+    unsafe { &*context.cast::<SharedState>() }.fire();
 }
 
-/// The kernel's own repetition is not used: a late reader could not find out how many periods have
-/// ended.
+/// The kernel's periodic mode, which is not used: it does not count the periods that a late reader
+/// has missed.
 #[derive(Debug)]
 pub(crate) enum Periodic {}
 
@@ -286,7 +289,7 @@ impl Periodic {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn may_be_taken_late(&self) -> bool {
+    pub(crate) fn can_take_expiration_late(&self) -> bool {
         match *self {}
     }
 
@@ -301,12 +304,12 @@ mod tests {
     use windows_sys::Win32::Foundation::{ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES};
 
     #[test]
-    fn only_an_unknown_flag_means_an_old_system() {
+    fn only_invalid_parameter_means_unsupported() {
         let error = |code: u32| io::Error::from_raw_os_error(code.cast_signed());
-        assert_eq!(is_known(None), Some(true));
-        assert_eq!(is_known(Some(&error(ERROR_INVALID_PARAMETER))), Some(false));
-        for passing in [ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES] {
-            assert_eq!(is_known(Some(&error(passing))), None);
+        assert_eq!(support_from_error(None), Some(true));
+        assert_eq!(support_from_error(Some(&error(ERROR_INVALID_PARAMETER))), Some(false));
+        for transient in [ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES] {
+            assert_eq!(support_from_error(Some(&error(transient))), None);
         }
     }
 }

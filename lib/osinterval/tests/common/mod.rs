@@ -1,25 +1,33 @@
-//! Whom a panic blames.
+//! An assertion about the location of a panic.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, PanicHookInfo, catch_unwind};
 use std::sync::Once;
 
-/// Fails unless `make` panics and the panic names the line of the call of this, on which `make` has
-/// to be written.
+/// The location of a panic.
+type FileLine = (String, u32);
+
+thread_local!(static LAST_PANIC: RefCell<Option<FileLine>> = const { RefCell::new(None) });
+
+/// Fails unless `make` panics and the panic names the line of the call of this function. `make` has
+/// to be written on that line.
 #[track_caller]
-pub(crate) fn blames_this_line<T>(make: impl FnOnce() -> T) {
-    type Place = (String, u32);
-    thread_local!(static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) });
+pub(crate) fn assert_panic_names_this_line<T>(make: impl FnOnce() -> T) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let place = info.location().map(|place| (place.file().to_owned(), place.line()));
-            let _ = PLACE.try_with(|known| known.replace(place));
-            before(info);
+            record_location(info);
+            previous(info);
         }));
     });
-    let here = Location::caller();
-    assert!(catch_unwind(AssertUnwindSafe(make)).is_err(), "no panic at {here}");
-    assert_eq!(PLACE.take(), Some((here.file().to_owned(), here.line())), "not blamed: {here}");
+    let caller = Location::caller();
+    assert!(catch_unwind(AssertUnwindSafe(make)).is_err(), "no panic at {caller}");
+    let expected = (caller.file().to_owned(), caller.line());
+    assert_eq!(LAST_PANIC.take(), Some(expected), "panic does not name {caller}");
+}
+
+fn record_location(info: &PanicHookInfo<'_>) {
+    let location = info.location().map(|place| (place.file().to_owned(), place.line()));
+    let _ = LAST_PANIC.try_with(|last| last.replace(location));
 }

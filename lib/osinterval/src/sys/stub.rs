@@ -1,4 +1,4 @@
-//! No native timer: the types exist and cannot be made.
+//! The backend of platforms without a native timer. Its types cannot be constructed.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ impl Periodic {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn may_be_taken_late(&self) -> bool {
+    pub(crate) fn can_take_expiration_late(&self) -> bool {
         match *self {}
     }
 

@@ -1,19 +1,19 @@
-//! A waker that counts, for the tests of what wakes.
+//! A waker that counts its wake-ups, for unit tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 #[derive(Default)]
-pub(crate) struct Woken(AtomicUsize);
+pub(crate) struct CountingWaker(AtomicUsize);
 
-impl Woken {
-    pub(crate) fn times(&self) -> usize {
+impl CountingWaker {
+    pub(crate) fn wake_count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Wake for Woken {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
