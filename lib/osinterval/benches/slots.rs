@@ -1,19 +1,18 @@
-//! What the slots of a group trade: 1,000 intervals of 10 ms, spread evenly, in slots of 100 us to
-//! 1 ms; beside each, a thread that sleeps as often, for what a wake-up costs here at that rate,
-//! and tokio's interval.
+//! Measures the cost and the lateness of a group by the length of its slots.
 //!
-//! `scripts/slots.sh` runs it and writes its table. Prints JSON; Linux only, where the kernel
-//! counts a thread's wake-ups.
+//! A group has 1,000 intervals of 10 ms, spread evenly, in slots of 100 us to 1 ms. Each length is
+//! compared with a thread that sleeps as often, which shows the cost of a wake-up at that rate, and
+//! all are compared with tokio's interval.
+//!
+//! `scripts/slots.sh` runs this program, which prints JSON, and writes the table. Only Linux counts
+//! the wake-ups of a thread, so it does nothing on other systems.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a measuring program reads the clock, and sleeps beside what it measures"
-)]
+#![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock and sleeps")]
 #![allow(clippy::unwrap_used, reason = "a measuring program may panic")]
 
 use std::time::{Duration, Instant};
 
-use osinterval::IntervalGroup;
+use osinterval::{GroupInterval, IntervalGroup};
 
 const INTERVALS: u32 = 1_000;
 const PERIOD: Duration = Duration::from_millis(10);
@@ -38,22 +37,23 @@ impl Contender {
     }
 }
 
-/// What this thread has used: time on a CPU, and voluntary switches, one for each time that it went
-/// to sleep.
-struct Used {
+/// The resource usage of this thread.
+struct Usage {
     cpu_ns: u64,
+    /// Voluntary switches: one for each time that the thread went to sleep.
     switches: u64,
 }
 
-fn used() -> Used {
+fn read_usage() -> Usage {
     let read = |file| std::fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap();
     let cpu_ns = read("schedstat").split(' ').next().unwrap().parse().unwrap();
     let status = read("status");
     let switches =
         status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-    Used { cpu_ns, switches: switches.trim().parse().unwrap() }
+    Usage { cpu_ns, switches: switches.trim().parse().unwrap() }
 }
 
+/// The results of one round.
 #[derive(Clone, Copy, Default)]
 struct Round {
     wakeups: f64,
@@ -62,75 +62,82 @@ struct Round {
     p99_ns: f64,
 }
 
-fn round(contender: Contender) -> Round {
+fn measure_round(contender: Contender) -> Round {
     let (round, mut late) = match contender {
-        Contender::Nanosleep(us) => return nanosleep(Duration::from_micros(us)),
-        Contender::Group(us) => crowd(Some(us)),
-        Contender::Tokio => crowd(None),
+        Contender::Nanosleep(us) => return measure_nanosleep(Duration::from_micros(us)),
+        Contender::Group(us) => measure_intervals(Some(us)),
+        Contender::Tokio => measure_intervals(None),
     };
     late.sort_unstable();
-    let at = |q: f64| late[(late.len() as f64 * q) as usize] as f64;
-    Round { p50_ns: at(0.5), p99_ns: at(0.99), ..round }
+    let quantile = |q: f64| late[(late.len() as f64 * q) as usize] as f64;
+    Round { p50_ns: quantile(0.5), p99_ns: quantile(0.99), ..round }
 }
 
-fn difference(before: &Used) -> Round {
-    let after = used();
-    let (wakeups, cpu_ns) =
-        ((after.switches - before.switches) as f64, (after.cpu_ns - before.cpu_ns) as f64);
-    Round { wakeups, cpu_ns, ..Round::default() }
+/// A round with the usage since `before`.
+fn round_since(before: &Usage) -> Round {
+    let after = read_usage();
+    Round {
+        wakeups: (after.switches - before.switches) as f64,
+        cpu_ns: (after.cpu_ns - before.cpu_ns) as f64,
+        ..Round::default()
+    }
 }
 
-/// A task an interval, all on this thread.
-fn crowd(slot_us: Option<u64>) -> (Round, Vec<u64>) {
+fn lateness_ns(due: tokio::time::Instant) -> u64 {
+    Instant::now().saturating_duration_since(due.into_std()).as_nanos() as u64
+}
+
+/// Runs each interval in a task, all on this thread: those of a group with slots of this length, or
+/// tokio's. Returns the usage and the lateness of each tick.
+fn measure_intervals(slot_us: Option<u64>) -> (Round, Vec<u64>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let resolution = Duration::from_micros(slot_us.unwrap_or(1));
         let group = IntervalGroup::builder().resolution(resolution).build().unwrap();
         let start = tokio::time::Instant::now() + Duration::from_millis(30);
-        let late = |due: tokio::time::Instant| {
-            Instant::now().saturating_duration_since(due.into_std()).as_nanos() as u64
-        };
-        let tasks: Vec<_> = (0..INTERVALS)
-            .map(|i| {
-                let first = start + PERIOD * i / INTERVALS;
-                let mut all = Vec::with_capacity(TICKS as usize);
-                if slot_us.is_some() {
-                    let mut interval = group.interval_at(first, PERIOD);
-                    tokio::spawn(async move {
-                        for _ in 0..TICKS {
-                            all.push(late(interval.tick().await));
-                        }
-                        all
-                    })
-                } else {
-                    let mut interval = tokio::time::interval_at(first, PERIOD);
-                    tokio::spawn(async move {
-                        for _ in 0..TICKS {
-                            all.push(late(interval.tick().await));
-                        }
-                        all
-                    })
-                }
-            })
-            .collect();
-        let before = used();
-        let mut all = Vec::new();
-        for task in tasks {
-            all.extend(task.await.unwrap());
+        let mut tasks = Vec::new();
+        for i in 0..INTERVALS {
+            let first = start + PERIOD * i / INTERVALS;
+            let late = Vec::with_capacity(TICKS as usize);
+            tasks.push(if slot_us.is_some() {
+                tokio::spawn(record_group_ticks(group.interval_at(first, PERIOD), late))
+            } else {
+                tokio::spawn(record_tokio_ticks(tokio::time::interval_at(first, PERIOD), late))
+            });
         }
-        (difference(&before), all)
+        let before = read_usage();
+        let mut late = Vec::new();
+        for task in tasks {
+            late.extend(task.await.unwrap());
+        }
+        (round_since(&before), late)
     })
 }
 
-fn nanosleep(period: Duration) -> Round {
-    let before = used();
+async fn record_group_ticks(mut interval: GroupInterval, mut late: Vec<u64>) -> Vec<u64> {
+    for _ in 0..TICKS {
+        late.push(lateness_ns(interval.tick().await));
+    }
+    late
+}
+
+async fn record_tokio_ticks(mut interval: tokio::time::Interval, mut late: Vec<u64>) -> Vec<u64> {
+    for _ in 0..TICKS {
+        late.push(lateness_ns(interval.tick().await));
+    }
+    late
+}
+
+/// Sleeps for each period in turn, for as long as the intervals tick.
+fn measure_nanosleep(period: Duration) -> Round {
+    let before = read_usage();
     let start = Instant::now();
     let mut deadline = start;
     while deadline < start + PERIOD * TICKS {
         deadline += period;
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
     }
-    difference(&before)
+    round_since(&before)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -139,38 +146,42 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// The median of one value of the rounds.
+fn median_by(rounds: &[Round], value: impl Fn(&Round) -> f64) -> f64 {
+    median(rounds.iter().map(value))
+}
+
+fn format_row(contender: Contender, rounds: &[Round]) -> String {
+    let time = PERIOD * TICKS;
+    format!(
+        r#"  "{}": {{"wakeups_per_s": {:.0}, "core_percent": {:.3}, "cpu_ns_per_wakeup": {:.0}, "p50_ns": {:.0}, "p99_ns": {:.0}}}"#,
+        contender.name(),
+        median_by(rounds, |round| round.wakeups) / time.as_secs_f64(),
+        median_by(rounds, |round| round.cpu_ns) / time.as_nanos() as f64 * 100.0,
+        median_by(rounds, |round| round.cpu_ns / round.wakeups),
+        median_by(rounds, |round| round.p50_ns),
+        median_by(rounds, |round| round.p99_ns),
+    )
+}
+
 fn main() {
     if cfg!(not(target_os = "linux")) {
         return;
     }
-    // One round of each: as a test, and to try the script.
-    let has = |flag: &str| std::env::args().any(|word| word == flag);
-    let n_rounds = if has("--bench") && !has("--short") { ROUNDS } else { 1 };
+    // One round of each as a test, and with `--short` to try the script.
+    let has_flag = |flag: &str| std::env::args().any(|word| word == flag);
+    let n_rounds = if has_flag("--bench") && !has_flag("--short") { ROUNDS } else { 1 };
     let slots = SLOTS_US.iter().flat_map(|&us| [Contender::Group(us), Contender::Nanosleep(us)]);
     let contenders: Vec<_> = slots.chain([Contender::Tokio]).collect();
     let mut rounds = vec![Vec::new(); contenders.len()];
     for n in 0..n_rounds {
         for i in 0..contenders.len() {
-            // Another one begins each round, and what runs first and last takes turns.
+            // Rotates the order, so that contenders take turns at running first and last.
             let i = (i * 5 + n * 3) % contenders.len();
-            rounds[i].push(round(contenders[i]));
+            rounds[i].push(measure_round(contenders[i]));
         }
     }
-    let rows: Vec<_> = contenders
-        .iter()
-        .zip(&rounds)
-        .map(|(contender, rounds)| {
-            let of = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
-            format!(
-                r#"  "{}": {{"wakeups_per_s": {:.0}, "core_percent": {:.3}, "cpu_ns_per_wakeup": {:.0}, "p50_ns": {:.0}, "p99_ns": {:.0}}}"#,
-                contender.name(),
-                of(|r| r.wakeups) / (PERIOD * TICKS).as_secs_f64(),
-                of(|r| r.cpu_ns) / (PERIOD * TICKS).as_nanos() as f64 * 100.0,
-                of(|r| r.cpu_ns / r.wakeups),
-                of(|r| r.p50_ns),
-                of(|r| r.p99_ns),
-            )
-        })
-        .collect();
+    let results = contenders.iter().zip(&rounds);
+    let rows: Vec<_> = results.map(|(&contender, rounds)| format_row(contender, rounds)).collect();
     println!("{{\n{}\n}}", rows.join(",\n"));
 }

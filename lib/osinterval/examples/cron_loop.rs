@@ -1,7 +1,7 @@
-//! A loop that works every 500 ms and once takes far too long: what each missed-tick behaviour does
-//! about it.
+//! Shows the effect of each missed-tick behaviour on a loop that works every 500 ms and takes far
+//! too long once.
 //!
-//! `cargo run --release --example cron_loop`
+//! Run it with `cargo run --release --example cron_loop`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;

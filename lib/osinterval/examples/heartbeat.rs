@@ -1,6 +1,6 @@
-//! A heartbeat every 250 ms that prints how late each beat was.
+//! Prints a heartbeat every 250 ms and how late each beat was.
 //!
-//! `cargo run --release --example heartbeat -- 8` for eight beats.
+//! Run it with `cargo run --release --example heartbeat -- 8` for eight beats.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;

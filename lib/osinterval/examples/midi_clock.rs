@@ -1,7 +1,7 @@
-//! A clock like MIDI's, first plain and then in the precise mode: a pulse every 500 us for two
-//! seconds, and how late they were.
+//! A clock like that of MIDI: a pulse every 500 us for two seconds, first without and then with the
+//! precise mode. Prints how late the pulses were.
 //!
-//! `cargo run --release --example midi_clock`
+//! Run it with `cargo run --release --example midi_clock`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
@@ -19,14 +19,14 @@ async fn main() -> std::io::Result<()> {
         while late.len() < PULSES {
             let deadline = clock.tick().await;
             late.push(deadline.elapsed());
-            // Here a pulse would be sent.
+            // A real clock would send the pulse now.
         }
         late.sort_unstable();
-        let at = |share: f64| late[((PULSES - 1) as f64 * share) as usize];
+        let quantile = |share: f64| late[((PULSES - 1) as f64 * share) as usize];
         println!(
             "{precision:?}: half of the pulses within {:?}, nine in ten within {:?}",
-            at(0.5),
-            at(0.9)
+            quantile(0.5),
+            quantile(0.9)
         );
     }
     Ok(())
