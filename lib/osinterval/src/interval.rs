@@ -129,12 +129,12 @@ impl Builder {
     /// Creates the interval on the current tokio runtime. [`Builder`] has an example.
     ///
     /// # Errors
-    /// Returns an error
-    /// - of kind [`io::ErrorKind::NotConnected`] if it is not called within a tokio runtime, or if
-    ///   the runtime's I/O driver is disabled. tokio reports the latter by a panic, which is caught
+    /// Returns an error if
+    /// - it is not called within a tokio runtime, or the runtime's I/O driver is disabled
+    ///   ([`io::ErrorKind::NotConnected`]). tokio reports the latter by a panic, which is caught
     ///   here: the panic hook runs, and a program built with `panic = "abort"` aborts.
-    /// - of the OS if that refuses a timer, for example because no descriptor is left, unless
-    ///   [`Fallback::TokioSleep`] is set.
+    /// - the OS refuses a timer, for example because no descriptor is left. This does not happen
+    ///   with [`Fallback::TokioSleep`].
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
         let deadline = self.start.unwrap_or_else(|| timer.now().into());

@@ -1,4 +1,4 @@
-//! `PeriodicInterval`: a timer that the kernel repeats, and that counts periods.
+//! `PeriodicInterval`: a timer that the kernel repeats, whose ticks count the periods.
 
 use std::future::poll_fn;
 use std::io;
@@ -84,10 +84,10 @@ impl PeriodicInterval {
     /// first tick comes at once and reports how many periods have ended since.
     ///
     /// # Errors
-    /// Returns an error
-    /// - of kind [`io::ErrorKind::NotConnected`] if it is not called within a tokio runtime, or if
-    ///   the runtime's I/O driver is disabled.
-    /// - of the OS if that refuses a timer.
+    /// Returns an error if
+    /// - it is not called within a tokio runtime, or the runtime's I/O driver is disabled
+    ///   ([`io::ErrorKind::NotConnected`]).
+    /// - the OS refuses a timer.
     ///
     /// # Panics
     /// Panics if `period` is zero.

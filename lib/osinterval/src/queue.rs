@@ -210,25 +210,14 @@ impl TimerQueue {
         due: u64,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let moved = due != wait.due;
-        let mut new_waker = moved.then(|| cx.waker().clone());
+        let mut new_waker = (due != wait.due).then(|| cx.waker().clone());
         loop {
             let mut state = self.lock();
             if state.timer.is_none() {
                 return Poll::Ready(Err(state.timer_error()));
             }
             if state.heap.has_fired(wait.key) {
-                if !moved {
-                    self.update_lead(&mut state, wait.key);
-                }
-                state.heap.remove(wait.key);
-                wait.key = NIL;
-                return match new_waker {
-                    // The old deadline has passed, and the task waits for another one now, as that
-                    // of an interval does.
-                    Some(waker) if moved => self.register(state, wait, due, waker),
-                    _ => Poll::Ready(Ok(())),
-                };
+                return self.finish_fired(state, wait, due, new_waker);
             }
             let stored = state.heap.waker_mut(wait.key);
             let replaced = if stored.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -248,6 +237,33 @@ impl TimerQueue {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             };
+        }
+    }
+
+    /// Ends a wait that has fired. If its deadline has moved since, registers it again.
+    fn finish_fired(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        wait: &mut Wait,
+        due: u64,
+        new_waker: Option<Waker>,
+    ) -> Poll<io::Result<()>> {
+        let moved = due != wait.due;
+        if !moved {
+            self.update_lead(&mut state, wait.key);
+        }
+        state.heap.remove(wait.key);
+        wait.key = NIL;
+        match new_waker {
+            // The old deadline has passed, and the task waits for another one now, as that of an
+            // interval does.
+            Some(waker) if moved => self.register(state, wait, due, waker),
+            unused => {
+                // A waker is not dropped under the lock.
+                drop(state);
+                drop(unused);
+                Poll::Ready(Ok(()))
+            }
         }
     }
 

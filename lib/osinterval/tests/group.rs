@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use osinterval::{Backend, IntervalGroup, MissedTickBehavior};
+use osinterval::{IntervalGroup, MissedTickBehavior};
 use tokio::time::Instant;
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -173,5 +173,5 @@ async fn intervals_share_one_descriptor() {
     }
     // Other tests of this process open and close descriptors as well.
     assert!(count_open() < before + 100);
-    assert_ne!(group.backend(), Backend::Kqueue);
+    assert_ne!(group.backend(), osinterval::Backend::Kqueue);
 }
